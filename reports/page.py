@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from harness.config import registry
+from harness.config import plugins, registry
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
@@ -304,8 +304,8 @@ def _added(runs: Sequence[StoredRun], rows: Sequence[Rows]) -> list[Html | None]
     whole = []
     for run, loaded in zip(runs, rows, strict=True):
         whole.append((replace(run, records=run.whole_records), loaded))
-    plugins = registry.plugins("harness.page_sections").values()
-    return [registry.import_target(plugin)(whole) for plugin in plugins]
+    added = plugins.targets("harness.page_sections").values()
+    return [registry.import_target(plugin)(whole) for plugin in added]
 
 
 def _printed(

@@ -11,7 +11,7 @@ import pytest
 
 import harness
 from harness.api.run_arguments import RunArguments
-from harness.config import registry
+from harness.config import plugins
 from harness.datasets.rows import Row
 from harness.errors import HarnessError, LimitReached, UserError
 from harness.method import Indexes, Tools
@@ -26,7 +26,7 @@ DATA = "pocket/musique"
 def _own_folder(here, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     yield
-    registry.plugins.cache_clear()  # a class that a test runs is a preset of this process
+    plugins.targets.cache_clear()  # a class that a test runs is a preset of this process
 
 
 def run(method: str = "echo", **settings: object) -> harness.Run:

@@ -12,7 +12,7 @@ from harness.api.notebook import default_progress
 from harness.api.results import Run, Runs
 from harness.api.run_arguments import PathLike, Rows, RunArguments
 from harness.api.run_request import RunRequest
-from harness.config import presets, registry
+from harness.config import plugins, presets, registry
 from harness.config.schema import digest
 from harness.config.sweep import check_axes
 from harness.datasets.rows import Row
@@ -234,7 +234,7 @@ def _registered_name(method: type[Method]) -> str:
     """
     name = method.__name__.lower()
     target = registry.register_target(method)
-    registry.plugins(registry.GROUPS["methods"])[name] = target
+    plugins.targets(registry.GROUPS["methods"])[name] = target
     preset, _ = presets.read("methods", name)[-1]
     if preset != target:
         raise UserError(

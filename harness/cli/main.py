@@ -21,7 +21,7 @@ import typer
 
 from harness.cli.command import CONTEXT, Commands, Entry, Group, entries_of
 from harness.cli.stopping import INTERRUPTED, print_resume_command
-from harness.config import registry
+from harness.config import plugins
 from harness.errors import CannotRun, UserError, escaped_output
 
 _TABLE = {
@@ -77,7 +77,7 @@ class Root(Group):
         """Entry point -> what packages add: a `Commands` table, a group, or the CannotRun why it is
         not imported."""
         added: dict[str, Any] = {}
-        for name, target in registry.plugins("harness.commands").items():
+        for name, target in plugins.targets("harness.commands").items():
             module, _, attribute = target.partition(":")
             try:
                 added[name] = getattr(importlib.import_module(module), attribute)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.config.registry import ENV, GROUPS, load, plugins, trust
+from harness.config import plugins
+from harness.config.registry import ENV, GROUPS, load, trust
 from harness.config.registry import KINDS as KINDS
 from harness.config.yaml_tree import Layer, read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
@@ -73,7 +74,7 @@ def _files_in(folder: Path, kind: str, label: str) -> _Files:
 def _shipped(kind: str) -> _Files:
     """The files of this project and of installed packages; those of this project count first."""
     files: _Files = {}
-    for package in plugins("harness.configs").values():
+    for package in plugins.targets("harness.configs").values():
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin:
             files |= _files_in(Path(spec.origin).parent / "configs", kind, "configs")
@@ -93,7 +94,7 @@ def _files(kind: str) -> _Files:
         raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
     files: _Files = {}
     if kind in GROUPS:
-        for name, target in plugins(GROUPS[kind]).items():
+        for name, target in plugins.targets(GROUPS[kind]).items():
             files[fold(name)] = _Preset(name, target, None)
     files |= _shipped(kind)
     if folder:

@@ -5,7 +5,6 @@ load("pecan", Method)                    -> the class that configs/registry.yaml
 load("mine:Method", Method)              -> the user's own class
 shipped("backends")                      -> {"hf": "harness.llm.load:Transformers", ...} from configs/registry.yaml
 short_name("methods.pecan:Pecan")        -> "pecan"; what has no short name stays as it is
-plugins("harness.methods")               -> {"their-method": "their_package:Theirs"} from installed packages
 trust("mine:parse_row")                  the user named it: it may be imported from now on
 check_trusted("mine:parse_row")          raises UserError unless it may
 register_target(Mine)                    a class or function of this process: harness.run(Mine, ...)
@@ -23,11 +22,11 @@ import importlib
 import os
 import sys
 import traceback
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import configs
+from harness.config import plugins
 from harness.config.yaml_tree import read_yaml
 from harness.errors import CannotRun, UnknownName, UserError, close_matches
 
@@ -80,7 +79,7 @@ def check_trusted(target: str) -> None:
     if target in _trusted:
         return
     for group in GROUPS.values():
-        if target in plugins(group).values():
+        if target in plugins.targets(group).values():
             return
     raise UserError(
         f"'{target}' is code that nobody chose, so it is not imported; name it yourself with "
@@ -94,7 +93,7 @@ def shipped(section: str) -> dict[str, str]:
     imports nothing."""
     table = read_yaml(Path(configs.__path__[0]) / "registry.yaml").get(section, {})
     own = {str(name): str(target) for name, target in table.items()}
-    return plugins(f"harness.{section}") | own
+    return plugins.targets(f"harness.{section}") | own
 
 
 def begin_with() -> list[str]:
@@ -203,13 +202,3 @@ def _import_error(target: str, error: Exception) -> UserError | CannotRun | None
         if frame.name == "<module>":
             place = f"{frame.filename}, line {frame.lineno}: "
     return UserError(f"'{target}' cannot be imported: {place}{type(error).__name__}: {error}")
-
-
-@functools.cache
-def plugins(group: str) -> dict[str, str]:
-    """Name -> "module:attribute" that installed packages add under an entry-point group; nothing is
-    imported."""
-    targets: dict[str, str] = {}
-    for point in entry_points(group=group):
-        targets.setdefault(point.name, point.value)
-    return targets

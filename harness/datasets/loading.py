@@ -10,7 +10,7 @@ loader of its own.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from harness.config import registry
+from harness.config import plugins, registry
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset, loader_of
 from harness.datasets.check_rows import RowChecker
@@ -80,7 +80,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
 def _load_swapped(config: DatasetConfig, swap: str, limit: int | None) -> Dataset:
     """Load an entity-swapped copy. Raises CannotRun without the package that makes it."""
-    target = registry.plugins("harness.dataset_copies").get("entities")
+    target = plugins.targets("harness.dataset_copies").get("entities")
     if target is None:
         raise CannotRun(
             "dataset.swap needs the package longdoc-harness-audit; install packages/audit"

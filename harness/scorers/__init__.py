@@ -22,7 +22,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from harness.config import registry
+from harness.config import plugins, registry
 from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, install_line, installed
@@ -92,7 +92,7 @@ def table() -> Mapping[str, Scorer]:
 def _installed_scorers() -> dict[str, Scorer]:
     """Name -> scorer of kind "answer" that an installed package adds by the entry points
     "harness.scorers"."""
-    added = registry.plugins(registry.GROUPS["scorers"])
+    added = plugins.targets(registry.GROUPS["scorers"])
     clash = sorted(added.keys() & table().keys())
     if clash:
         raise UserError(

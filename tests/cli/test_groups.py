@@ -9,7 +9,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from harness.config import registry
+from harness.config import plugins, registry
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
         "run": "their_commands:app",
     }
     monkeypatch.setattr(
-        registry, "plugins", lambda group: table if group == "harness.commands" else {}
+        plugins, "targets", lambda group: table if group == "harness.commands" else {}
     )
 
 
@@ -75,10 +75,10 @@ def annex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry.plugins.cache_clear()
+    plugins.targets.cache_clear()
     registry.shipped.cache_clear()
     yield
-    registry.plugins.cache_clear()
+    plugins.targets.cache_clear()
     registry.shipped.cache_clear()
 
 
@@ -96,7 +96,7 @@ def test_a_table_of_commands_stands_beside_those_of_the_harness(command) -> None
 
 
 def test_the_main_package_alone_has_at_most_18_commands(monkeypatch, command) -> None:
-    monkeypatch.setattr(registry, "plugins", lambda _group: {})
+    monkeypatch.setattr(plugins, "targets", lambda _group: {})
     listed = re.findall(
         r"^  ([a-z-]+)  ", command("--help")[1].partition("\nRun methods:")[2], re.M
     )
@@ -107,7 +107,7 @@ def test_the_main_package_alone_has_at_most_18_commands(monkeypatch, command) ->
 def test_a_command_of_a_package_that_is_not_installed_is_said_to_be_one(
     monkeypatch, command
 ) -> None:
-    monkeypatch.setattr(registry, "plugins", lambda _group: {})
+    monkeypatch.setattr(plugins, "targets", lambda _group: {})
     code, _, err = command("duel", "bm25")
     assert (
         code,

@@ -57,6 +57,15 @@ def test_light_verbs_import_nothing_heavy(environment, tmp_path):
     ]
 
 
+def test_the_help_page_reads_no_configuration(environment, tmp_path):
+    program = REPORT.replace(repr(HEAVY), repr((*HEAVY, "numpy", "pydantic", "yaml", "nltk")))
+    command = [sys.executable, "-c", program, "--help"]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines()[-1] == "LOADED [] 0 --help"
+
+
 def test_a_finished_run_that_is_typed_again_loads_no_torch(here, environment, tmp_path):
     words = "run -m closed-book -d pocket/musique --limit 2 --mlflow off"
     here(*words.split()).checked()

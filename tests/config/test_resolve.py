@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from harness.config import presets, registry
+from harness.config import plugins, presets, registry
 from harness.config.layers import Choices
 from harness.config.registry import load, trust
 from harness.config.resolve import Settings, resolve
@@ -158,9 +158,8 @@ def test_installed_packages_can_add_methods_and_data_sets(monkeypatch: pytest.Mo
         "harness.methods": {"their-method": "tests.cli.fakes:Echo"},
         "harness.datasets": {"their-data": "tests.config.test_resolve:THEIR_DATA"},
     }
-    monkeypatch.setattr(
-        presets, "plugins", lambda group: added.get(group) or registry.plugins(group)
-    )
+    installed = plugins.targets
+    monkeypatch.setattr(plugins, "targets", lambda group: added.get(group) or installed(group))
     assert "their-method" in presets.names("methods")
     assert presets.summaries("methods")["their-method"] == "added by tests.cli.fakes:Echo"
     config = get("Their_Method", "their-data").config

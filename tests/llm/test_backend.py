@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from harness.config import registry
+from harness.config import plugins, registry
 from harness.config.schema import ModelConfig
 from harness.llm.backend import Backend, backend_of, model_facts
 from harness.storage.run_folder import read_run
@@ -27,10 +27,10 @@ def installed(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: echo-backend\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[" + declared.replace('"', ""))
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    registry.plugins.cache_clear()
+    plugins.targets.cache_clear()
     registry.shipped.cache_clear()
     yield tmp_path
-    registry.plugins.cache_clear()
+    plugins.targets.cache_clear()
     registry.shipped.cache_clear()
     sys.modules.pop("echo_backend", None)
 

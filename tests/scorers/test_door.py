@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import scorers
-from harness.config import registry
+from harness.config import plugins, registry
 from harness.errors import CannotRun, UnknownName, UserError
 from harness.scorers import ScoreError, longbench_zh, rouge_score, score, score_answer
 from harness.scorers.base import need
@@ -248,7 +248,7 @@ def test_a_scorer_whose_input_no_question_has_is_refused():
 
 
 def test_an_installed_package_can_add_a_scorer(monkeypatch):
-    monkeypatch.setattr(registry, "plugins", lambda group: {"theirs.shout": f"{__name__}:shout"})
+    monkeypatch.setattr(plugins, "targets", lambda group: {"theirs.shout": f"{__name__}:shout"})
     assert "theirs.shout" in scorers.names()
     assert scorers.problems(["theirs.shout"]) == []
     assert score("theirs.shout", "a!", ["a"]) == 1.0
@@ -257,7 +257,7 @@ def test_an_installed_package_can_add_a_scorer(monkeypatch):
 
 
 def test_an_added_scorer_cannot_take_a_name(monkeypatch):
-    monkeypatch.setattr(registry, "plugins", lambda group: {"hotpotqa.f1": f"{__name__}:shout"})
+    monkeypatch.setattr(plugins, "targets", lambda group: {"hotpotqa.f1": f"{__name__}:shout"})
     with pytest.raises(UserError, match=r"'hotpotqa\.f1'.*taken"):
         scorers.names()
 

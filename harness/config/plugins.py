@@ -1,0 +1,17 @@
+"""What installed packages add by entry points; nothing is imported, neither here nor of theirs.
+
+targets("harness.methods")      -> {"their-method": "their_package:Theirs"}
+"""
+
+import functools
+from importlib.metadata import entry_points
+
+
+@functools.cache
+def targets(group: str) -> dict[str, str]:
+    """Name -> "module:attribute" of an entry-point group. If two packages use one name, the first
+    counts."""
+    found: dict[str, str] = {}
+    for point in entry_points(group=group):
+        found.setdefault(point.name, point.value)
+    return found
