@@ -18,7 +18,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ from harness.errors import Missing
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.types import Answer, Document, Question, Step
-from methods.chunks import shown_spans
+from methods.chunks import Span, shown_spans, stored, texts_at
 from methods.hipporag import MOST_ITERATIONS, TOLERANCE, min_max
 from methods.packing import passage_chunks, sentences
 from methods.reading import Reading, ReadingMethod, ask_fitting
@@ -152,8 +152,8 @@ class NameGraph:
     ) -> list[int]:
         """The sentences of a name, not in `used`, that fit the question best."""
         free = [sentence for sentence in self.sentences_of_names[name] if sentence not in used]
-        order = best_first(np.array([similarity[sentence] for sentence in free]))
-        return [free[place] for place in order[:count]]
+        free.sort(key=lambda sentence: -similarity[sentence])
+        return free[:count]
 
     def passage_starts(
         self, similarity: np.ndarray, reached: Mapping[int, Activated], config: LinearRAGConfig
@@ -200,7 +200,7 @@ class NameGraph:
             tol=TOLERANCE / len(graph),
             max_iter=MOST_ITERATIONS,
         )
-        return np.array([ranks[len(self.names) + i] for i in range(len(self.passages))])
+        return np.array(list(ranks.values())[len(self.names) :])
 
     def _graph(self) -> Any:
         """The networkx graph: names first, then passages."""
@@ -210,9 +210,12 @@ class NameGraph:
         graph.add_nodes_from(range(len(self.names) + len(self.passages)))
         for passage, names in enumerate(self.names_of_passages):
             node = len(self.names) + passage
-            times = [self.passages[passage].count(self.names[name]) for name in names]
-            total = max(1, sum(times))  # a name that a line break divides is not found again
-            for name, count in zip(names, times, strict=True):
+            times: dict[int, int] = {}
+            for name in names:
+                times[name] = self.passages[passage].count(self.names[name])
+            # A name that a line break divides is not found again.
+            total = max(1, sum(times.values()))
+            for name, count in times.items():
                 graph.add_edge(node, name, weight=count / total)
             if passage:
                 graph.add_edge(node - 1, node, weight=1.0)
@@ -222,6 +225,36 @@ class NameGraph:
 def _has_name(sentence: str, name: str) -> bool:
     """Whether a sentence has a name, as whole words."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sentence) is not None
+
+
+def _passage_texts(document: Document, spans: Sequence[Span]) -> list[str]:
+    """The passages' texts, without white space around them."""
+    return [text.strip() for text in texts_at(document.text, spans)]
+
+
+@dataclass
+class _FoundNames:
+    """The names that were found in a document, passage by passage.
+
+    Attributes:
+        numbers: Name -> its number, in order of finding.
+        of_sentences: Sentence -> the numbers of its names; only sentences that have some.
+        of_passages: The numbers of the names of each passage.
+    """
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    of_sentences: dict[str, list[int]] = field(default_factory=dict)
+    of_passages: list[list[int]] = field(default_factory=list)
+
+    def add_passage(self, text: str, names: Sequence[str]) -> None:
+        """Add a passage with the names that were found in it."""
+        for name in names:
+            self.numbers.setdefault(name, len(self.numbers))
+        self.of_passages.append([self.numbers[name] for name in names])
+        for sentence in texts_at(text, sentences(text)):
+            found = [self.numbers[name] for name in names if _has_name(sentence, name)]
+            if found:
+                self.of_sentences[sentence.strip()] = found
 
 
 def _cosine(vectors: Any, query: np.ndarray) -> np.ndarray:
@@ -256,29 +289,19 @@ class LinearRAG(ReadingMethod):
     def index(self, document: Document, tools: Tools) -> Index:
         """Passages, the names in passages and sentences, vectors of all three."""
         spans = passage_chunks(document, self.config.chunk_tokens, tools.model())
-        texts = [document.text[start:end].strip() for start, end in spans]
-        numbers: dict[str, int] = {}
-        of_sentences: dict[str, list[int]] = {}
-        of_passages: list[list[int]] = []
+        texts = _passage_texts(document, spans)
+        found = _FoundNames()
         for text in texts:
-            names = self._names(text)
-            for name in names:
-                numbers.setdefault(name, len(numbers))
-            of_passages.append([numbers[name] for name in names])
-            for start, end in sentences(text):
-                sentence = text[start:end].strip()
-                inside = [numbers[name] for name in names if _has_name(sentence, name)]
-                if inside:
-                    of_sentences[sentence] = inside
+            found.add_passage(text, self._names(text))
         encoder = tools.encoder()
         return {
-            "passages": [list(span) for span in spans],
-            "names": list(numbers),
-            "of_sentences": list(of_sentences.values()),
-            "of_passages": of_passages,
+            "passages": stored(spans),
+            "names": list(found.numbers),
+            "of_sentences": list(found.of_sentences.values()),
+            "of_passages": found.of_passages,
             "passage_vectors": encoder.encode(texts, "passage"),
-            "sentence_vectors": encoder.encode(list(of_sentences), "passage"),
-            "name_vectors": encoder.encode(list(numbers), "passage"),
+            "sentence_vectors": encoder.encode(list(found.of_sentences), "passage"),
+            "name_vectors": encoder.encode(list(found.numbers), "passage"),
         }
 
     def _names(self, text: str) -> list[str]:
@@ -293,7 +316,7 @@ class LinearRAG(ReadingMethod):
         (index,) = indexes
         config = self.config
         spans = [(int(start), int(end)) for start, end in index["passages"]]
-        texts = [document.text[start:end].strip() for start, end in spans]
+        texts = _passage_texts(document, spans)
         graph = NameGraph(texts, index["names"], index["of_sentences"], index["of_passages"])
         with tools.phase("search"):
             scores, score_name, step = self._rank(question, index, graph, tools)
@@ -345,6 +368,8 @@ class LinearRAG(ReadingMethod):
         starts = graph.passage_starts(similarity, reached, config)
         scores = graph.walk(weights, starts, config.damping)
         note = f"{len(seeds)} names of the question, {len(reached)} reached"
-        listed = {graph.names[name]: float(weights[name]) for name in reached}
+        listed: dict[str, float] = {}
+        for name in reached:
+            listed[graph.names[name]] = float(weights[name])
         step = Step("names", scores=listed, flops=tools.meter.flops(), note=note)
         return scores, "pagerank", step
