@@ -10,24 +10,27 @@ In KILT's form each row is a document, whose words are cut into passages. In the
 that share a title are one document; a row is one passage unless it is longer than two.
 """
 
+from __future__ import annotations
+
 import codecs
 import csv
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.datasets.archives import opened
 from harness.datasets.files import parse_line
-from harness.datasets.folder_pages import Page as FolderPage
-from harness.datasets.folder_pages import read_pages
 from harness.datasets.kilt_text import wiki_text
 from harness.datasets.row_places import BrokenRow, RowPlace
 from harness.datasets.rows import type_name
 from harness.errors import DataError
 from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import json_line
+
+if TYPE_CHECKING:
+    from harness.datasets.folder_pages import Page as FolderPage
 
 _KNOWN = (
     "a row has id, text and perhaps title; FlashRAG's id and contents, KILT's wikipedia_id, "
@@ -60,6 +63,9 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, tuple[str, ...]]:
     Raises:
         DataError: The folder has no page, or two pages with one id.
     """
+    # Late, as it loads the parsers of Markdown and HTML, which most runs do not need.
+    from harness.datasets.folder_pages import read_pages
+
     read = read_pages(folder)
     rows = [
         {"wikipedia_id": page.id, "wikipedia_title": page.title, "text": _paragraphs(page)}

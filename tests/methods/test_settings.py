@@ -104,6 +104,7 @@ def test_only_these_methods_draw_by_the_seed_of_the_run():
         "qrmem",
         "random-chunks",
         "raptor",
+        "staged-retrieval",
     }
 
 
