@@ -1,154 +1,206 @@
-"""`harness doctor --server URL`: what a server can do, found by asking it, and which methods it can
-serve."""
+"""`harness doctor --server URL`: what a server can do, found by sending it short requests, and
+which methods it can serve."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from harness.cli.checks import Check, State
 from harness.config import presets
 from harness.config.resolve import resolved
+from harness.config.schema import ModelConfig
+from harness.engine.runnable_presets import preset_methods
 from harness.errors import CannotRun, RequestFailed, UserError
+from harness.llm.endpoint import Reply, complete
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries
+from harness.llm.endpoint_info import api_key, one_address_problems
+from harness.method import Method
 from harness.method.abilities import needs_trained_adapters
 
 _LIST_PROMPT = "List twenty animals, separated by commas."
 _LONG_PROMPT = "The old bridge lies north of the river town. " * 60 + "Where does it lie?"
+_NO_PREFIX_CACHE = (
+    "it tells of none; vllm serve does with --enable-prompt-tokens-details, "
+    "SGLang with --enable-cache-report"
+)
+_RAW_REPLY_BYTES = 1 << 20
 
 
 def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterator[Check]:
-    """Check the capabilities of the server at `url`, each by a short request; then group the
-    methods by what they need.
+    """Yield a check for each capability of a server, then one for each group of methods.
 
-    model: name under which the server knows it (None: the first that it lists); sets: settings of
-    the model. Raises CannotRun where no server answers, UserError for a wrong address or where no
-    model is named.
+    Args:
+        url: The server's address.
+        model: The server's name of the model; None for the first that it lists.
+        sets: Settings of the model, {"model.api_key_env": "NAME"}.
+
+    Raises:
+        CannotRun: No server answers at `url`.
+        UserError: The address is wrong, or no model is named and the server lists none.
     """
-    from harness.llm.endpoint import Reply, complete
-    from harness.llm.endpoint_http import RetryPolicy, Server, Tries
-    from harness.llm.endpoint_info import api_key, one_address_problems
-
     config = resolved("models", model="endpoint", sets={**sets, "model.base_url": url})
-    if problems := one_address_problems(config):
+    problems = one_address_problems(config)
+    if problems:
         raise UserError(problems[0])
-    server = Server(
-        config.base_url, api_key(config), RetryPolicy(config.timeout, 2), config.api_key_env
-    )
+    retries = RetryPolicy(config.timeout, 2)
+    server = Server(config.base_url, api_key(config), retries, config.api_key_env)
     server.check_alive()
     offered = server.offered_models()
-    served = model or next(iter(offered), None)
-    if served is None:
+    if not model and not offered:
         raise UserError(f"{url} lists no models; name one: --model NAME")
+    yield _check("models", bool(offered), ", ".join(offered) or "it lists none")
+    served = _ServedModel(server, model or offered[0], config)
+    chat = served.reply_to(_LIST_PROMPT)
+    if isinstance(chat, str):
+        yield Check("Server", "problem", "chat", chat)
+        return
+    yield _check("chat", True, f"'{served.name}' replies")
+    yield _check_usage_counts(chat)
+    yield _check_prefix_cache(served)
+    yield _check_seed(served)
+    yield _check_stop_strings(served, chat.text)
+    n_measured, log_probabilities = _check_log_probabilities(served)
+    yield log_probabilities
+    yield _check_raw_completion(served)
+    yield from _check_methods(n_measured)
 
-    def ask(
-        prompt: str = _LIST_PROMPT, **more: Any
-    ) -> Reply | str:  # the reply, or why there is none
+
+@dataclass(frozen=True)
+class _ServedModel:
+    """A model of a server, by the server's name of it."""
+
+    server: Server
+    name: str
+    config: ModelConfig
+
+    def reply_to(self, prompt: str, **fields: Any) -> Reply | str:
+        """The reply to a short request with these further fields, or why there is none."""
         body = {
+            "model": self.name,
             "messages": [{"role": "user", "content": prompt}],
             "max_tokens": 48,
             "temperature": 0.0,
+            **fields,
+            **self.config.extra,
         }
-        fields = {"model": served, **body, **more, **config.extra}
+        # A field that the settings make None is not sent.
+        sent = {name: value for name, value in body.items() if value is not None}
         try:
-            return complete(
-                server, {name: value for name, value in fields.items() if value is not None}
-            )
-        except (CannotRun, RequestFailed) as e:
-            return str(e)
+            return complete(self.server, sent)
+        except (CannotRun, RequestFailed) as error:
+            return str(error)
 
-    def line(name: str, state: State | bool, text: str) -> Check:
-        return Check(
-            "Server", state if isinstance(state, str) else "ok" if state else "missing", name, text
-        )
 
-    yield line("models", bool(offered), ", ".join(offered) or "it lists none")
-    chat = ask()
-    if isinstance(chat, str):
-        yield line("chat", "problem", chat)
-        return
-    yield line("chat", True, f"'{served}' replies")
-    read, written = chat.tokens_in, chat.tokens_out
-    counted = read is not None and written is not None
-    counts = f"{read} tokens read, {written} written" if counted else "none; they are counted here"
-    yield line("usage counts", counted, counts)
-    again = [ask(_LONG_PROMPT), ask(_LONG_PROMPT)][1]
-    cached = 0 if isinstance(again, str) else again.tokens_cached
-    flags = "it tells of none; vllm serve does with --enable-prompt-tokens-details, SGLang with --enable-cache-report"
-    yield line(
-        "prefix cache",
-        cached > 0,
-        f"{cached} tokens of a repeated prompt were in it" if cached else flags,
-    )
-    drawn = [ask(temperature=1.0, seed=seed) for seed in (1, 1, 2)]
-    failed = next((reply for reply in drawn if isinstance(reply, str)), None)
-    texts = [reply.text for reply in drawn if isinstance(reply, Reply)]
-    if failed or texts[0] != texts[1]:
-        yield line(
-            "seed",
-            False,
-            failed or "two replies with one seed differ; a sampled run cannot be repeated",
-        )
-    else:
-        same = texts[1] == texts[2]
-        yield line(
-            "seed",
-            not same,
-            "another seed gives the same reply" if same else "one seed gives one reply",
-        )
-    words = chat.text.split()
-    stop = words[len(words) // 2] if len(words) > 2 else None
-    short = ask(stop=[stop]) if stop else "the reply was too short to tell"
-    if isinstance(short, Reply):
-        ends = len(short.text) <= chat.text.index(str(stop)) + len(str(stop))
-        short = (
-            "replies end there"
-            if ends
-            else "replies go on; they are cut here, but cost more tokens"
-        )
-    yield line("stop strings", short == "replies end there", short)
-    first = ask(max_tokens=1, logprobs=True, top_logprobs=config.logprobs or 5)
-    n_measured, reason = (
-        (0, first) if isinstance(first, str) else (len(first.first_token), "it gives none")
-    )
-    yield line(
-        "log-probabilities", n_measured > 0, f"of {n_measured} tokens" if n_measured else reason
-    )
-    raw = {"model": served, "prompt": "One, two,", "max_tokens": 4}
+def _check(name: str, able: bool, text: str) -> Check:
+    """The line about one capability of the server."""
+    state: State = "ok" if able else "missing"
+    return Check("Server", state, name, text)
+
+
+def _check_usage_counts(chat: Reply) -> Check:
+    """Whether a reply comes with its numbers of tokens."""
+    if chat.tokens_in is None or chat.tokens_out is None:
+        return _check("usage counts", False, "none; they are counted here")
+    text = f"{chat.tokens_in} tokens read, {chat.tokens_out} written"
+    return _check("usage counts", True, text)
+
+
+def _check_prefix_cache(served: _ServedModel) -> Check:
+    """Whether a prompt that is sent twice is reported as cached the second time."""
+    served.reply_to(_LONG_PROMPT)
+    second = served.reply_to(_LONG_PROMPT)
+    if isinstance(second, str) or second.tokens_cached == 0:
+        return _check("prefix cache", False, _NO_PREFIX_CACHE)
+    text = f"{second.tokens_cached} tokens of a repeated prompt were in it"
+    return _check("prefix cache", True, text)
+
+
+def _check_seed(served: _ServedModel) -> Check:
+    """Whether a seed decides what is sampled: one seed twice, then another one."""
+    texts = []
+    for seed in (1, 1, 2):
+        reply = served.reply_to(_LIST_PROMPT, temperature=1.0, seed=seed)
+        if isinstance(reply, str):
+            return _check("seed", False, reply)
+        texts.append(reply.text)
+    first, repeated, other_seed = texts
+    if first != repeated:
+        text = "two replies with one seed differ; a sampled run cannot be repeated"
+        return _check("seed", False, text)
+    if other_seed == first:
+        return _check("seed", False, "another seed gives the same reply")
+    return _check("seed", True, "one seed gives one reply")
+
+
+def _check_stop_strings(served: _ServedModel, reply_text: str) -> Check:
+    """Whether a reply ends at a stop string: a word from the middle of an earlier reply to the same
+    prompt."""
+    words = reply_text.split()
+    if len(words) <= 2:
+        return _check("stop strings", False, "the reply was too short to tell")
+    stop = words[len(words) // 2]
+    stopped = served.reply_to(_LIST_PROMPT, stop=[stop])
+    if isinstance(stopped, str):
+        return _check("stop strings", False, stopped)
+    if len(stopped.text) > reply_text.index(stop) + len(stop):
+        text = "replies go on; they are cut here, but cost more tokens"
+        return _check("stop strings", False, text)
+    return _check("stop strings", True, "replies end there")
+
+
+def _check_log_probabilities(served: _ServedModel) -> tuple[int, Check]:
+    """(number of tokens whose log-probability is given, its line)."""
+    n_wanted = served.config.logprobs or 5
+    reply = served.reply_to(_LIST_PROMPT, max_tokens=1, logprobs=True, top_logprobs=n_wanted)
+    if isinstance(reply, str):
+        return 0, _check("log-probabilities", False, reply)
+    n_measured = len(reply.first_token)
+    if n_measured == 0:
+        return 0, _check("log-probabilities", False, "it gives none")
+    return n_measured, _check("log-probabilities", True, f"of {n_measured} tokens")
+
+
+def _check_raw_completion(served: _ServedModel) -> Check:
+    """Whether the server completes a text without a chat template."""
+    body = {"model": served.name, "prompt": "One, two,", "max_tokens": 4}
     try:
-        reply = server.post("/completions", raw, lambda _: None, 1 << 20, Tries())
+        reply = served.server.post("/completions", body, lambda _: None, _RAW_REPLY_BYTES, Tries())
         completes = isinstance(reply["choices"][0]["text"], str)
     except (CannotRun, RequestFailed, LookupError, TypeError):
         completes = False
-    yield line(
-        "raw completion", completes, f"{'' if completes else 'it has none; '}no method needs it"
-    )
-    yield from _check_methods({"sampling", "probe"} if n_measured else {"sampling"}, n_measured)
+    if not completes:
+        return _check("raw completion", False, "it has none; no method needs it")
+    return _check("raw completion", True, "no method needs it")
 
 
-def _check_methods(capabilities: set[str], known: int) -> Iterator[Check]:
-    """Group methods by what the server lacks for them. known: tokens whose log-probabilities it
-    gives."""
-    from harness.engine.runnable_presets import preset_methods
+def _check_methods(n_measured: int) -> Iterator[Check]:
+    """Yield a check for each group of methods that need the same of a server.
 
-    groups: dict[
-        tuple[State, str], dict[str, str]
-    ] = {}  # base preset file -> the first preset that extends it
-    for name, _, method in preset_methods():
-        needs = frozenset().union(*method.needs.values())
-        trained = needs_trained_adapters(method)
-        missing = sorted(needs - capabilities)
-        if trained or set(missing) - {"probe"}:
-            needed = sorted({*needs - {"sampling"}, *(["adapters"] if trained else [])})
-            group: tuple[State, str] = "missing", f"loaded models only ({', '.join(needed)})"
-        elif missing:
-            group = "missing", "only with log-probabilities"
-        elif "probe" in needs:
-            group = "ok", f"with model.logprobs={known} model.tokenizer=FOLDER"
-        else:
-            group = "ok", "by a chat alone"
-        groups.setdefault(group, {}).setdefault(presets.read("methods", name)[0][0], name)
+    A method is named by the first preset that extends its base preset.
+
+    Args:
+        n_measured: Number of tokens whose log-probabilities the server gives.
+    """
+    groups: dict[tuple[State, str], dict[str, str]] = {}  # group -> base preset file -> preset
+    for preset, _, method in preset_methods():
+        group = groups.setdefault(_group_of(method, n_measured), {})
+        base_file, _ = presets.read("methods", preset)[0]
+        group.setdefault(base_file, preset)
+    part = "Methods, each with the presets that extend it"
     for (state, reason), names in sorted(groups.items(), reverse=True):
-        yield Check(
-            "Methods, each with the presets that extend it",
-            state,
-            reason,
-            ", ".join(names.values()),
-        )
+        yield Check(part, state, reason, ", ".join(names.values()))
+
+
+def _group_of(method: Method, n_measured: int) -> tuple[State, str]:
+    """(whether the server can serve the method, by what or why not)."""
+    needs = set().union(*method.needs.values())
+    beyond_chat = needs - {"sampling"}
+    if needs_trained_adapters(method):
+        beyond_chat.add("adapters")
+    if beyond_chat - {"probe"}:
+        return "missing", f"loaded models only ({', '.join(sorted(beyond_chat))})"
+    if "probe" not in needs:
+        return "ok", "by a chat alone"
+    if n_measured == 0:
+        return "missing", "only with log-probabilities"
+    return "ok", f"with model.logprobs={n_measured} model.tokenizer=FOLDER"
