@@ -5,6 +5,7 @@ Made-up rows are texts of the pocket world in the layouts of releases of which t
 made_file("longmemeval/s", out)  ->  out/made/longmemeval~s.json, two rows, written once
 """
 
+import ast
 import gzip
 import json
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any
 from pocket.world.sample import sample
 
 from harness.config import presets
-from tests.datasets.more_rows import babilong, locomo
+from tests.datasets.more_rows import LOOGLE, LVEVAL, babilong, locomo, lveval
 from tests.datasets.support import (
     helmet,
     infinite,
@@ -60,6 +61,18 @@ def _conversation(number: int, text: str) -> Row:
     return {**row, "qa": row["qa"][3:4]}
 
 
+def _first_question_of(make: Callable[[int], Row]) -> Callable[[int, str], Row]:
+    """Rows of LooGLE on a given text, with the first of their questions."""
+
+    def made(number: int, text: str) -> Row:
+        row = make(number)
+        if row["qa_pairs"] != "none":
+            row["qa_pairs"] = str(ast.literal_eval(row["qa_pairs"])[:1])
+        return {**row, "input": text}
+
+    return made
+
+
 MADE: dict[str, Callable[[int, str], Row]] = {
     "longmemeval/oracle": _chats,
     "longmemeval/s": _chats,
@@ -72,6 +85,12 @@ MADE: dict[str, Callable[[int, str], Row]] = {
     "longbench-pro": lambda n, text: longbench_pro(n, context=text),
     "oolong/synth": lambda n, text: oolong(n, context_window_text=text),
     "oolong/real": lambda n, text: oolong(n, context_window_text=text, answer_type=None),
+    **{
+        f"infinitebench/{name}": lambda n, text: infinite(n, context=text)
+        for name in ("en_dia", "en_sum", "zh_qa")
+    },
+    **{f"lveval/{name}": lambda n, text: lveval(n, context=text) for name in LVEVAL},
+    **{f"loogle/{name}": _first_question_of(row) for name, row in LOOGLE.items()},
     "locomo": _conversation,
     **{f"babilong/qa{n}": lambda n, text: babilong(n, input=text) for n in range(1, 11)},
     **{f"mrcr/{count}needle": lambda n, text: mrcr(n, text) for count in (2, 4, 8)},

@@ -344,6 +344,8 @@ def choose_files(
             among = f" among {_names_text(visible)}"
         raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
     if all(map(is_archive, data)):
+        if len(data) > 1 and subset:
+            data = _subset_files(data, subset) or data
         if len(data) > 1:
             raise Ambiguous(f"has several archives ({_names_text(data)}); name one of them")
         return data  # which of its members are meant is another choice

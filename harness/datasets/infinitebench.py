@@ -1,11 +1,13 @@
 """InfiniteBench (Zhang et al., ACL 2024): questions on novels of some 190,000 tokens whose names
 were replaced.
 
-    En.QA   {"id": 0, "context": "..", "input": "..", "answer": ["..", ".."], "options": []}
-    En.MC   {"id": 0, "context": "..", "input": "..", "answer": ["Ada"], "options": ["Ada", "Bo", "Cy", "Di"]}
+    En.QA    {"id": 0, "context": "..", "input": "..", "answer": ["..", ".."], "options": []}
+    En.MC    {.., "answer": ["Ada"], "options": ["Ada", "Bo", "Cy", "Di"]}
+    En.Dia   {.., "answer": ["ADA"]}       a script in which one name is masked
+    En.Sum, Zh.QA                          as En.QA
 
-A row with options is of En.MC, another one of En.QA; its answer may also be a string or, in En.MC,
-end with its letter. Questions on the same novel share a document.
+A row with options is of En.MC. An answer may also be a string or, in En.MC, end with its letter.
+Questions on the same text share a document.
 """
 
 from typing import Any
@@ -29,26 +31,52 @@ class _Row(StrictRow):
     options: list[str] | None = None
 
 
-def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
-    """One row of En.QA or En.MC. Gold.extra of En.MC: gold_label (from 1) and all_classes.
+ASKED = {  # in place of the row's input, as the authors' templates do
+    "longdialogue_qa_eng": 'Which character is most likely "$$MASK$$"?',
+    "longbook_sum_eng": "Summarize the book.",
+}
 
-    subset: with a name that has "choice" in it, every row must have four options. Raises RowError
-    naming the field.
+
+def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
+    """One row of En.QA, En.MC, En.Dia, En.Sum or Zh.QA. Gold.extra of En.MC: gold_label (from 1) and
+    all_classes.
+
+    Args:
+        raw: The row.
+        subset: The file's name. Of one with "choice" in it every row must have four options; of
+            En.Dia and En.Sum every row is asked the same.
+
+    Raises:
+        RowError: Naming the field.
     """
     row = _Row.read(raw)
-    refuse_blank({"input": row.input, "context": row.context})
-    answers = clean_answers([row.answer] if isinstance(row.answer, str) else row.answer, "answer")
-    asked, options = (str(row.id), row.input), row.options or []
-    if not options and "choice" not in (subset or ""):
+    question = ASKED.get(subset or "", row.input)
+    refuse_blank({"input": question, "context": row.context})
+    answers = clean_answers(_listed(row.answer), "answer")
+    asked = (str(row.id), question)
+    if not row.options and "choice" not in (subset or ""):
         return text_with_question("infinitebench", row.context, asked, answers, {})
+    return _with_options(row, asked, answers)
+
+
+def _listed(answer: list[str] | str) -> list[str]:
+    if isinstance(answer, str):
+        return [answer]
+    return answer
+
+
+def _with_options(row: _Row, asked: tuple[str, str], answers: tuple[str, ...]) -> Group:
+    """A row of En.MC. asked: id and words of its question. Raises RowError."""
+    options = row.options or []
     if options and answers[0] not in options:
         raise RowError("answer", f"'{answers[0]}' is none of the options")
-    label = options.index(answers[0]) if options else 0
+    label = 0
+    if options:
+        label = options.index(answers[0])
     extra = four_options(options, label)
     if answers[1:] not in ((), (LETTERS[label],)):
         raise RowError(
             "answer", "should be one of the options, with nothing or its letter behind it"
         )
-    return text_with_question(
-        "infinitebench", row.context, asked, (options[label],), extra, *options
-    )
+    gold = (options[label],)
+    return text_with_question("infinitebench", row.context, asked, gold, extra, *options)

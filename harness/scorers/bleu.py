@@ -50,7 +50,8 @@ def tokenize_13a(text: str) -> list[str]:
     return text.split()
 
 
-def _ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
+def ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
+    """How often each sequence of `order` tokens occurs."""
     return Counter(tuple(tokens[i : i + order]) for i in range(len(tokens) - order + 1))
 
 
@@ -70,10 +71,10 @@ def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
     for order in range(1, MAX_ORDER + 1):
         allowed: Counter[tuple[str, ...]] = Counter()
         for gold in gold_tokens:
-            allowed |= _ngrams(gold, order)
-        ngrams = _ngrams(tokens, order)
-        matches.append(sum((ngrams & allowed).values()))
-        possible.append(sum(ngrams.values()))
+            allowed |= ngrams(gold, order)
+        found = ngrams(tokens, order)
+        matches.append(sum((found & allowed).values()))
+        possible.append(sum(found.values()))
     return (*matches, *possible, len(tokens), min(map(len, gold_tokens)))
 
 

@@ -1,21 +1,26 @@
-"""InfiniteBench's scores of En.QA and En.MC (Zhang et al. 2024; src/compute_scores of its
+"""InfiniteBench's scores of En.QA, En.MC, En.Dia and Zh.QA (Zhang et al. 2024; src/compute_scores of its
 repository).
 
 choice("B. Toren", ["Toren"], gold_label=2)                  -> 1.0   (a reply that begins with a letter is that)
 choice("I think the answer is: Toren", ..., gold_label=2)    -> 1.0
 choice("He said B or C", ..., gold_label=2)                  -> 1.0   (the first letter that stands alone)
+name("It is ada.", ["ADA"])                                  -> 1.0   (a word of the reply in capitals)
+qa_f1_zh("今天", ["今天好"])                                    -> 0.8   (each character is a token)
 """
 
 from collections.abc import Sequence
 
-from harness.scorers.base import published
+from harness.scorers.base import best, published
 from harness.scorers.longbench import qa_f1_score
+from harness.scorers.longbench_zh import normalize_zh_answer
+from harness.scorers.squad import overlap
 
 scorer = published("OpenBMB/InfiniteBench src/compute_scores.py")
 scorer("infinitebench.qa_f1", "token F1, SQuAD rules")(qa_f1_score)
 
 _LETTERS = "ABCD"
 _TO_SPACES = str.maketrans(dict.fromkeys("\n\"'.,?!{}", " "))
+_NAME_TO_SPACES = str.maketrans(dict.fromkeys("\n:\"'.,?!{}", " "))
 _ANSWER_PHRASES = ("answer is:", "answer:", "answer is", "option is")
 
 
@@ -45,3 +50,21 @@ def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> fl
     # The published test is `word in "ABCD"`, so "AB" and "BCD" count as letters, and as wrong ones.
     first = next((word for word in text.split() if word in _LETTERS), "")
     return float(first in right)
+
+
+@scorer("infinitebench.name", "a word of the reply, in capitals, is the character's name")
+def name(prediction: str, references: Sequence[str]) -> float:
+    """1.0 where the first reference is one of the reply's words, in capitals."""
+    words = prediction.upper().translate(_NAME_TO_SPACES).split()
+    return float(references[0] in words)
+
+
+def _characters_f1(prediction: str, reference: str) -> float:
+    """F1 of the characters of two normalised texts."""
+    return overlap(list(normalize_zh_answer(prediction)), list(normalize_zh_answer(reference))).f1
+
+
+@scorer("infinitebench.qa_f1_zh", "F1 of the characters of Chinese texts")
+def qa_f1_zh(prediction: str, references: Sequence[str]) -> float:
+    """F1 of the characters without punctuation, best over the references."""
+    return best(_characters_f1, prediction, references)

@@ -36,7 +36,8 @@ def _jieba() -> Any:
     return module
 
 
-def _words(text: str) -> list[str]:
+def jieba_words(text: str) -> list[str]:
+    """The words that jieba cuts a text into."""
     return list(_jieba().cut(text, cut_all=False))
 
 
@@ -46,8 +47,9 @@ def normalize_zh_answer(text: str) -> str:
     return "".join(text.lower().translate(_DELETE).split())
 
 
-def _normalised_words(text: str) -> list[str]:
-    return [token for token in map(normalize_zh_answer, _words(text)) if token]
+def normalised_words(text: str) -> list[str]:
+    """jieba's words, each normalised, without empty ones."""
+    return list(filter(None, map(normalize_zh_answer, jieba_words(text))))
 
 
 @scorer("longbench.qa_f1_zh_score", "token F1 over jieba's words", packages=("jieba",))
@@ -55,7 +57,7 @@ def qa_f1_zh_score(prediction: str, references: Sequence[str]) -> float:
     """Token F1 over jieba's words, each normalised, empty ones dropped; best over the
     references."""
     return best(
-        lambda p, g: overlap(_normalised_words(p), _normalised_words(g)).f1, prediction, references
+        lambda p, g: overlap(normalised_words(p), normalised_words(g)).f1, prediction, references
     )
 
 
@@ -63,10 +65,12 @@ def qa_f1_zh_score(prediction: str, references: Sequence[str]) -> float:
 def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
     """ROUGE-L of the `rouge` package over jieba's words joined by spaces; best over the
     references."""
-    text = " ".join(_words(prediction))
+    text = " ".join(jieba_words(prediction))
     # one function lies between this and the English score in the published script: one frame less
     # for the recursion
-    return best(lambda p, g: rouge_l(p, " ".join(_words(g)), frames=FRAMES - 1), text, references)
+    return best(
+        lambda p, g: rouge_l(p, " ".join(jieba_words(g)), frames=FRAMES - 1), text, references
+    )
 
 
 @scorer("longbench.retrieval_zh_score", "share of numbers that name the Chinese paragraph")

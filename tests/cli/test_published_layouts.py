@@ -4,6 +4,7 @@ The scores are those that the authors' code gives for the same replies.
 """
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from tests.datasets import more_rows as rows
+from tests.datasets.support import infinite
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,73 @@ BABILONG = Layout(
     ],
     [{"babilong.accuracy": 1.0}, {"babilong.accuracy": 0.0}],
 )
-LAYOUTS = [LOCOMO, BABILONG]
+LVEVAL = Layout(
+    "lveval/hotpotwikiqa_mixup",
+    "hotpotwikiqa_mixup_16k.jsonl",
+    [rows.lveval(1), rows.lveval(2), rows.lveval(3, answer_keywords=None)],
+    [("mill 1", "It was Ada Toren"), ("mill 2", "Ada"), ("mill 3", "Ada")],
+    [
+        {"lveval.keyword_f1": 2 / 3},
+        {"lveval.keyword_f1": 0.0},
+        {"lveval.keyword_f1": 2 / 3},
+    ],
+)
+LVEVAL_ZH = Layout(
+    "lveval/cmrc_mixup",
+    "cmrc_mixup_16k.jsonl",
+    [rows.lveval(n, answers=["北京大学"], answer_keywords=None) for n in (1, 2)],
+    [("mill 1", "是北京大学。"), ("mill 2", "是上海")],
+    [{"lveval.keyword_f1_zh": 2 / 3}, {"lveval.keyword_f1_zh": 0.0}],
+)
+LOOGLE = Layout(
+    "loogle/shortdep_qa",
+    "shortdep_qa.jsonl",
+    [rows.loogle()],
+    [("Question: Who built it?", "Ada"), ("Question: Who left?", "Bo left early")],
+    [
+        {
+            "loogle.rougeL": 1 / 3,
+            "loogle.rouge1": 1 / 3,
+            "loogle.rouge2": 0.0,
+            "loogle.bleu1": math.exp(-2),
+            "loogle.bleu4": 0.0,
+            "evidence_recall": 1.0,
+        },
+        {
+            "loogle.rougeL": 1.0,
+            "loogle.rouge1": 1.0,
+            "loogle.rouge2": 1.0,
+            "loogle.bleu1": 2 / 3,
+            "loogle.bleu4": 0.0,
+            "evidence_recall": 1.0,
+        },
+    ],
+)
+LOOGLE_CLOZE = Layout(
+    "loogle/shortdep_cloze",
+    "shortdep_cloze.jsonl",
+    [rows.loogle_cloze()],
+    [("left. What are the masked entities?", "{'<mask-0>': 'Ada', '<mask-1>': 'Bo'}")],
+    [{"loogle.exact_match": 0.5, "loogle.partial_match": 1.0}],
+)
+EN_DIA = Layout(
+    "infinitebench/en_dia",
+    "longdialogue_qa_eng.jsonl",
+    [infinite(1, input="", answer=["ADA"]), infinite(2, input="", answer=["ADA"], context="Cy")],
+    [
+        ("Ada built it. Bo left.", "Ada."),
+        ("Cy\n\nThe text ends here. The text is a dialogue", "ADA TOREN and BO"),
+    ],
+    [{"infinitebench.name": 1.0}, {"infinitebench.name": 1.0}],
+)
+ZH_QA = Layout(
+    "infinitebench/zh_qa",
+    "longbook_qa_chn.jsonl",
+    [infinite(1, answer=["今天好"])],
+    [("Who built mill 1?", "今天。")],
+    [{"infinitebench.qa_f1_zh": 0.8}],
+)
+LAYOUTS = [LOCOMO, BABILONG, LVEVAL, LVEVAL_ZH, LOOGLE, LOOGLE_CLOZE, EN_DIA, ZH_QA]
 
 
 def written(layout):

@@ -1,4 +1,4 @@
-"""Made-up rows in the layouts of LoCoMo, BABILong and the sets after them."""
+"""Made-up rows in the layouts of LoCoMo, BABILong, LV-Eval and LooGLE."""
 
 from typing import Any
 
@@ -38,3 +38,54 @@ def babilong(number: int = 1, **changes: Any) -> dict[str, Any]:
     """A row of BABILong's qa1."""
     text = f"Mary went to the garden. It was a dark night of {number}. Mary went to the kitchen. "
     return {"input": text, "question": "Where is Mary? ", "target": "kitchen", **changes}
+
+
+def lveval(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A row of LV-Eval in English."""
+    asked = {"input": "Who built it?", "answers": ["Ada Toren", "Ada"], "answer_keywords": "Toren"}
+    text = f"### Passage 1\nAda Toren built mill {number}."
+    return {"context": text, "dataset": "hotpotwikiqa_mixup", "language": "en", **asked, **changes}
+
+
+def loogle(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A text of LooGLE's shortdep_qa with two questions."""
+    pairs = [
+        {"Q": "Who built it?", "A": "Ada built it", "S": "Ada Toren built it."},
+        {"Q": "Who left?", "A": "Bo left", "S": ["Bo left.", "Then it rained."]},
+    ]
+    text = f"Mill {number}. Ada Toren built it. Bo left."
+    row = {"input": text, "title": "Mill", "qa_pairs": str(pairs), "output": "none"}
+    return {**row, **changes}
+
+
+def loogle_cloze(number: int = 1) -> dict[str, Any]:
+    """A text of LooGLE's shortdep_cloze with one question."""
+    answer = {"<mask-0>": "Ada Toren", "<mask-1>": "Bo"}
+    pair = {"Q": "<mask-0> built it and <mask-1> left.", "A": answer}
+    return loogle(number, qa_pairs=str([pair]))
+
+
+def loogle_summary(number: int = 1) -> dict[str, Any]:
+    """A paper of LooGLE's longdep_summarization."""
+    return loogle(number, qa_pairs="none", output="A mill is built")
+
+
+LOOGLE = {
+    "shortdep_qa": loogle,
+    "longdep_qa": loogle,
+    "shortdep_cloze": loogle_cloze,
+    "longdep_summarization": loogle_summary,
+}
+LVEVAL = (
+    "hotpotwikiqa_mixup",
+    "loogle_SD_mixup",
+    "loogle_CR_mixup",
+    "loogle_MIR_mixup",
+    "multifieldqa_en_mixup",
+    "multifieldqa_zh_mixup",
+    "factrecall_en",
+    "factrecall_zh",
+    "cmrc_mixup",
+    "lic_mixup",
+    "dureader_mixup",
+)

@@ -13,7 +13,7 @@ import zipfile
 from typing import Any
 
 from harness.datasets.files import read_rows
-from tests.datasets import support
+from tests.datasets import more_rows, support
 from tests.datasets.support import REAL, parquet, real
 
 Rows = list[dict[str, Any]]
@@ -169,7 +169,9 @@ def infinitebench():
     return {
         "longbook_qa_eng.jsonl": lines([support.infinite(n) for n in range(351)]),
         "longbook_choice_eng.jsonl": lines([support.infinite(n, **options) for n in range(229)]),
-        "longbook_qa_chn.jsonl": OTHER,
+        "longbook_qa_chn.jsonl": lines([support.infinite(n) for n in range(175)]),
+        "longbook_sum_eng.jsonl": lines([support.infinite(n, input="") for n in range(103)]),
+        "longdialogue_qa_eng.jsonl": lines([support.infinite(n, input="") for n in range(200)]),
         "passkey.jsonl": OTHER,
     }
 
@@ -178,6 +180,16 @@ def chats():
     rows_of = listed([support.longmemeval(n) for n in range(500)])
     files = {f"longmemeval_{name}.json": rows_of for name in ("oracle", "s_cleaned")}
     return {**files, "longmemeval_m_cleaned.json": OTHER, "README.md": b""}
+
+
+def lveval(name):
+    """The hub's archives, the one of set `name` with two of its lengths, a folder inside."""
+    made = {
+        f"{name}/{name}_{length}.jsonl": lines([more_rows.lveval(n) for n in range(count)])
+        for length, count in (("16k", 3), ("32k", 4))
+    }
+    archives = {f"{other}.zip": packed(".zip", {"x.jsonl": OTHER}) for other in more_rows.LVEVAL}
+    return lambda: {**archives, f"{name}.zip": packed(".zip", made), "LVEval.py": OTHER}
 
 
 def newer(file, row, count):

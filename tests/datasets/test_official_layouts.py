@@ -65,6 +65,7 @@ STORIES = (
 PAPER = 3 if REAL else 2
 DOCS = {"dataset.documents": "retrieved.json"}
 
+INFINITE = {"en_qa": 351, "en_mc": 229, "en_dia": 200, "en_sum": 103, "zh_qa": 175}
 OOLONG, SHARD = "oolongbench/oolong", "00000-of-00001.parquet"
 LOONG = partial(support.loong, answer="['Bo']")
 # preset -> (repository, file, a row of it, how many)
@@ -108,7 +109,7 @@ RELEASES = [
     ),
     *(
         Release(f"infinitebench/{name}", place, releases.infinitebench, count)
-        for name, count in (("en_qa", 351), ("en_mc", 229))
+        for name, count in INFINITE.items()
         for place in ("hub:xinrongzhang2022/InfiniteBench", "InfiniteBench/")
     ),
     *(
@@ -118,6 +119,14 @@ RELEASES = [
     *(
         Release(preset, f"hub:{repo}", releases.newer(file, row, count), count)
         for preset, (repo, file, row, count) in NEWER.items()
+    ),
+    *(
+        Release(f"lveval/{name}", "hub:Infinigence/LVEval", releases.lveval(name), 3)
+        for name in more_rows.LVEVAL
+    ),
+    *(
+        Release(f"loogle/{name}", "LooGLE-testdata/", releases.newer(f"{name}.jsonl", row, 2), n)
+        for (name, row), n in zip(more_rows.LOOGLE.items(), (4, 4, 2, 2), strict=True)
     ),
     Release("locomo", "data/", releases.newer("locomo10.json", more_rows.locomo, 2), 10),
     Release("musique", "musique_v1.0.zip", releases.musique_files, 3),

@@ -16,6 +16,7 @@ from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets.formats import formats, option_fields
 from harness.scorers.longbench_eval import _SCORED_ON_FIRST_LINE, DATASETS
+from tests.datasets.more_rows import LOOGLE, LVEVAL
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
 NAMES = sorted(
@@ -27,8 +28,11 @@ FETCHED = [name for name in NAMES if not name.startswith(("pocket/", "ruler/"))]
 LONGBENCH = [name for name in FETCHED if name.startswith("longbench/")]
 BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
 CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
-UNCOUNTED = {"oolong/synth", "oolong/real"}  # their sizes are not known
-NEWER = UNCOUNTED | {
+# Their sizes are not known.
+UNCOUNTED = {"oolong/synth", "oolong/real", *(f"loogle/{name}" for name in LOOGLE)}
+NEWER = {
+    "oolong/synth",
+    "oolong/real",
     "longbench-pro",
     "loong/paper",
     "loong/financial",
@@ -82,9 +86,21 @@ HEADLINES = {
     # Qasper's own scorer is the same metric under the data set's name.
     **dict.fromkeys(("qasper", "qasper-hints"), "qasper.token_f1_score"),
 }
-NOT_ON_A_HUB = {"locomo"}
+NOT_ON_A_HUB = {"locomo", *(f"loogle/{name}" for name in LOOGLE)}
 # The caps and headlines of the sets after them, which are their authors'.
 LATER = {
+    "infinitebench/en_dia": (40, "infinitebench.name"),
+    "infinitebench/en_sum": (1200, "rouge_score.rougeLsum"),
+    "infinitebench/zh_qa": (40, "infinitebench.qa_f1_zh"),
+    **{f"lveval/{name}": (64, "lveval.keyword_f1") for name in LVEVAL[:5]},
+    **{f"lveval/{name}": (64, "lveval.keyword_f1_zh") for name in LVEVAL[5:]},
+    "lveval/factrecall_en": (16, "longbench.qa_f1_score"),
+    "lveval/factrecall_zh": (16, "longbench.qa_f1_zh_score"),
+    "lveval/dureader_mixup": (64, "lveval.rouge_zh"),
+    "loogle/shortdep_qa": (300, "loogle.rougeL"),
+    "loogle/longdep_qa": (500, "loogle.rougeL"),
+    "loogle/shortdep_cloze": (50, "loogle.exact_match"),
+    "loogle/longdep_summarization": (500, "loogle.rougeL"),
     "locomo": (32, "locomo.f1"),
     **{f"babilong/qa{n}": (20, "babilong.accuracy") for n in range(1, 11)},
 }

@@ -1,0 +1,98 @@
+"""LooGLE (Li et al., ACL 2024): questions, clozes and summaries on long articles, scripts and papers.
+
+    {"input": "..", "title": "..", "output": "none",
+     "qa_pairs": "[{'Q': 'Who built it?', 'A': 'Ada', 'S': ['Ada built it.'], 'type': 'computation'}, ..]"}
+    cloze    {.., "qa_pairs": "[{'Q': '<mask-0> built it.', 'A': {'<mask-0>': 'Ada'}}]"}
+    summary  {.., "qa_pairs": "none", "output": "the abstract"}
+
+The layout of LooGLE-testdata (bigai-nlco/LooGLE); `qa_pairs` may also be a list. Sentences of
+`S` that stand in the text are supporting.
+"""
+
+import ast
+from typing import Any
+
+from harness.datasets.rows import (
+    Group,
+    RowError,
+    StrictRow,
+    clean_answers,
+    made_id,
+    refuse_blank,
+)
+from harness.types import Document, Example, Gold, Question, Support
+
+SUMMARY = "Please generate a summary of the paper."
+NO_PAIRS = "none"
+
+
+class _Row(StrictRow):
+    input: str
+    title: str
+    qa_pairs: str | list[dict[str, Any]]
+    output: str
+
+
+class _Pair(StrictRow):
+    Q: str
+    A: str | dict[str, str]
+    S: str | list[str] = ""
+    type: str | None = None
+
+    def sentences(self) -> list[str]:
+        """The sentences of evidence."""
+        if isinstance(self.S, str):
+            return [self.S]
+        return self.S
+
+
+def _pairs(row: _Row) -> list[_Pair]:
+    """The row's questions; a summary's is made here. Raises RowError."""
+    if row.qa_pairs == NO_PAIRS:
+        return [_Pair(Q=SUMMARY, A=row.output)]
+    pairs = row.qa_pairs
+    if isinstance(pairs, str):
+        try:
+            pairs = ast.literal_eval(pairs)
+        except (ValueError, SyntaxError):
+            raise RowError("qa_pairs", "should be a list in Python's form") from None
+    return [_Pair.read(pair) for pair in pairs]
+
+
+def _evidence(pair: _Pair, document: Document) -> tuple[Support, ...]:
+    """The spans of the sentences that stand in the text as they are written."""
+    spans = []
+    for sentence in pair.sentences():
+        start = document.text.find(sentence)
+        if sentence.strip() and start >= 0:
+            spans.append(Support(document.id, start, start + len(sentence)))
+    return tuple(dict.fromkeys(spans))
+
+
+def _example(pair: _Pair, number: int, document: Document) -> Example:
+    """One question. Raises RowError naming the field."""
+    name = f"qa_pairs[{number}]"
+    refuse_blank({f"{name}.Q": pair.Q})
+    extra: dict[str, Any] = {}
+    if pair.type is not None:
+        extra["type"] = pair.type
+    answer = str(pair.A)
+    text = pair.Q
+    if isinstance(pair.A, dict):
+        extra["masks"] = pair.A
+        text = f"{text} What are the masked entities?"
+    answers = clean_answers([answer], f"{name}.A")
+    question = Question(f"{document.id}-{made_id('q', pair.Q, 8)}", text, (document.id,))
+    return Example(question, Gold(answers, _evidence(pair, document), extra))
+
+
+def parse_row(raw: dict[str, Any]) -> Group:
+    """One text with its questions. Gold.extra: type, where the row says it, and masks (mask ->
+    entity) of a cloze. Raises RowError naming the field."""
+    row = _Row.read(raw)
+    refuse_blank({"input": row.input})
+    document = Document(made_id("loogle", row.input), row.input, row.title)
+    examples = []
+    for number, pair in enumerate(_pairs(row)):
+        examples.append(_example(pair, number, document))
+    return Group(document, tuple(examples))

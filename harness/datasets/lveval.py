@@ -1,0 +1,41 @@
+"""LV-Eval (Yuan et al., 2024): eleven sets of questions in English and Chinese at five lengths, up to
+256,000 words.
+
+    {"input": "Who built it?", "context": "### Passage 1 ..", "answers": ["Ada"], "length": 16000,
+     "dataset": "hotpotwikiqa_mixup", "language": "en", "answer_keywords": "Ada", "confusing_facts": ".."}
+
+The layout of SET_16k.jsonl in SET.zip (README of infinigence/LVEval, load_LVEval_dataset). Only the
+first answer counts, as in the authors' evaluation.py.
+"""
+
+from typing import Any
+
+from harness.datasets.rows import (
+    Group,
+    StrictRow,
+    clean_answers,
+    made_id,
+    refuse_blank,
+    text_with_question,
+)
+
+
+class _Row(StrictRow):
+    input: str
+    context: str
+    answers: list[str]
+    length: int | None = None
+    dataset: str | None = None
+    language: str | None = None
+    answer_keywords: str | None = None
+
+
+def parse_row(raw: dict[str, Any]) -> Group:
+    """One row. Gold.extra: keywords (None where the set has none), length, language. Raises RowError
+    naming the field."""
+    row = _Row.read(raw)
+    refuse_blank({"input": row.input, "context": row.context})
+    answers = clean_answers(row.answers, "answers")[:1]
+    key = made_id(row.dataset or "lveval", f"{row.context}\n{row.input}")
+    extra = {"keywords": row.answer_keywords, "length": row.length, "language": row.language}
+    return text_with_question("lveval", row.context, (key, row.input), answers, extra)

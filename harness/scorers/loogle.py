@@ -1,0 +1,93 @@
+"""LooGLE's scores (Li et al., ACL 2024; Evaluation/automatic_metrics.py of its repository).
+
+bleu1("Ada built it", ["Ada built it"])                        -> 1.0   (of words, as nltk's sentence_bleu)
+rouge1("Ada built it", ["Ada"])                                -> 1.0   (recall, package rouge)
+exact_match("{'<mask-0>': 'Ada'}", [..], masks={..})           -> the share of masks with the right entity
+
+Theirs divide the sum of right masks of all clozes by that of all masks; here each cloze weighs the
+same. METEOR needs WordNet, BERTScore a model: neither is here.
+"""
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from harness.scorers.base import need, published
+from harness.scorers.bleu import ngrams
+
+scorer = published("bigai-nlco/LooGLE Evaluation/automatic_metrics.py")
+
+_NOTHING = "None"  # scored in place of an empty reply
+
+
+def _bleu(prediction: str, references: Sequence[str], *, order: int) -> float:
+    """BLEU of a sentence over words between spaces, by n-grams of one order: their precision times
+    the penalty of a short reply."""
+    words, gold = (prediction or _NOTHING).split(), references[0].split()
+    common = ngrams(words, order) & ngrams(gold, order)
+    if not common:
+        return 0.0
+    precision = common.total() / (len(words) - order + 1)
+    return precision * min(1.0, math.exp(1 - len(gold) / len(words)))
+
+
+def _rouge(prediction: str, references: Sequence[str], *, kind: str) -> float:
+    """Recall of the package rouge; 0.0 where it finds no words."""
+    try:
+        found = need("rouge").Rouge().get_scores(prediction or _NOTHING, references[0])
+    except ValueError:
+        return 0.0
+    return float(found[0][kind]["r"])
+
+
+for _order in (1, 4):
+    _summary = f"BLEU of {_order}-grams of words"
+    scorer(f"loogle.bleu{_order}", _summary)(partial(_bleu, order=_order))
+for _name, _kind in (("rouge1", "rouge-1"), ("rouge2", "rouge-2"), ("rougeL", "rouge-l")):
+    _summary = f"recall of {_kind}, package rouge"
+    scorer(f"loogle.{_name}", _summary, packages=("rouge",))(partial(_rouge, kind=_kind))
+
+
+def _entities(prediction: str) -> dict[Any, Any]:
+    """The reply as a Python dictionary; an empty one for any other reply."""
+    try:
+        value = ast.literal_eval(prediction.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return {}
+    if isinstance(value, dict):
+        return value
+    return {}
+
+
+def _share(
+    prediction: str, masks: Mapping[str, str], is_right: Callable[[str, Any], bool]
+) -> float:
+    """The share of masks whose entity in the reply is right."""
+    entities = _entities(prediction)
+    right = 0
+    for mask, entity in masks.items():
+        if mask in entities and is_right(entity, entities[mask]):
+            right += 1
+    return right / len(masks)
+
+
+def _shares_a_word(entity: str, found: Any) -> bool:
+    """Whether two texts have a word in common."""
+    return not set(entity.split()).isdisjoint(str(found).split())
+
+
+@scorer("loogle.exact_match", "share of the masks with the right entity")
+def exact_match(prediction: str, _references: Sequence[str], *, masks: Mapping[str, str]) -> float:
+    """The share of masks that the reply, a Python dictionary, fills with the right text."""
+    return _share(prediction, masks, str.__eq__)
+
+
+@scorer("loogle.partial_match", "share of the masks with a word of the right entity")
+def partial_match(
+    prediction: str, _references: Sequence[str], *, masks: Mapping[str, str]
+) -> float:
+    """The share of masks that the reply, a Python dictionary, fills with a word of the right
+    text."""
+    return _share(prediction, masks, _shares_a_word)

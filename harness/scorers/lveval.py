@@ -1,0 +1,90 @@
+"""LV-Eval's scores (Yuan et al., 2024; metrics.py of its repository): token F1 that is 0 where too few
+of the answer's keywords are in the reply.
+
+keyword_f1("Ada built it", ["Ada Toren"], keywords="Toren")      -> 0.0   (recall of the keywords below 0.2)
+keyword_f1("Ada Toren built it", ["Ada Toren"], keywords=..)     -> 0.67
+rouge_zh(..)                                                     ROUGE-L without frequent words
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+from harness.scorers.base import published
+from harness.scorers.longbench import qa_f1_score
+from harness.scorers.longbench_zh import (
+    jieba_words,
+    normalised_words,
+    normalize_zh_answer,
+    qa_f1_zh_score,
+)
+from harness.scorers.rouge import FRAMES, rouge_l
+from harness.scorers.squad import normalize_answer
+
+scorer = published("infinigence/LVEval metrics.py")
+
+_LEAST_RECALL, _LEAST_RECALL_ZH = 0.2, 0.4
+_FREQUENT_WORDS = (
+    "and to of in her was with for it from is that his he by she they or at because be on "
+    "are their what as had were about being this who but have has when which does"
+)
+_FREQUENT = frozenset(_FREQUENT_WORDS.split())
+_FREQUENT_ZH_WORDS = (
+    "的 和 是 等 在 年 可以 为 与 ‰ 了 或 一种 月 c 至 日 有 进行 于 不 中 × 根据 小 由 "
+    "亩 也 要 指 法 会 元 主要 以及 通过 首先 对 然后 号 以 所 后 丁 包括 无 将 用 能 形 "
+    "方面 因素 位于 而 从 到 一定 用于 但 使用 让 具有 并 亿元 万元 上 类 基于 才 来 地 片 "
+    "其他 个 或者 变得 时 给 你 使 条 受 已经 带 度"
+)
+_FREQUENT_ZH = frozenset(_FREQUENT_ZH_WORDS.split())
+
+
+def _recall(words: Sequence[str], keywords: Sequence[str], frequent: frozenset[str]) -> float:
+    """Share of the keywords that are among `words`, where frequent words never are."""
+    if not keywords:
+        return 0.0
+    found = 0
+    for word, count in (Counter(words) & Counter(keywords)).items():
+        if word not in frequent:
+            found += count
+    return found / len(keywords)
+
+
+@scorer("lveval.keyword_f1", "token F1; 0 with fewer than a fifth of the answer's keywords")
+def keyword_f1(prediction: str, references: Sequence[str], *, keywords: str | None = None) -> float:
+    """Token F1 by SQuAD's rules. keywords: of the answer; None or "": only the F1 counts."""
+    if keywords:
+        words = normalize_answer(prediction).split()
+        wanted = normalize_answer(keywords).split()
+        if _recall(words, wanted, _FREQUENT) < _LEAST_RECALL:
+            return 0.0
+    return qa_f1_score(prediction, references[:1])
+
+
+@scorer(
+    "lveval.keyword_f1_zh",
+    "F1 of jieba's words; 0 with fewer than two fifths of the answer's keywords",
+    packages=("jieba",),
+)
+def keyword_f1_zh(
+    prediction: str, references: Sequence[str], *, keywords: str | None = None
+) -> float:
+    """F1 of jieba's words. keywords: of the answer; None or "": the answer itself."""
+    words = normalised_words(prediction)
+    wanted = normalised_words(keywords or references[0])
+    if _recall(words, wanted, _FREQUENT_ZH) < _LEAST_RECALL_ZH:
+        return 0.0
+    return qa_f1_zh_score(prediction, references[:1])
+
+
+def _content_zh(text: str) -> str:
+    """jieba's words of its words, normalised, without frequent ones, joined by spaces."""
+    words = map(normalize_zh_answer, jieba_words(" ".join(jieba_words(text))))
+    return " ".join(itertools.filterfalse(_FREQUENT_ZH.__contains__, words))
+
+
+@scorer(
+    "lveval.rouge_zh", "ROUGE-L of jieba's words without frequent ones", packages=("jieba", "rouge")
+)
+def rouge_zh(prediction: str, references: Sequence[str]) -> float:
+    """ROUGE-L of the `rouge` package over jieba's words without frequent ones."""
+    return rouge_l(_content_zh(prediction), _content_zh(references[0]), frames=FRAMES - 1)
