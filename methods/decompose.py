@@ -13,13 +13,11 @@ the data set's own instruction.
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from typing import ClassVar
 
 from harness.bm25 import bm25
 from harness.method import Index, Indexes, MethodConfig, Needs, Task, Tools
 from harness.method.settings import index_setting, setting
-from harness.method.training import Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
@@ -86,10 +84,6 @@ class Decompose(reading.ReadingMethod):
     index_version = "2"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     own_prompts = (DECOMPOSE, INSTRUCTION, STEP)
-
-    def skills(self) -> list[Skill]:
-        """What it asks of a model: sub-questions, short answers, choices."""
-        return [_decompose_skill(DECOMPOSE.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: spans of the segments."""
@@ -166,13 +160,3 @@ class Decompose(reading.ReadingMethod):
         best = best_first(bm25(question.text, texts))[: config.k]
         reply, count = reading.ask_fitting(question, [texts[i] for i in best], tools, request)
         return reply, [segments[i] for i in best[:count]]
-
-
-@cache
-def _decompose_skill(prompt: Prompt) -> Skill:
-    return reading.request_skill(
-        "decompose",
-        "decomposed",
-        "searcher",
-        lambda scene: prompt.fill(question=[scene.question.text]),
-    )

@@ -33,7 +33,6 @@ from pydantic import model_validator
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.method.settings import index_setting, setting
-from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
@@ -41,7 +40,6 @@ from methods import reading, summary
 from methods.chunks import Span
 from methods.extraction import keep_each
 from methods.packing import sentences
-from methods.reading import request_skill
 from methods.retry import Retry, ask_parsed, numbers_in, window_of
 
 LABEL = "\n<{number}>\n"
@@ -89,7 +87,7 @@ class _Around:
     after: str = ""
 
 
-def _break_request(
+def break_request(
     marked: Sequence[str], config: Gist.Config, around: _Around = _Around()
 ) -> Pieces:
     """The request for a page break.
@@ -178,10 +176,10 @@ class Pages:
             after = self._unit_text(end)
         room = window_of(self.config.window, model) - self.config.reply_tokens
         for around in (_Around(before, after), _Around("", after)):
-            request = _break_request(marked, self.config, around)
+            request = break_request(marked, self.config, around)
             if prompt_tokens(request, model) <= room:
                 return request
-        return _break_request(marked, self.config)
+        return break_request(marked, self.config)
 
     def _marked(self, start: int, end: int) -> list[str]:
         """The units [start, end), each behind its label or "", and the label of the end."""
@@ -323,23 +321,6 @@ class Gist(reading.ReadingMethod):
     index_version = "4"
     own_prompts = (PAUSE, LOOKUP, PAGE, SHORTEN)
 
-    def skills(self) -> list[Skill]:
-        """Page breaks, summaries, the look-up, short answers and choices."""
-        config = self.config
-        return [
-            request_skill(
-                "gist page break", "pause", "builder", lambda s: _break_request(s.texts, config)
-            ),
-            request_skill(
-                "gist look-up",
-                "lookup",
-                "searcher",
-                lambda s: _lookup_request(s.question, s.texts, config),
-            ),
-            *summary.skills(SHORTEN.of(config)),
-            *reading.skills(config),
-        ]
-
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: "pages" as spans, their "gists", and "notes", sentences about what did not go
         as usual."""
@@ -423,7 +404,7 @@ class Gist(reading.ReadingMethod):
             The pages in the order named, [] if no reply could be parsed; and the step.
         """
         config = self.config
-        pieces = _lookup_request(question, gists, config)
+        pieces = lookup_request(question, gists, config)
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             response = ask_parsed(
@@ -449,7 +430,7 @@ class Gist(reading.ReadingMethod):
         return pages, step
 
 
-def _lookup_request(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
+def lookup_request(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
     """The request that shows all gists with their page numbers and asks which pages to read
     again."""
     pages: list[str] = []

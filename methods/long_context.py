@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from harness.method import Indexes, MethodConfig, Task, Tools, Traits
 from harness.method.settings import setting
-from harness.method.training import Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Step
@@ -194,10 +193,6 @@ class ClosedBook(ReadingMethod):
 
     summary = "the question alone, without any text: the floor"
     traits = Traits(reads_documents=False, one_request=True, draws=False, floor=True)
-
-    def skills(self) -> list[Skill]:
-        """None: there is nothing to learn about the answer to a question without its text."""
-        return []
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools

@@ -6,10 +6,9 @@ Its words are in harness/method/reading_prompt.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from harness.errors import WindowExceeded
 from harness.method import Method, MethodConfig, Task, Tools
@@ -18,9 +17,6 @@ from harness.method.tools import SHOTS
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question
-
-if TYPE_CHECKING:
-    from harness.method.training import Scene, Skill
 
 CLOSED = Prompt(
     "answer without text",
@@ -159,45 +155,6 @@ def ask_fitting(
     return ask(question, texts[:count], tools, model, reading), count
 
 
-def request_skill(
-    name: str, kind: str, role: str, *requests: Callable[[Scene], Sequence[str]]
-) -> Skill:
-    """The Skill `name` for scenes of `kind`: a turn for each of `requests`, in one session of the
-    model of `role`."""
-    from harness.method.training import Skill
-
-    def play(scene: Scene, tools: Tools) -> None:
-        """Play the scene; replies are as long as the window allows."""
-        model = tools.model(role)
-        with model.session() as s:
-            for request in requests:
-                feed(s, request(scene))
-                s.write(s.room() - model.turn_tokens())
-
-    return Skill(name, kind, play)
-
-
-@cache
-def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
-    """The skills "answer" and "choose", asked with `prompts` in place of the shared ones of the
-    same names."""
-    from harness.method.training import Skill
-
-    def answer(scene: Scene, tools: Tools) -> None:
-        replaced = MethodConfig(
-            prompts={p.name: {"user": p.text, "system": p.system} for p in prompts}
-        )
-        ask(scene.question, scene.texts, tools, tools.model(), Reading(scene.task, config=replaced))
-
-    return [Skill("answer", "question", answer), Skill("choose", "choice", answer)]
-
-
-def skills(config: MethodConfig | None = None) -> list[Skill]:
-    """The skills "answer" and "choose": short answers and choices after a text, in the prompts of
-    `config`."""
-    return _skills_in_prompts(tuple(prompt.of(config) for prompt in PROMPTS))
-
-
 class ReadingMethod(Method):
     """A method that answers with the shared reading prompts. own_prompts: the others that it
     sends."""
@@ -207,7 +164,3 @@ class ReadingMethod(Method):
     def templates(self) -> Sequence[Prompt]:
         """Its own prompts, and the shared reading prompts."""
         return (*self.own_prompts, *PROMPTS)
-
-    def skills(self) -> list[Skill]:
-        """What it asks of a model: short answers and choices after a text."""
-        return skills(self.config)

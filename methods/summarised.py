@@ -12,9 +12,8 @@ from typing import ClassVar
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, IndexTools, MethodConfig, Needs, Tools, Traits
 from harness.method.settings import index_setting
-from harness.method.training import Skill
 from harness.types import Answer, Document, Question, Shown
-from methods import reading, summary
+from methods import reading
 from methods.packing import packed
 from methods.retry import window_of
 from methods.summary import SUMMARY, condense
@@ -48,10 +47,6 @@ class Summarised(reading.ReadingMethod):
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
     index_version = "3"
     own_prompts = (SUMMARY,)
-
-    def skills(self) -> list[Skill]:
-        """What it asks of a model: summaries, short answers, choices."""
-        return [*summary.skills(SUMMARY.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
         """The summaries, each with the part that it covers. Raises QuestionError for a window too

@@ -16,14 +16,12 @@ it (tools.share).
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from harness.errors import QuestionError, WindowExceeded
 from harness.method import IndexTools, Tools
-from harness.method.training import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed, prompt_tokens, turn_texts
 from methods.retry import window_of
@@ -113,20 +111,6 @@ def write_groups(
         return made
 
     return tools.map(write_one, groups)
-
-
-@cache
-def skills(prompt: Prompt) -> list[Skill]:
-    """The skill to write a summary as `prompt` asks for it."""
-
-    def summary(scene: Scene, tools: Tools) -> None:
-        model = tools.model("builder")
-        summarise(scene.texts, model, model.window, prompt)
-
-    return [Skill("summary", "summary", summary)]
-
-
-SKILLS = skills(SUMMARY)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ import shutil
 from functools import cache
 
 import pytest
+from harness_training.method_skills import skills_of
 from harness_training.settings import Settings, read_settings
+from harness_training.tasks import Scene
 from harness_training.teacher import Teacher
 from pocket.card import EMBEDDED
 from pocket.eval import card as cards
@@ -23,7 +25,6 @@ from harness.errors import CannotRun, ConfigError, UserError
 from harness.llm.backend import load_model
 from harness.llm.scripted import Rule
 from harness.method import Method
-from harness.method.training import Scene
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Document, Question
 from tests.datasets.support import needs_real, real
@@ -102,7 +103,7 @@ def test_what_replaces_a_prompt_is_what_the_model_reads(preset: str) -> None:
     made = method(preset, **{p.name: f"Mark {i}. {p.text}" for i, p in enumerate(own.templates())})
     prompts = "\n".join(
         teacher().text.decode(teacher().play(skill, scene).ids)[0]
-        for skill in made.skills()
+        for skill in skills_of(made)
         for scene in scenes_of(skill.scene, skill.name)
     )
     assert {

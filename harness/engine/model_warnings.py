@@ -13,7 +13,6 @@ from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.llm.model_info import local_folder
 from harness.method import Method
-from harness.method.abilities import DeclaresSkills
 
 _WORLD = "pocket"  # the format of data sets that are drawn from the synthetic world
 
@@ -46,27 +45,17 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
     """A warning for each embedded model with a card that was not trained on the method's current
     skills.
 
-    Where it declares none, its prompts count; one that declares an empty list needs no training.
+    What the card covers of a method, the package of the model says.
     """
     warnings = []
     for model in {m.name: m for m in models if m.embedded and m.package}.values():
         if (hooks := registry.model_hooks(model.package or "")) is None:
             continue
         stale = hooks.stale_skills(local_folder(model)[0], method)
-        if stale is None:
-            continue
         if stale:
             warnings.append(
                 f"{model.name} was not trained on what '{preset}' asks of it now "
                 f"({'; '.join(stale)}), so it may do "
                 "worse than its card says  (harness pocket check)"
-            )
-        elif not isinstance(method, DeclaresSkills):
-            warnings.append(
-                f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained "
-                "on what it asks, and "
-                "it may understand none of it; declare them with skills() (docs/extending.md), or "
-                "name a "
-                "real model with --model"
             )
     return warnings

@@ -32,7 +32,7 @@ from harness.llm.adapters import prompt_mismatch, unknown_prompts, with_bundled_
 from harness.llm.backend import ModelFacts
 from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.model_info import needs_conversion
-from harness.method.abilities import ChecksModels, TrainsAdapters, UsesAdapters, used_adapters
+from harness.method.abilities import ChecksModels, UsesAdapters, used_adapters
 from harness.retrieval.served import identity_of, needs_vector, problems_of
 
 _AS_READER = "as the reader"
@@ -131,8 +131,7 @@ class ModelPlanner:
         if missing:
             folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
             ways = [f"name them (--set {folders})"]
-            if isinstance(self._method, TrainsAdapters):
-                ways.append(f"train them (harness train {self._name} --model MODEL)")
+            ways.append(f"train them (harness train {self._name} --model MODEL)")
             if isinstance(self._method, UsesAdapters):
                 ways.append(self._method.without_adapters)
             self.findings.add(

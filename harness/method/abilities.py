@@ -13,7 +13,7 @@ A method has an ability by having its members; there is nothing to inherit:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from harness.types import Question
 
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
     from harness.method import Method
     from harness.method.tools import Tools
-    from harness.method.training import AdapterUse, Skill, TrainingTask
 
 
-@runtime_checkable
-class DeclaresSkills(Protocol):
-    """Declares its kinds of request, so that models can be trained and tested on them."""
+class AdapterUse(NamedTuple):
+    """The name of an adapter of a model, and whether the model must have it."""
 
-    def skills(self) -> list[Skill]:
-        """The kinds of request that this method makes of a model; [] if none needs training."""
+    name: str
+    needed: bool
 
 
 @runtime_checkable
@@ -44,14 +42,6 @@ class UsesAdapters(Protocol):
 
     def adapters(self) -> dict[str, dict[str, AdapterUse]]:
         """Role -> {task: the adapter of the role's model that is switched on for it}."""
-
-
-@runtime_checkable
-class TrainsAdapters(Protocol):
-    """Says how its adapters are trained."""
-
-    def training(self) -> Sequence[TrainingTask]:
-        """How `harness train` trains each adapter of this method."""
 
 
 @runtime_checkable
@@ -113,20 +103,6 @@ class ScoresHeads(Protocol):
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """Scores [texts, layers, heads] of each attention head alone."""
-
-
-def skills_of(method: Method) -> list[Skill]:
-    """The kinds of request that the method declares; [] if it declares none."""
-    if not isinstance(method, DeclaresSkills):
-        return []
-    return method.skills()
-
-
-def trainings_of(method: Method) -> Sequence[TrainingTask]:
-    """How each adapter of the method is trained; () if it trains none."""
-    if not isinstance(method, TrainsAdapters):
-        return ()
-    return method.training()
 
 
 def index_packages_of(method: Method) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from harness.errors import CannotRun, Missing
 from harness.method import Index, Indexes, Needs, Tools, Traits
-from harness.method.training import Skill
 from harness.types import Answer, Document, Question
 from methods import reading
 from methods.compression import library, show
@@ -52,11 +51,6 @@ class LongLLMLingua(reading.ReadingMethod):
     def problems(self) -> list[str]:
         """None; raises Missing where the package is not installed."""
         return _package_problems()
-
-    def skills(self) -> list[Skill]:
-        """Short answers and choices after a text; likely questions after texts, and likely texts
-        after questions."""
-        return [*reading.skills(self.config), show.RANKING, show.TEXT]
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools

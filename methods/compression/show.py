@@ -1,11 +1,5 @@
 """A compressed text as pieces, read by the reader: kept pieces of the document are spans, so the
 record tells them.
-
-A compressor learns to find a question likely behind its text, and a text behind its question; a
-model that learns replies only finds every text about equally surprising.
-
-"compressor ranking"   scene "followed": the text, then the question and the restrictive sentence are scored
-"compressor text"      scene "guessed":  the question (or nothing), then the text is scored, token by token
 """
 
 from __future__ import annotations
@@ -15,33 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from harness.method import Indexes, MethodConfig, Needs, Tools
-from harness.method.training import Scene, Skill
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span
-from methods.compression.contexts import RESTRICTIVE
-from methods.compression.surprise import open_context
 from methods.kept_text import kept_spans
 from methods.reading import Reading, ReadingMethod, ask, room_for_text
-
-
-def _play_text(scene: Scene, tools: Tools) -> None:
-    """Score a scene's text behind its question, or behind nothing where there is none."""
-    text = scene.question.text
-    with open_context(tools.model("compressor")) as s:
-        s.feed(text + SEPARATOR if text else "")
-        s.score(scene.texts[0])
-
-
-def _play_ranking(scene: Scene, tools: Tools) -> None:
-    """Score a scene's question and the restrictive sentence after its text."""
-    with open_context(tools.model("compressor")) as s:
-        s.feed(scene.texts[0])
-        s.score(scene.question.text + RESTRICTIVE)
-
-
-RANKING = Skill("compressor ranking", "followed", _play_ranking)
-TEXT = Skill("compressor text", "guessed", _play_text)
-
 
 SEPARATOR = "\n\n"  # between contexts
 
@@ -218,10 +189,6 @@ class CompressedMethod(ReadingMethod):
     needs: ClassVar[Needs] = {"reader": frozenset(), "compressor": frozenset({"score"})}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("compressor",)
-
-    def skills(self) -> list[Skill]:
-        """Short answers and choices after a text, and texts with a high likelihood."""
-        return [*super().skills(), TEXT]
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools

@@ -1,10 +1,4 @@
-"""The three tasks of the refiner's model, and the scenes that train them. Reading is the shared
-skill.
-
-"breadth"    texts: none                              verdict: True where the answer is clear and fixed (Local)
-"outline"    texts: a document                        reply: its outline (LongRefiner 3.2)
-"titles"     texts: title, abstract, lines of titles  reply: ['title'], those that help
-"""
+"""The three tasks of the refiner's model: analysis, structuring and selection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +6,8 @@ from typing import Any
 
 from harness.errors import WindowExceeded
 from harness.method import Tools
-from harness.method.training import Scene, Skill
 from harness.models import MeteredModel
-from harness.prompts import Pieces, feed, prompt_tokens
+from harness.prompts import feed, prompt_tokens
 from harness.types import Document, Question, Step
 from methods.chunks import Span
 from methods.kept_text import join_spans, kept_spans
@@ -24,7 +17,7 @@ from methods.longrefiner.outline import Part, parse
 from methods.longrefiner.pages import body_spans
 from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build
-from methods.reading import question_text, request_skill
+from methods.reading import question_text
 
 Keep = Callable[[str, Callable[[], Any]], Any]
 
@@ -241,30 +234,3 @@ def select_titles(
 def _truncated(text: str, max_tokens: int, model: MeteredModel) -> str:
     spans = kept_spans(text, max_tokens, model, "left")[0]
     return "".join(text[a:b] for a, b in spans)
-
-
-def skills(config: LongRefinerConfig) -> list[Skill]:
-    """The skills of the three tasks, in the prompts that `config` leaves or puts in place."""
-
-    def analysis(scene: Scene, tools: Tools) -> None:
-        with tools.model("refiner").session() as s:
-            feed(s, prompts.analysis(question_text(scene.question), config))
-            s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
-
-    def selection(scene: Scene) -> Pieces:
-        title, abstract, lines = scene.texts
-        return prompts.selection(question_text(scene.question), title, abstract, lines, config)
-
-    return [
-        Skill("longrefiner analysis", "breadth", analysis),
-        request_skill(
-            "longrefiner structuring",
-            "outline",
-            "refiner",
-            lambda s: prompts.structuring(s.texts, config),
-        ),
-        request_skill("longrefiner selection", "titles", "refiner", selection),
-    ]
-
-
-SKILLS = skills(LongRefinerConfig())

@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import model_validator
 
 from harness.method import MethodConfig
+from harness.method.abilities import AdapterUse
 from harness.method.settings import index_setting, setting
-from harness.method.training import AdapterUse
 from harness.models import MeteredModel
 from methods.passage_scores import Scoring
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
-from harness.method.training import AdapterUse, Skill, TrainingTask
+from harness.method.abilities import AdapterUse
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import global_weight, select_titles, skills, structure
+from methods.longrefiner.asking import global_weight, select_titles, structure
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.select import (
     Choice,
@@ -72,27 +72,12 @@ class LongRefiner(reading.ReadingMethod):
         # What scores paragraphs is a parameter, so that all rows of table 4 share their trees.
         self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
 
-    def skills(self) -> list[Skill]:
-        """The three tasks as far as they are used, short answers and choices."""
-        config: LongRefinerConfig = self.config
-        used: list[Skill] = []
-        for skill, runs in zip(skills(config), config.tasks().values(), strict=True):
-            if runs:
-                used.append(skill)
-        return [*used, *reading.skills(config)]
-
     def adapters(self) -> dict[str, dict[str, AdapterUse]]:
         """The adapters of those of the three tasks that the config uses."""
         config: LongRefinerConfig = self.config
         if not config.structuring:
             return {"refiner": {}}
         return {"refiner": config.adapters()}
-
-    def training(self) -> list[TrainingTask]:
-        """The training tasks of the three adapters."""
-        from methods.longrefiner.training import tasks
-
-        return tasks(self.config)
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the document's tree."""

@@ -1,8 +1,4 @@
-"""MemWalker as the engine sees it, and its skills, played with the method's own prompts.
-
-The texts of a skill's scene: "shortened" has the summaries of consecutive parts; "triage" the
-working memory, a line each ("" for none), then the summaries to choose from; "leaf" the working
-memory, then the segment.
+"""MemWalker as the engine sees it.
 
 The memory tree (docs/methods/memwalker.md#memwalker-tree), the same for every question.
 
@@ -19,9 +15,8 @@ from typing import ClassVar
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, Needs, Tools
-from harness.method.training import Scene, Skill
 from harness.models import MeteredModel
-from harness.prompts import Pieces, feed, prompt_tokens
+from harness.prompts import feed, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.graph import Graph, equal_weights
@@ -30,7 +25,6 @@ from methods.memwalker.config import MemWalkerConfig
 from methods.memwalker.prompts import PROMPTS, SEGMENT
 from methods.memwalker.walk import Walk
 from methods.packing import packed
-from methods.reading import request_skill
 from methods.retry import window_of
 
 
@@ -137,31 +131,6 @@ def _ask_parent_summary(
         return " ".join(s.write(max_tokens).text.split())
 
 
-def skills(config: MemWalkerConfig) -> list[Skill]:
-    """Summaries of segments and of summaries, the choice of a part, and its reading."""
-
-    def triage(scene: Scene) -> Pieces:
-        memory, *summaries = scene.texts
-        return prompts.triage(
-            scene.question, memory.splitlines(), summaries, config, back=config.inner_revert
-        )
-
-    def leaf(scene: Scene) -> Pieces:
-        memory, segment = scene.texts
-        return prompts.leaf(
-            scene.question, memory.splitlines(), segment, scene.task.instruction, config
-        )
-
-    return [
-        *summary.skills(prompts.SEGMENT.of(config)),
-        request_skill(
-            "memwalker parents", "shortened", "builder", lambda s: prompts.parents(s.texts, config)
-        ),
-        request_skill("memwalker triage", "triage", "searcher", triage),
-        request_skill("memwalker leaf", "leaf", "reader", leaf),
-    ]
-
-
 class MemWalker(reading.ReadingMethod):
     """A tree of summaries, walked down by the model's own choices to a segment that answers."""
 
@@ -180,14 +149,6 @@ class MemWalker(reading.ReadingMethod):
     own_prompts = (
         PROMPTS  # of the tree and of the walk; the shared reading prompts are the fallback's
     )
-
-    def skills(self) -> list[Skill]:
-        """Summaries of both kinds, the choice of a part, its reading; with the fallback short
-        answers too."""
-        own = skills(self.config)
-        if not self.config.fallback:
-            return own
-        return [*own, *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the tree of summaries."""

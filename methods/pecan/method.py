@@ -1,62 +1,19 @@
-"""PECAN as the engine sees it, and its skills, played with its own functions: training sees the
-same prompts."""
+"""PECAN as the engine sees it."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, Method, Needs, Tools, Traits
-from harness.method.training import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
-from methods import summary
 from methods.graph import Graph
-from methods.pecan.build import build_graph, feed_nodes
+from methods.pecan.build import build_graph
 from methods.pecan.config import PecanConfig
-from methods.pecan.prompts import prompts_of, second_turn
+from methods.pecan.prompts import prompts_of
 from methods.pecan.recording import RecordingSearch
-from methods.pecan.search import Search, feed_node, finish, open_search, replay
+from methods.pecan.search import Search, replay
 from methods.retrieval import similarity_to
-
-
-def skills(config: PecanConfig) -> list[Skill]:
-    """The texts written by the builder, and the search with its probes and its answer.
-
-    Points of chunks and points of points, or the shared summary where the graph is a tree. A search
-    in other words is another skill, which no model was trained on until a curriculum names it.
-    """
-    name = "pecan search"
-    if config.probe_wording != "printed":
-        name = f"pecan search, {config.probe_wording} wording"
-    search = Skill(name, "sufficiency", partial(_play_search, config))
-    if config.graph == "tree":
-        return [search, *summary.skills(summary.DETAILED.of(config))]
-    return [
-        search,
-        Skill("pecan points", "points", partial(_play_points, config, 2)),
-        Skill("pecan points of points", "gathered", partial(_play_points, config, 3)),
-    ]
-
-
-def _play_points(config: PecanConfig, level: int, scene: Scene, tools: Tools) -> None:
-    """Write points of `level` over the texts of a scene."""
-    model = tools.model("builder")
-    with model.session() as s:
-        feed_nodes(s, scene.texts, level, config, model)
-        s.write(s.room() - model.turn_tokens())
-
-
-def _play_search(config: PecanConfig, scene: Scene, tools: Tools) -> None:
-    """Read the texts of a scene with a probe after each; answer where the scene has a reply."""
-    with tools.model("searcher").session() as s:
-        question = open_search(s, scene.question, config)
-        for text in scene.texts:
-            feed_node(s, text, question)
-            s.probe([config.yes, config.no])
-        if scene.replies:
-            turn = second_turn(scene.task.instruction, scene.question, config)
-            finish(s, config.yes, turn, scene.task.max_answer_tokens)
 
 
 class Pecan(Method):
@@ -79,10 +36,6 @@ class Pecan(Method):
     def templates(self) -> Sequence[Prompt]:
         """The printed prompts, with their tables; RAPTOR's summary where the graph is a tree."""
         return prompts_of(self.config.graph)
-
-    def skills(self) -> list[Skill]:
-        """The texts written by the builder, the probe, and the answer after it."""
-        return skills(self.config)
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The graph and an embedding of every node [nodes, width]."""

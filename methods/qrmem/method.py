@@ -21,13 +21,6 @@ Entity trial        no edges: the model is shown all entities and lists those to
 Graph expansion     no reflection: neighbours over edges similar to the question join, round by round; the model writes
                     an elaborated question from them; segments are retrieved by the question and
                     that one, and read
-
-Its skills are played with the method's own prompts. The texts of their scenes, lists a line an item
-and "" for none (pocket/tasks/entity_memory.py):
-"entities"    summary, questions, segment              "relations"   summary, entities, questions, segment
-"doubts"      summary, segment, entities, relations    "fusion"      summary, segment, relation, segment, relation
-"reflection"  segments                                 "trial"       reason, chosen, others, segments
-"elaborated"  entities, relations
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -38,15 +31,14 @@ import numpy as np
 from harness.entities.recogniser import install_problem, packages
 from harness.errors import Missing
 from harness.method import Index, Indexes, IndexTools, Needs, Tools
-from harness.method.training import Scene, Skill
 from harness.prompts import Pieces, prompt_tokens
 from harness.types import Answer, Document, Question
-from methods import reading, summary
+from methods import reading
 from methods.qrmem import replies
 from methods.qrmem.build import build_memory
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import Form, Memory, name_key
-from methods.qrmem.prompts import PROMPTS, Asking, Relation
+from methods.qrmem.prompts import PROMPTS
 from methods.qrmem.search import (
     NOT_PARSED,
     End,
@@ -57,59 +49,9 @@ from methods.qrmem.search import (
     replay,
     run_search,
 )
-from methods.reading import request_skill
 from methods.retrieval import best_first
 from methods.retry import fit_lines, window_of
 from methods.summary import SUMMARY
-
-
-def skills(config: QRMeMConfig) -> list[Skill]:
-    """The skills of QRMeM: one for each kind of request."""
-
-    def asking(scene: Scene, summary: str = "") -> Asking:
-        return Asking(config, scene.question, summary)
-
-    def entities(scene: Scene) -> Pieces:
-        summary, guide, segment = scene.texts
-        return asking(scene, summary).entities(segment, guide.splitlines())
-
-    def relations(scene: Scene) -> Pieces:
-        summary, names, guide, segment = scene.texts
-        return asking(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
-
-    def doubts(scene: Scene) -> Pieces:
-        summary, segment, names, triples = scene.texts
-        return asking(scene, summary).questions(segment, names.splitlines(), triples.splitlines())
-
-    def fusion(scene: Scene) -> Pieces:
-        summary, first, text, second, other = scene.texts
-        return asking(scene, summary).fusion_questions(
-            Relation(first, text), Relation(second, other)
-        )
-
-    def fused(scene: Scene) -> list[str]:
-        return [asking(scene).fusion_relation()]
-
-    def ask(scene: Scene) -> Pieces:
-        return asking(scene).ask(scene.texts, scene.task.instruction)
-
-    def trial(scene: Scene) -> Pieces:
-        reason, chosen, others, *segments = scene.texts
-        return asking(scene).trial(segments, reason, chosen.splitlines(), others.splitlines())
-
-    def elaborate(scene: Scene) -> Pieces:
-        names, triples = scene.texts
-        return asking(scene).elaborate(names.splitlines(), triples.splitlines())
-
-    return [
-        request_skill("qrmem entities", "entities", "builder", entities),
-        request_skill("qrmem relations", "relations", "builder", relations),
-        request_skill("qrmem questions", "doubts", "builder", doubts),
-        request_skill("qrmem fusion", "fusion", "builder", fusion, fused),
-        request_skill("qrmem ask", "reflection", "reader", ask),
-        request_skill("qrmem entity trial", "trial", "searcher", trial),
-        request_skill("qrmem elaborated question", "elaborated", "searcher", elaborate),
-    ]
 
 
 def _reflection(state: State) -> Moves:
@@ -388,14 +330,6 @@ class QRMeM(reading.ReadingMethod):
         if problem:
             raise Missing(problem, f"the named-entity tool {self.config.recogniser}")
         return []
-
-    def skills(self) -> list[Skill]:
-        """Summaries, what the memory and its navigation ask for, and reading."""
-        return [
-            *summary.skills(SUMMARY.of(self.config)),
-            *skills(self.config),
-            *reading.skills(self.config),
-        ]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
         """The memory of a document for the question it is built for."""

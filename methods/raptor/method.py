@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools
-from harness.method.training import Skill
 from harness.types import Answer, Document, Question, Step
-from methods import reading, summary
+from methods import reading
 from methods.graph import Graph
 from methods.raptor.config import RaptorConfig
 from methods.raptor.tree import build_tree
@@ -59,10 +58,6 @@ class Raptor(reading.ReadingMethod):
         if self.config.reduction == "umap":
             return "scikit-learn", "umap-learn"
         return ("scikit-learn",)
-
-    def skills(self) -> list[Skill]:
-        """What it asks of a model: summaries, short answers, choices."""
-        return [*summary.skills(DETAILED.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The tree, and an embedding of every node [nodes, width]."""

@@ -6,6 +6,9 @@ import sys
 from dataclasses import replace
 
 import pytest
+from harness_training import method_skills
+from harness_training.method_skills.reading import skills
+from harness_training.tasks import Skill
 from pocket import card as hooks
 from pocket.eval import card as cards
 
@@ -15,8 +18,6 @@ from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import plan_choices
 from harness.llm.adapters import prompt_digests
-from harness.method.training import Skill
-from methods.reading import skills
 from packages.pocket.tests import trainings
 from tests.cli.fakes import Echo
 
@@ -55,18 +56,14 @@ def skill(name="answer"):
 class Skilled(Echo):
     """A method whose skills and prompt a test chooses."""
 
-    own: tuple[Skill, ...] = ()
     head = "Answer."
-
-    def skills(self):
-        return list(self.own)
 
     def prompts(self):
         return {"answer": self.head}
 
 
 class Silent(Echo):
-    """A method that neither declares skills nor lists prompts."""
+    """A method whose skills are listed nowhere and that lists no prompts."""
 
     def prompts(self):
         return {}
@@ -74,8 +71,19 @@ class Silent(Echo):
 
 def method(*skills, head="Answer."):
     made = Skilled(Skilled.Config())
-    made.own, made.head = skills, head
+    made.head = head
+    made.config.__dict__["own"] = skills
     return made
+
+
+def own_skills(config):
+    return config.own
+
+
+@pytest.fixture(autouse=True)
+def listed(monkeypatch):
+    """The skills of `Skilled` are listed."""
+    monkeypatch.setitem(method_skills.SKILLS, f"{__name__}:Skilled", f"{__name__}:own_skills")
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +138,8 @@ def test_what_the_card_does_not_vouch_for_is_one_warning(instance, reason, model
 def test_a_method_without_skills_and_prompts_is_one_warning(model):
     (warning,) = embedded.untrained_warnings([model, model], Silent(Silent.Config()), "lead")
     assert warning == (
-        "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and "
-        "it may understand "
-        "none of it; declare them with skills() (docs/extending.md), or name a real model with "
-        "--model"
+        "tiny was not trained on what 'lead' asks of it now (it lists no prompts, so nobody "
+        "knows), so it may do worse than its card says  (harness pocket check)"
     )
 
 

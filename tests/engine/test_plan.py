@@ -2,6 +2,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import pytest
+from harness_training.method_skills import SKILLS
 
 import harness.datasets
 import harness.embed.encoder_info
@@ -35,9 +36,6 @@ class Searcher(Method):
     def prompts(self):
         return {"p": self.text}
 
-    def skills(self):
-        return []
-
 
 HERE = f"{__name__}:Searcher"
 FILES = {
@@ -65,6 +63,8 @@ def world(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
+    # It asks for nothing that a model is trained on, so the embedded model's card is no matter.
+    monkeypatch.setitem(SKILLS, HERE, "harness_training.method_skills.reading:no_skills")
     monkeypatch.setattr("harness.datasets.load_once._loaded", {})
     monkeypatch.setattr(harness.datasets, "load", load)
     monkeypatch.setattr(harness.llm.backend, "model_facts", model_facts)

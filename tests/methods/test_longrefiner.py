@@ -3,6 +3,7 @@ not as they should be."""
 
 import numpy as np
 import pytest
+from harness_training.method_skills import skills_of
 
 from harness.config import presets
 from harness.config.layers import Choices
@@ -129,7 +130,7 @@ def test_each_part_can_be_left_out(params, weights, asked):
     assert [s.scores["weight"] for s in found.steps if s.action == "analysis"] == weights
     assert tuple(any(head in p for p in tools.reader.prompts) for head in HEADS) == asked
     assert (index["structured"] > 0) == asked[0]
-    assert len(method(**params).skills()) == 2 + sum(asked)
+    assert len(skills_of(method(**params))) == 2 + sum(asked)
 
 
 def test_one_model_has_an_adapter_for_each_task():

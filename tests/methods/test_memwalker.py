@@ -1,12 +1,13 @@
 """MemWalker's known answers, worked by hand, on a model that replays a table."""
 
 import pytest
+from harness_training.method_skills import skills_of
+from harness_training.tasks import Scene
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule, ScriptedSession
-from harness.method.training import Scene
 from harness.types import Document, Question, Shown
 from methods.graph import Graph
 from methods.memwalker import MemWalker
@@ -349,7 +350,7 @@ def test_options_are_shown_to_both_requests():
 def test_skills_ask_in_the_words_of_the_walk():
     _, _, asked, tools = walk("Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")
     parents = next(p for p in tools.reader.prompts if "follow each other.\n\nsum 2\nsum 3" in p)
-    skills = {s.scene: s for s in MemWalker(MemWalkerConfig(reasoning=False)).skills()}
+    skills = {s.scene: s for s in skills_of(MemWalker(MemWalkerConfig(reasoning=False)))}
     assert [*skills] == ["summary", "shortened", "triage", "leaf"]
     for kind, texts, wanted in (
         ("shortened", ("sum 2", "sum 3"), parents),

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from harness_training.method_skills import skills_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -218,8 +219,8 @@ def test_a_summary_of_a_tree_that_is_cut_is_kept():
 
 def test_a_tree_asks_for_raptors_summary_and_shows_its_prompts():
     tree, points = (Pecan(PecanConfig(graph=g)) for g in ("tree", "points"))
-    assert [s.name for s in tree.skills()] == ["pecan search", "summary"]
-    assert [s.name for s in points.skills()] == [
+    assert [s.name for s in skills_of(tree)] == ["pecan search", "summary"]
+    assert [s.name for s in skills_of(points)] == [
         "pecan search",
         "pecan points",
         "pecan points of points",
@@ -274,7 +275,7 @@ def test_the_plain_wording_asks_the_same_in_other_words():
         "or No.\n\nQuestion:\n"
         "who zz\n\nInformation:\n* first point"
     )
-    names = [skill.name for skill in Pecan(PecanConfig(probe_wording="plain")).skills()]
+    names = [skill.name for skill in skills_of(Pecan(PecanConfig(probe_wording="plain")))]
     assert names[0] == "pecan search, plain wording"  # no model is taken to be trained on it
 
 

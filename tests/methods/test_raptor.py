@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from harness_training.method_skills import skills_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -370,4 +371,4 @@ def test_a_missing_package_is_told_by_the_plan(monkeypatch):
         Choices(method="raptor-ct", dataset="pocket/musique", sets={"method.reduction": "pca"})
     )
     # The skills can be listed all the same.
-    assert [s.name for s in Raptor(RaptorConfig()).skills()] == ["summary", "answer", "choose"]
+    assert [s.name for s in skills_of(Raptor(RaptorConfig()))] == ["summary", "answer", "choose"]

@@ -1,6 +1,7 @@
 """The window rows: which end of a text stays, and which of several windows gives the answer."""
 
 import pytest
+from harness_training.method_skills import skills_of
 
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
@@ -152,8 +153,8 @@ def test_no_text_and_no_room():
 
 def test_the_skill_prompts_are_the_shared_ones():
     # The embedded model was trained on these: a window is asked as a text is.
-    found = {skill.name for skill in SlidingWindow(SlidingWindow.Config()).skills()}
-    assert found == {skill.name for skill in FullContext(FullContext.Config()).skills()}
+    found = {skill.name for skill in skills_of(SlidingWindow(SlidingWindow.Config()))}
+    assert found == {skill.name for skill in skills_of(FullContext(FullContext.Config()))}
 
 
 def test_closed_book_sees_no_text_and_options_are_lettered():

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness_training.method_skills import has_skills_listed, skills_of
+
 from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
 from harness.method import Method
-from harness.method.abilities import DeclaresSkills, skills_of
 from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object
 
@@ -26,6 +27,7 @@ CHANGED, UNTRAINED, OTHER_WORDS = (
     "never trained",
     "not trained in these words",
 )
+UNKNOWN = "it lists no prompts, so nobody knows"
 _FILES = ("model.safetensors", "tokenizer.json")
 
 
@@ -108,12 +110,14 @@ def stale_skills(folder: Path, method: Method) -> list[str] | None:
     if card is None:
         return None
     skills = skills_of(method)
+    if has_skills_listed(method) and not skills:
+        return []
+    prompts = prompt_digests(method.prompts())
+    if not skills and not prompts:
+        return [UNKNOWN]
     reasons = [f"{skill.name}: {UNTRAINED}" for skill in skills if skill.name not in card.skills]
-    declares_none = isinstance(method, DeclaresSkills) and not skills
-    if declares_none:
-        return reasons
-    # Of a method that says nothing of its skills the prompts alone can tell.
-    for name, digest in prompt_digests(method.prompts()).items():
+    # Of a method whose skills are listed nowhere the prompts alone can tell.
+    for name, digest in prompts.items():
         if digest not in card.prompts:
             reasons.append(f"prompt '{name}': {OTHER_WORDS}")
     return reasons

@@ -1,8 +1,9 @@
 """A model that says what it is told, and skills that tell it: known answers for the exam."""
 
+from harness_training.tasks import Skill
+
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
 from harness.method import Task
-from harness.method.training import Skill
 from harness.models import Probe, Span, Written
 
 TASK = Task(instruction="Answer.", max_answer_tokens=8)

@@ -3,6 +3,7 @@ import platform
 
 import pytest
 from harness_training.loop import Progress
+from harness_training.tasks import Skill
 from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards
 from pocket.eval.card import (
@@ -17,7 +18,6 @@ from pocket.eval.exam import Row
 from pocket.tasks.catalog import skills
 
 from harness.errors import CannotRun
-from harness.method.training import Skill
 from packages.pocket.tests import trainings
 
 RIGHT = {

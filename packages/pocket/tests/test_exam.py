@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from harness_training.exam import area_under_roc, record_scene
+from harness_training.tasks import Scene, SceneOutcome, Skill
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pocket.eval import exam
@@ -16,7 +17,6 @@ from harness.cost.meter import Meter
 from harness.errors import WindowExceeded
 from harness.llm.backend import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
-from harness.method.training import Scene, SceneOutcome, Skill
 from harness.models import MeteredModel
 from harness.types import Question
 from packages.pocket.tests.parrot import TASK, Parrots, knowing, skill

@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from harness_training.tasks import Scene, Skill
 from harness_training.teacher import ProbeTarget, SceneTools
 from pocket.eval.exam import default_cell
 from pocket.tasks.catalog import make_scenes, skills
@@ -15,7 +16,6 @@ from harness.errors import UserError
 from harness.llm.backend import load_model
 from harness.llm.hf_session import HFSession
 from harness.method import Task
-from harness.method.training import Scene, Skill
 from harness.models import Span, Written
 from harness.stats.rng import Dice
 from harness.types import Question

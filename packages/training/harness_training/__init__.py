@@ -1,6 +1,8 @@
 """Training of LoRA adapters for methods: one adapter for each kind of request that a method makes
 of its model.
 
+tasks.py             scenes, skills and the training tasks of adapters
+method_skills/       the skills and training tasks of each method, by its class
 settings.py          rank, lengths, rates ... from packages/training/harness_training/profiles/<method>-<profile>.yaml
 example_files.py     scenes as JSON lines, from the synthetic world
 labelling.py         scenes labelled by a teacher, many at a time
@@ -17,6 +19,5 @@ exam.py              scores with and without the adapter, on scenes that were no
 cards.py             the model card of an adapter
 reader.py            one adapter for all methods, from real training rows (real_rows.py, reader_examples.py)
 
-The command is packages/training/harness_training/cli/train.py. A method declares its adapters in
-`Method.training()`.
+The command is packages/training/harness_training/cli/train.py.
 """

@@ -23,8 +23,6 @@ from harness.llm.backend import load_model
 from harness.llm.load import unload
 from harness.llm.model_info import hash_files
 from harness.method import Method, Task
-from harness.method.abilities import trainings_of
-from harness.method.training import Scene, TrainingTask
 from harness.models import LanguageModel
 from harness.parallel.in_flight import places_for
 from harness.prompts import Prompt
@@ -32,8 +30,10 @@ from harness.storage.file_hash import file_hash
 from harness_training import cards, exam, example_files
 from harness_training.labelling import LabelModels, LabelWriter
 from harness_training.lora_model import Base, load_teacher
+from harness_training.method_skills import trainings_of
 from harness_training.question_sets import QuestionSet, TrainingQuestions, load_questions_apart
 from harness_training.settings import Settings
+from harness_training.tasks import Scene, TrainingTask
 from harness_training.token_rows import rows_of_scenes
 from harness_training.trainer import Job, identity, train
 

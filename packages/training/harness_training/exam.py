@@ -20,11 +20,11 @@ import numpy as np
 
 from harness.cost.meter import Meter
 from harness.errors import QuestionError
-from harness.method.training import Scene, SceneOutcome, Skill, TrainingTask
 from harness.models import LanguageModel, MeteredModel, Probe, Session, Written
 from harness.stats.bootstrap import NOTHING, Interval, interval, with_interval
 from harness.stats.rng import Dice
 from harness_training.example_files import Recipe, world_scenes
+from harness_training.tasks import Scene, SceneOutcome, Skill, TrainingTask
 from harness_training.teacher import SceneTools
 
 _MARGIN = 16  # tokens that a reply may have beyond twice those of the right one

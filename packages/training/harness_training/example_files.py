@@ -20,11 +20,11 @@ from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import CannotRun, UserError
 from harness.method import Task
-from harness.method.training import Scene, TrainingTask
 from harness.stats.rng import Dice
 from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import json_line, read_lines
 from harness.types import Document, Question
+from harness_training.tasks import Scene, TrainingTask
 
 Purpose = Literal["evaluation", "training"]
 Item = tuple[str, Question | None, Sequence[Document]]

@@ -25,7 +25,6 @@ from harness.cost.units import duration
 from harness.cost.usage import sum_phases, usage_of
 from harness.errors import CannotRun, QuestionError, RequestFailed
 from harness.method import Task
-from harness.method.training import Labelling, TrainingTask
 from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
 from harness.parallel.locks import KeyedLocks
@@ -33,6 +32,7 @@ from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import append_line, json_line, read_lines
 from harness.storage.torn_lines import cut_torn_line
 from harness_training.example_files import HEAD, Item, is_made_from, scene_to_json
+from harness_training.tasks import Labelling, TrainingTask
 
 T = TypeVar("T")
 _KEPT = 2048  # results of `once`: neighbouring questions share documents

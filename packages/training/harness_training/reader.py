@@ -25,7 +25,6 @@ from harness.config.schema import ModelConfig
 from harness.errors import UserError
 from harness.llm.adapters import WEIGHTS, prompt_digests
 from harness.llm.model_info import hash_files
-from harness.method.training import Scene, SceneOutcome, Skill
 from harness.scorers.longbench import qa_f1_score
 from harness.stats.bootstrap import Interval
 from harness.stats.rng import Dice
@@ -44,6 +43,7 @@ from harness_training.reader_examples import (
 from harness_training.real_rows import RealRow, check_apart, load_rows
 from harness_training.settings import Settings
 from harness_training.skills import declared_skills, prompts_by_name, skill_owners
+from harness_training.tasks import Scene, SceneOutcome, Skill
 from harness_training.token_rows import Rows
 from harness_training.trainer import Job, identity, train
 

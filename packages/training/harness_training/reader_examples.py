@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 
 from harness.errors import UserError
 from harness.method import Task
-from harness.method.training import Scene, Skill
 from harness.stats.rng import Dice
 from harness.types import Question
 from harness_training.example_files import Recipe, draw_scenes
 from harness_training.real_rows import RealRow, RowQuestion
+from harness_training.tasks import Scene, Skill
 from harness_training.teacher import Teacher
 from harness_training.token_rows import Tree, build_trees
 

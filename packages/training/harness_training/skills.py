@@ -4,13 +4,14 @@ declared_skills()["answer"].play(scene, tools)
 """
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 from harness.config import presets, registry
 from harness.method import Method
-from harness.method.abilities import skills_of
-from harness.method.training import Skill
+from harness_training.method_skills import skills_of
+from harness_training.method_skills.summary import summary_skill
+from harness_training.tasks import Skill
+from methods.summary import SUMMARY
 
 
 def declared_skills(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Skill]:
@@ -19,9 +20,8 @@ def declared_skills(parameters: Mapping[str, Mapping[str, Any]] | None = None) -
     parameters: preset -> parameters that are not the defaults; replaced prompts among them change a
     skill's texts.
     """
-    skills: dict[str, Skill] = {
-        skill.name: skill for skill in import_module("methods.summary").SKILLS
-    }
+    shared = summary_skill(SUMMARY)
+    skills = {shared.name: shared}
     for method in methods_by_preset(parameters or {}).values():
         for skill in skills_of(method):
             skills.setdefault(skill.name, skill)

@@ -23,9 +23,9 @@ from harness.errors import UserError
 from harness.llm.template import cut_template, no_system, turn_frame
 from harness.llm.text import Text
 from harness.method import Task
-from harness.method.training import Scene, Skill
 from harness.models import Decoding, LanguageModel, MeteredModel, Probe, Session, Span, Written
 from harness.types import Question, SearchHit
+from harness_training.tasks import Scene, Skill
 
 WINDOW = 2048
 """Tokens that the pocket model's window holds."""

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.method.training import Scene, Skill
 from harness.stats.rng import Dice
+from harness_training.tasks import Scene, Skill
 from harness_training.teacher import Teacher, Transcript
 
 _NEAR = 16  # batches whose rows are sorted by length together

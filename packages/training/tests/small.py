@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness_training import loop
 from harness_training.course import Course
+from harness_training.method_skills import trainings_of
 from harness_training.question_sets import QuestionSet
 from harness_training.settings import Settings, read_settings
 
@@ -48,9 +49,9 @@ def save(folder, **sizes):
 
 def course(base, out, tasks=(), **sets):
     method = LongRefiner(LongRefinerConfig())
-    every = [task.name for task in method.training()]
+    every = [task.name for task in trainings_of(method)]
     settings = read_settings(Settings, "longrefiner", "pocket", every, {**FEW, **sets})
-    chosen = [task for task in method.training() if not tasks or task.name in tasks]
+    chosen = [task for task in trainings_of(method) if not tasks or task.name in tasks]
     return Course("longrefiner", method, base, chosen, settings, out, 0, "cpu")
 
 

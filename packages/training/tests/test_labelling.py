@@ -8,6 +8,7 @@ import pytest
 from harness_training.course import Labels
 from harness_training.example_files import read_scenes
 from harness_training.labelling import LabelModels, LabelWriter
+from harness_training.method_skills.longrefiner_labels import tasks
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun, UserError
@@ -15,7 +16,6 @@ from harness.llm.backend import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Question
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.training import tasks
 from packages.training.tests import small
 from packages.training.tests.test_longrefiner_labels import (
     ANALYSIS,

@@ -6,8 +6,10 @@ import json
 import pytest
 from harness_training.example_files import read_scenes, scene_from_json, scene_to_json
 from harness_training.labelling import LabelModels, LabelWriter
+from harness_training.method_skills.longrefiner_labels import outline_items, parse_level, tasks
 from harness_training.question_sets import TrainingQuestions
 from harness_training.settings import Settings, read_settings
+from harness_training.tasks import Scene, SceneOutcome
 
 from harness.config.schema import ModelConfig
 from harness.engine.runnable_presets import runnable_presets
@@ -15,13 +17,11 @@ from harness.errors import UserError
 from harness.llm.adapters import with_bundled_adapters
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
-from harness.method.training import Scene, SceneOutcome
 from harness.models import CAPABILITIES
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.outline import Clip, Part, parse, write
 from methods.longrefiner.pages import page_from_text
-from methods.longrefiner.training import outline_items, parse_level, tasks
 from tests.methods.conftest import FakeTools
 from tests.methods.test_longrefiner import plan
 

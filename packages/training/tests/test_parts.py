@@ -1,7 +1,9 @@
 """Rows, batches, trees and settings, worked by hand."""
 
 import pytest
+from harness_training.method_skills.longrefiner import task_skills
 from harness_training.settings import Settings, profiles, read_settings
+from harness_training.tasks import Scene
 from harness_training.teacher import ProbeTarget, Teacher, Transcript
 from harness_training.token_rows import Branch, Row, Tree, batches, build_trees, rows_of_scenes
 from hypothesis import given, settings
@@ -11,10 +13,9 @@ from pocket.card import EMBEDDED
 from harness.errors import ConfigError, UserError
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Task
-from harness.method.training import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
-from methods.longrefiner.asking import SKILLS
+from methods.longrefiner.config import LongRefinerConfig
 
 TASKS = ("analysis", "structuring", "selection")
 
@@ -33,7 +34,7 @@ def scene(**more):
 
 def test_a_reply_and_a_label_are_the_only_targets():
     teacher = Teacher(FastTokenizer(EMBEDDED))
-    analysis, _, selection = SKILLS
+    analysis, _, selection = task_skills(LongRefinerConfig())
     decode = teacher.text.tokenizer.backend_tokenizer.decode
     (row,) = rows_of_scenes(
         selection, [scene(texts=("T", "A", "\nSection1: B"), replies=("['B']",))], teacher, 500

@@ -13,6 +13,7 @@ import torch
 from harness_training import exam
 from harness_training.course import Labels
 from harness_training.lora_model import Base
+from harness_training.tasks import Scene
 from harness_training.token_rows import Row
 from safetensors.torch import load_file
 
@@ -22,7 +23,6 @@ from harness.errors import CannotRun, UserError
 from harness.llm.backend import load_model, model_facts
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
-from harness.method.training import Scene
 from harness.types import Document, Question
 from packages.training.tests import small
 from tests.forked import start

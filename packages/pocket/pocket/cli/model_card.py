@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from harness_training.tasks import Skill
 
 from harness.cli.options import split_names
 from harness.errors import CannotRun, UnknownName
-from harness.method.training import Skill
 from pocket import card as cards
 
 Model = Annotated[

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness_training.cards import processor
+from harness_training.method_skills import skills_of
+from harness_training.tasks import Scene, Skill
 from harness_training.teacher import Teacher
 
 from harness.config.schema import canonical
 from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
-from harness.method.abilities import skills_of
-from harness.method.training import Scene, Skill
 from harness.stats.bootstrap import with_interval
 from harness.stats.rng import Dice
 from harness.storage.files import write_json

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Any
 
 from harness_training.exam import pick_scene, record_scene
+from harness_training.tasks import SceneOutcome, Skill
 
-from harness.method.training import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
 from pocket.eval.metrics import Sitting, measure

@@ -23,8 +23,8 @@ from functools import partial
 
 import numpy as np
 from harness_training.exam import area_under_roc, mean_over_scenes
+from harness_training.tasks import Scene, SceneOutcome
 
-from harness.method.training import Scene, SceneOutcome
 from harness.stats.bootstrap import Interval
 from pocket.world.facts_and_distractors import Asked
 

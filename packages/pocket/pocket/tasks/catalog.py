@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any
 
 from harness_training.skills import declared_skills
+from harness_training.tasks import Scene, Skill
 
 from harness.config import presets
 from harness.errors import UnknownName
-from harness.method.training import Scene, Skill
 from harness.stats.rng import Dice
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
 from pocket.tasks.recipes import Recipe as Recipe

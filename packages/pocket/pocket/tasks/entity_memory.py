@@ -17,8 +17,9 @@ Lists are one text, a line an item. The facts alone decide what is right.
 
 from collections.abc import Iterator, Sequence
 
+from harness_training.tasks import Scene
+
 from harness.datasets.syllables import ENDINGS
-from harness.method.training import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes

@@ -13,11 +13,11 @@ distance between, or they would be matched by place.
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from harness_training.tasks import Scene
 from harness_training.teacher import Teacher
 from harness_training.token_rows import Branch, Tree
 
 from harness.datasets.syllables import ENDINGS
-from harness.method.training import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.scenes import task_of

@@ -16,7 +16,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.method.training import Scene
+from harness_training.tasks import Scene
+
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes

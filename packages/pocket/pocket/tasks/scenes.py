@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import cache
 
 from harness_training.reader_examples import preset_task
+from harness_training.tasks import Scene
 
 from harness.method import Task
-from harness.method.training import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe

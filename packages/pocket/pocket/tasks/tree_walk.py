@@ -13,7 +13,8 @@ decided by the facts alone: a scene in which the summaries do not show it is not
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from harness.method.training import Scene
+from harness_training.tasks import Scene
+
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes

@@ -21,8 +21,8 @@ from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.cli.table_output import columns
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import UnknownName, UserError
-from harness.method.abilities import trainings_of
 from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped
+from harness_training.method_skills import trainings_of
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig, ModelConfig

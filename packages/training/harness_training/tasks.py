@@ -1,5 +1,5 @@
-"""What a method says of its requests for training: scenes with the right replies, skills, and the
-adapters they need.
+"""What is said of a method's requests to train on them: scenes with the right replies, skills, and
+the tasks of adapters. Which method has which stands in method_skills/.
 
 Skill("answer", "question", play)      `play(scene, tools)` makes the method's requests for one scene
 TrainingTask("analysis", skill, ...)   an adapter for a skill: how its scenes are made and its replies measured
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from harness.types import Document, Question
 
@@ -95,13 +95,6 @@ class Labelling(Protocol):
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of every token of `text`, by the tokenizer of the model that is trained;
         no weights."""
-
-
-class AdapterUse(NamedTuple):
-    """The name of an adapter of a model, and whether the model must have it."""
-
-    name: str
-    needed: bool
 
 
 @dataclass(frozen=True)

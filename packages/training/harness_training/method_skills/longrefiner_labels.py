@@ -18,11 +18,12 @@ from collections.abc import Collection, Hashable, Sequence
 from functools import partial
 
 from harness.errors import ModelOutputError
-from harness.method.training import Labelling, Scene, SceneOutcome, TrainingTask
 from harness.prompts import Prompt, feed
 from harness.types import Document, Question
+from harness_training.method_skills.longrefiner import task_skills
+from harness_training.tasks import Labelling, Scene, SceneOutcome, TrainingTask
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import abstract_and_outline, body_start, skills, structure
+from methods.longrefiner.asking import abstract_and_outline, body_start, structure
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.outline import Clip, Part, parse, write
 from methods.longrefiner.pages import page_from_text
@@ -166,7 +167,7 @@ def _teacher_reply(tools: Labelling, prompt: str, **values: str) -> str:
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     """The tasks in the order they are trained: titles are selected from outlines of the trained
     model."""
-    skill = {item.name.removeprefix("longrefiner "): item for item in skills(config)}
+    skill = {item.name.removeprefix("longrefiner "): item for item in task_skills(config)}
     structured = config.model_copy(update={"structuring": True})
     analysis = TrainingTask(
         "analysis",

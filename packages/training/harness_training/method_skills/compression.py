@@ -1,0 +1,50 @@
+"""The skills of compressors.
+
+A compressor learns to find a question likely after its text, and a text after its question; a
+model that learns replies only finds every text about equally surprising.
+
+"compressor ranking"   scene "followed": the text, then the question and the restrictive sentence are scored
+"compressor text"      scene "guessed":  the question (or nothing), then the text is scored, token by token
+"""
+
+from harness.method import MethodConfig, Tools
+from harness_training.method_skills import reading
+from harness_training.tasks import Scene, Skill
+from methods.compression.contexts import RESTRICTIVE
+from methods.compression.show import SEPARATOR
+from methods.compression.surprise import open_context
+
+
+def _play_text(scene: Scene, tools: Tools) -> None:
+    """Score a scene's text after its question, or after nothing where there is none."""
+    with open_context(tools.model("compressor")) as s:
+        s.feed(_question_before(scene.question.text))
+        s.score(scene.texts[0])
+
+
+def _question_before(question: str) -> str:
+    if not question:
+        return ""
+    return question + SEPARATOR
+
+
+def _play_ranking(scene: Scene, tools: Tools) -> None:
+    """Score a scene's question and the restrictive sentence after its text."""
+    with open_context(tools.model("compressor")) as s:
+        s.feed(scene.texts[0])
+        s.score(scene.question.text + RESTRICTIVE)
+
+
+_RANKING = Skill("compressor ranking", "followed", _play_ranking)
+_TEXT = Skill("compressor text", "guessed", _play_text)
+
+
+def text_skills(config: MethodConfig) -> list[Skill]:
+    """Short answers and choices after a text, and texts with a high likelihood."""
+    return [*reading.skills(config), _TEXT]
+
+
+def ranking_skills(config: MethodConfig) -> list[Skill]:
+    """Short answers and choices after a text; likely questions after texts, and likely texts
+    after questions."""
+    return [*reading.skills(config), _RANKING, _TEXT]

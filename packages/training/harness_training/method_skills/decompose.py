@@ -1,0 +1,24 @@
+"""The skills of DECOM."""
+
+from functools import cache
+
+from harness.method import MethodConfig
+from harness.prompts import Prompt
+from harness_training.method_skills import reading
+from harness_training.tasks import Skill
+from methods.decompose import DECOMPOSE
+
+
+def skills(config: MethodConfig) -> list[Skill]:
+    """Sub-questions, short answers, choices."""
+    return [_decompose_skill(DECOMPOSE.of(config)), *reading.skills(config)]
+
+
+@cache
+def _decompose_skill(prompt: Prompt) -> Skill:
+    return reading.request_skill(
+        "decompose",
+        "decomposed",
+        "searcher",
+        lambda scene: prompt.fill(question=[scene.question.text]),
+    )

@@ -1,0 +1,45 @@
+"""The skills of LongRefiner's three tasks. Reading is the shared skill.
+
+"breadth"    texts: none                              verdict: True where the answer is clear and fixed (Local)
+"outline"    texts: a document                        reply: its outline (LongRefiner 3.2)
+"titles"     texts: title, abstract, lines of titles  reply: ['title'], those that help
+"""
+
+from harness.method import Tools
+from harness.prompts import Pieces, feed
+from harness_training.method_skills import reading
+from harness_training.tasks import Scene, Skill
+from methods.longrefiner import prompts
+from methods.longrefiner.config import LongRefinerConfig
+from methods.reading import question_text
+
+
+def skills(config: LongRefinerConfig) -> list[Skill]:
+    """The three tasks as far as they are used, short answers and choices."""
+    used: list[Skill] = []
+    for skill, runs in zip(task_skills(config), config.tasks().values(), strict=True):
+        if runs:
+            used.append(skill)
+    return [*used, *reading.skills(config)]
+
+
+def task_skills(config: LongRefinerConfig) -> list[Skill]:
+    """Analysis, structuring and selection, in the prompts that `config` leaves or puts in place."""
+
+    def analysis(scene: Scene, tools: Tools) -> None:
+        with tools.model("refiner").session() as s:
+            feed(s, prompts.analysis(question_text(scene.question), config))
+            s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
+
+    def structuring(scene: Scene) -> Pieces:
+        return prompts.structuring(scene.texts, config)
+
+    def selection(scene: Scene) -> Pieces:
+        title, abstract, lines = scene.texts
+        return prompts.selection(question_text(scene.question), title, abstract, lines, config)
+
+    return [
+        Skill("longrefiner analysis", "breadth", analysis),
+        reading.request_skill("longrefiner structuring", "outline", "refiner", structuring),
+        reading.request_skill("longrefiner selection", "titles", "refiner", selection),
+    ]

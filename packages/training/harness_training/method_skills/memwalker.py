@@ -1,0 +1,43 @@
+"""The skills of MemWalker, played with its own prompts.
+
+The texts of a skill's scene: "shortened" has the summaries of consecutive parts; "triage" the
+working memory, a line each ("" for none), then the summaries to choose from; "leaf" the working
+memory, then the segment.
+"""
+
+from harness.prompts import Pieces
+from harness_training.method_skills import reading
+from harness_training.method_skills.summary import summary_skill
+from harness_training.tasks import Scene, Skill
+from methods.memwalker import prompts
+from methods.memwalker.config import MemWalkerConfig
+
+
+def skills(config: MemWalkerConfig) -> list[Skill]:
+    """Summaries of segments and of summaries, the choice of a part, and its reading; with the
+    fallback short answers too."""
+
+    def parents(scene: Scene) -> Pieces:
+        return prompts.parents(scene.texts, config)
+
+    def triage(scene: Scene) -> Pieces:
+        memory, *summaries = scene.texts
+        return prompts.triage(
+            scene.question, memory.splitlines(), summaries, config, back=config.inner_revert
+        )
+
+    def leaf(scene: Scene) -> Pieces:
+        memory, segment = scene.texts
+        return prompts.leaf(
+            scene.question, memory.splitlines(), segment, scene.task.instruction, config
+        )
+
+    own = [
+        summary_skill(prompts.SEGMENT.of(config)),
+        reading.request_skill("memwalker parents", "shortened", "builder", parents),
+        reading.request_skill("memwalker triage", "triage", "searcher", triage),
+        reading.request_skill("memwalker leaf", "leaf", "reader", leaf),
+    ]
+    if not config.fallback:
+        return own
+    return [*own, *reading.skills(config)]

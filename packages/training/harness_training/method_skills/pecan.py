@@ -1,0 +1,51 @@
+"""The skills of PECAN, played with its own functions: training sees the same prompts."""
+
+from functools import partial
+
+from harness.method import Tools
+from harness_training.method_skills.summary import summary_skill
+from harness_training.tasks import Scene, Skill
+from methods import summary
+from methods.pecan.build import feed_nodes
+from methods.pecan.config import PecanConfig
+from methods.pecan.prompts import second_turn
+from methods.pecan.search import feed_node, finish, open_search
+
+
+def skills(config: PecanConfig) -> list[Skill]:
+    """The texts written by the builder, and the search with its probes and its answer.
+
+    Points of chunks and points of points, or the shared summary where the graph is a tree. A search
+    in other words is another skill, which no model was trained on until a curriculum names it.
+    """
+    name = "pecan search"
+    if config.probe_wording != "printed":
+        name = f"pecan search, {config.probe_wording} wording"
+    search = Skill(name, "sufficiency", partial(_play_search, config))
+    if config.graph == "tree":
+        return [search, summary_skill(summary.DETAILED.of(config))]
+    return [
+        search,
+        Skill("pecan points", "points", partial(_play_points, config, 2)),
+        Skill("pecan points of points", "gathered", partial(_play_points, config, 3)),
+    ]
+
+
+def _play_points(config: PecanConfig, level: int, scene: Scene, tools: Tools) -> None:
+    """Write points of `level` over the texts of a scene."""
+    model = tools.model("builder")
+    with model.session() as s:
+        feed_nodes(s, scene.texts, level, config, model)
+        s.write(s.room() - model.turn_tokens())
+
+
+def _play_search(config: PecanConfig, scene: Scene, tools: Tools) -> None:
+    """Read the texts of a scene with a probe after each; answer where the scene has a reply."""
+    with tools.model("searcher").session() as s:
+        question = open_search(s, scene.question, config)
+        for text in scene.texts:
+            feed_node(s, text, question)
+            s.probe([config.yes, config.no])
+        if scene.replies:
+            turn = second_turn(scene.task.instruction, scene.question, config)
+            finish(s, config.yes, turn, scene.task.max_answer_tokens)

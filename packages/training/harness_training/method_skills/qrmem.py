@@ -1,0 +1,76 @@
+"""The skills of QRMeM, played with its own prompts.
+
+The texts of their scenes, lists a line an item and "" for none (pocket/tasks/entity_memory.py):
+
+"entities"    summary, questions, segment              "relations"   summary, entities, questions, segment
+"doubts"      summary, segment, entities, relations    "fusion"      summary, segment, relation, segment, relation
+"reflection"  segments                                 "trial"       reason, chosen, others, segments
+"elaborated"  entities, relations
+"""
+
+from harness.prompts import Pieces
+from harness_training.method_skills import reading
+from harness_training.method_skills.reading import request_skill
+from harness_training.method_skills.summary import summary_skill
+from harness_training.tasks import Scene, Skill
+from methods.qrmem.config import QRMeMConfig
+from methods.qrmem.prompts import Asking, Relation
+from methods.summary import SUMMARY
+
+
+def skills(config: QRMeMConfig) -> list[Skill]:
+    """Summaries, what the memory and its navigation ask for, and reading."""
+    return [
+        summary_skill(SUMMARY.of(config)),
+        *_memory_skills(config),
+        *reading.skills(config),
+    ]
+
+
+def _memory_skills(config: QRMeMConfig) -> list[Skill]:
+    """One for each kind of request of the memory and its navigation."""
+
+    def asking(scene: Scene, summary: str = "") -> Asking:
+        return Asking(config, scene.question, summary)
+
+    def entities(scene: Scene) -> Pieces:
+        summary, guide, segment = scene.texts
+        return asking(scene, summary).entities(segment, guide.splitlines())
+
+    def relations(scene: Scene) -> Pieces:
+        summary, names, guide, segment = scene.texts
+        return asking(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
+
+    def doubts(scene: Scene) -> Pieces:
+        summary, segment, names, triples = scene.texts
+        return asking(scene, summary).questions(segment, names.splitlines(), triples.splitlines())
+
+    def fusion(scene: Scene) -> Pieces:
+        summary, first, text, second, other = scene.texts
+        return asking(scene, summary).fusion_questions(
+            Relation(first, text), Relation(second, other)
+        )
+
+    def fused(scene: Scene) -> list[str]:
+        return [asking(scene).fusion_relation()]
+
+    def ask(scene: Scene) -> Pieces:
+        return asking(scene).ask(scene.texts, scene.task.instruction)
+
+    def trial(scene: Scene) -> Pieces:
+        reason, chosen, others, *segments = scene.texts
+        return asking(scene).trial(segments, reason, chosen.splitlines(), others.splitlines())
+
+    def elaborate(scene: Scene) -> Pieces:
+        names, triples = scene.texts
+        return asking(scene).elaborate(names.splitlines(), triples.splitlines())
+
+    return [
+        request_skill("qrmem entities", "entities", "builder", entities),
+        request_skill("qrmem relations", "relations", "builder", relations),
+        request_skill("qrmem questions", "doubts", "builder", doubts),
+        request_skill("qrmem fusion", "fusion", "builder", fusion, fused),
+        request_skill("qrmem ask", "reflection", "reader", ask),
+        request_skill("qrmem entity trial", "trial", "searcher", trial),
+        request_skill("qrmem elaborated question", "elaborated", "searcher", elaborate),
+    ]

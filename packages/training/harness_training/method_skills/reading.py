@@ -1,0 +1,56 @@
+"""The skills "answer" and "choose" of all methods that answer with the shared reading prompts."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from harness.method import MethodConfig, Tools
+from harness.prompts import Prompt, feed
+from harness_training.tasks import Scene, Skill
+from methods.reading import PROMPTS, Reading, ask
+
+
+def skills(config: MethodConfig | None = None) -> list[Skill]:
+    """Short answers and choices after a text, in the prompts of `config`."""
+    return _skills_in_prompts(tuple(prompt.of(config) for prompt in PROMPTS))
+
+
+def no_skills(_config: MethodConfig) -> list[Skill]:
+    """None: there is nothing to learn about the answer to a question without its text."""
+    return []
+
+
+def request_skill(
+    name: str, scene: str, role: str, *requests: Callable[[Scene], Sequence[str]]
+) -> Skill:
+    """A skill that makes some requests in one session.
+
+    Args:
+        name: Of the skill.
+        scene: The kind of scene that it is trained on.
+        role: The role whose model is asked.
+        *requests: Scene -> the pieces of the prompt, for each turn.
+    """
+
+    def play(played: Scene, tools: Tools) -> None:
+        """Play the scene; replies are as long as the window allows."""
+        model = tools.model(role)
+        with model.session() as s:
+            for request in requests:
+                feed(s, request(played))
+                s.write(s.room() - model.turn_tokens())
+
+    return Skill(name, scene, play)
+
+
+@cache
+def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
+    """The two skills, with `prompts` in place of the shared ones of the same names."""
+    replaced: dict[str, str | dict[str, str]] = {
+        prompt.name: {"user": prompt.text, "system": prompt.system} for prompt in prompts
+    }
+
+    def answer(scene: Scene, tools: Tools) -> None:
+        request = Reading(scene.task, config=MethodConfig(prompts=replaced))
+        ask(scene.question, scene.texts, tools, tools.model(), request)
+
+    return [Skill("answer", "question", answer), Skill("choose", "choice", answer)]

@@ -1,0 +1,30 @@
+"""The skill "summary", and the skills of methods that summarise and then read."""
+
+from functools import cache
+
+from harness.method import MethodConfig, Tools
+from harness.prompts import Prompt
+from harness_training.method_skills import reading
+from harness_training.tasks import Scene, Skill
+from methods.summary import DETAILED, SUMMARY, summarise
+
+
+@cache
+def summary_skill(prompt: Prompt) -> Skill:
+    """A summary as `prompt` asks for it."""
+
+    def summary(scene: Scene, tools: Tools) -> None:
+        model = tools.model("builder")
+        summarise(scene.texts, model, model.window, prompt)
+
+    return Skill("summary", "summary", summary)
+
+
+def shared_skills(config: MethodConfig) -> list[Skill]:
+    """Summaries by the shared prompt, short answers, choices."""
+    return [summary_skill(SUMMARY.of(config)), *reading.skills(config)]
+
+
+def detailed_skills(config: MethodConfig) -> list[Skill]:
+    """Summaries by RAPTOR's prompt, short answers, choices."""
+    return [summary_skill(DETAILED.of(config)), *reading.skills(config)]
