@@ -26,6 +26,7 @@ from harness.errors import CannotRun, UserError, escaped_output
 
 _TABLE = {
     "Run methods": {
+        "init": "Write documents, questions, a suite and a workflow to start from",
         "run": "Run methods on data sets; the same command again resumes",
         "retrieve": "Retrieve documents of a corpus for the questions of a data set",
         "index-corpus": "Make an index of a corpus, which runs search in (run --corpus)",
