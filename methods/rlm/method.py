@@ -1,0 +1,281 @@
+"""Recursive Language Models (Zhang et al. 2025, arXiv 2512.24601): the text is a variable of a Python
+session; the model writes code that looks at it and asks a model about parts of it.
+
+    user       the question; context is a text of 120,000 characters
+    model      ```repl
+               print(context[:500])
+               ```
+    user       REPL output: ...
+    model      ```repl
+               answer["content"] = llm_query("Who wrote Velindra? " + context[4000:9000])
+               answer["ready"] = True
+               ```
+
+The model's text is untrusted: its code is run only with `allow_code`, in a process that may only
+compute (repl.py). Source: docs/methods/searching.md#rlm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from harness.errors import CannotRun
+from harness.method import Indexes, Method, MethodConfig, Needs, Tools, Traits
+from harness.method.settings import setting
+from harness.models import Session
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
+from harness.types import Answer, Document, Question, Shown, Step
+from methods.reading import question_text
+from methods.retry import require_room
+from methods.rlm.repl import Limits, Ran, Repl, confinement_problem
+
+_SESSION = (
+    "You answer a question about a text that is too long to read. The text is the variable "
+    "`context` of a Python session. You work in turns: write one block of code between ```repl and "
+    "```, see what it prints, go on.\n\nThe session has:\n"
+    "- `context`: the text, a str\n"
+    "- `llm_query(prompt)`: the reply of a language model to one prompt, which has to hold all that "
+    "it needs, parts of the text included\n"
+    "- `llm_query_batched(prompts)`: the replies to a list of prompts, in order\n"
+    "- `rlm_query(prompt)`, `rlm_query_batched(prompts)`: likewise, by a model with a session of its "
+    "own in which the prompt is `context`, where that is possible\n"
+    "- `SHOW_VARS()`: the names of your variables, which stay between turns\n"
+    '- `answer`: {"content": "", "ready": False}. To finish, set answer["content"] to the final '
+    'answer and answer["ready"] = True in a block\n\n'
+    "Only what is printed is shown to you, and cut where it is long. First look at the "
+    "text, then plan: search it with code where words decide, and give parts of it to llm_query "
+    "where meaning does. Print what you found before you finish.\n\n"
+)
+TASK = Prompt(
+    "recursive task",
+    _SESSION
+    + "Answer the following: {question}\n{instruction}\n\nYour context is a str of {length} "
+    "characters.\n\nYou have not seen it yet: look at it first, and do not answer yet.\n\n{turn}",
+    answers=True,
+)
+SUBTASK = Prompt(
+    "recursive task, of a model",
+    _SESSION
+    + "Your context is a str of {length} characters, which says what to do.\n\nYou have not seen it "
+    "yet: look at it first, and do not answer yet.\n\n{turn}",
+)
+TURN = Prompt("turn", "Turn {number} of {most}:", first=False)
+OUTPUT = Prompt("output of code", "REPL output:\n{output}\n\n{turn}", first=False)
+SILENT = Prompt("reply without code", "Your reply has no block of code.\n\n{turn}", first=False)
+FORCE = Prompt(
+    "final answer", "Give the final answer now, from what was found. {instruction}", first=False
+)
+_BLOCK = re.compile(r"```repl\s*\n(.*?)\n?```", re.DOTALL)
+_MANY = 20  # names of variables that the model is shown at most
+
+
+@dataclass
+class _Trace:
+    """What one question has done: steps, what was seen, and how many requests code made."""
+
+    steps: list[Step] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
+    asked: int = 0
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What a conversation is about: its text, its first request, and its depth, from 1."""
+
+    text: str
+    task: Pieces
+    instruction: str
+    depth: int = 1
+
+
+@dataclass(frozen=True)
+class _End:
+    """The answer of a conversation, and why it ended."""
+
+    text: str
+    reason: str
+
+
+class RLM(Method):
+    """A model that reads a text by code, which may ask models about parts of it."""
+
+    class Config(MethodConfig):
+        """Settings of this method."""
+
+        allow_code: bool = setting(
+            False,
+            help="Run the code that the model writes, in a process that may only compute; off: "
+            "the method refuses to run.",
+        )
+        max_turns: int = setting(30, gt=0, help="Most turns of code.")
+        depth: int = setting(
+            1, gt=0, help="Levels of sessions: at the last one rlm_query is llm_query."
+        )
+        output_characters: int = setting(
+            20_000, gt=0, help="Characters of a block's output that the model is shown."
+        )
+        reply_tokens: int = setting(2048, gt=0, help="Most tokens of each reply with code.")
+        asked_tokens: int = setting(2048, gt=0, help="Most tokens of a reply that code asks for.")
+        max_asked: int = setting(500, gt=0, help="Most replies that the code of a question gets.")
+        seconds: float = setting(
+            60, gt=0, help="Seconds of a block of code, without those in which a model replies."
+        )
+        megabytes: int = setting(1024, ge=256, help="Most memory of the code.")
+
+    summary = "the model writes code that reads the text and asks models about parts of it (RLM)"
+    traits = Traits(draws=False)
+    needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset()}
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its prompts: the task, what code prints, the request to answer."""
+        return (TASK, SUBTASK, TURN, OUTPUT, SILENT, FORCE)
+
+    def problems(self) -> list[str]:
+        """None; raises CannotRun unless the model's code may be run, and can be confined."""
+        if not self.config.allow_code:
+            raise CannotRun(
+                "this method runs Python code that the model writes, which is off; if the code may "
+                "be run on this machine, in a process without files and network, allow it: "
+                "--set method.allow_code=true"
+            )
+        problem = confinement_problem()
+        if problem:
+            raise CannotRun(problem)
+        return []
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Let the model read the document by code until it answers; all of it counts as search.
+
+        Raises WindowExceeded where the task with two replies does not fit the window.
+        """
+        (document,) = documents
+        instruction = tools.task.instruction
+        task = self._task(
+            TASK, document.text, question=[question_text(question)], instruction=instruction
+        )
+        context = _Context(document.text, task, instruction)
+        trace = _Trace()
+        with tools.phase("search"):
+            end = self._solve(context, trace, tools)
+        reason = f"{end.reason}, {trace.asked} requests by code"
+        text = tools.task.answer_in(end.text)
+        return Answer(text, tuple(trace.shown), reason, tuple(trace.steps))
+
+    def _task(self, prompt: Prompt, text: str, **values: str | list[str]) -> Pieces:
+        """The first request about a text."""
+        turn = "".join(TURN.of(self.config).fill(number="1", most=str(self.config.max_turns)))
+        return prompt.of(self.config).fill(length=str(len(text)), turn=turn, **values)
+
+    def _solve(self, context: _Context, trace: _Trace, tools: Tools) -> _End:
+        """Hold one conversation."""
+        config = self.config
+        model = tools.model()
+        force = FORCE.of(config).fill(instruction=context.instruction)
+        reserved = prompt_tokens(force, model) + 2 * config.reply_tokens
+        require_room(prompt_tokens(context.task, model) + reserved, model, None)
+
+        def ask(prompts: Sequence[str], deep: bool) -> list[str]:
+            return self._replies(prompts, deep, context.depth, trace, tools)
+
+        limits = Limits(config.seconds, config.megabytes)
+        with model.session() as s, Repl(context.text, limits, ask) as repl:
+            feed(s, context.task)
+            for number in range(1, config.max_turns + 1):
+                reply = s.write(config.reply_tokens).text
+                ran = self._run_blocks(repl, reply, s, trace, tools)
+                for block in ran:
+                    if block.answer is not None:
+                        return _End(block.answer, f"answered in turn {number}")
+                following = self._following(ran, number)
+                length = s.length() + sum(map(model.count, following)) + reserved
+                if length > model.window:
+                    feed(s, force)
+                    return _End(s.write(config.reply_tokens).text, "told to answer: window")
+                if number < config.max_turns:
+                    feed(s, following)
+            feed(s, force)
+            return _End(s.write(config.reply_tokens).text, "told to answer: max_turns")
+
+    def _run_blocks(
+        self, repl: Repl, reply: str, s: Session, trace: _Trace, tools: Tools
+    ) -> list[Ran]:
+        """Run the blocks of a reply, up to one that answers."""
+        results: list[Ran] = []
+        for code in _BLOCK.findall(reply):
+            ran = repl.run(code.strip())
+            seen = Shown("quote", text=ran.printed[: self.config.output_characters])
+            if seen.text.strip():
+                trace.shown.append(seen)
+            step = Step("code", tokens=s.length(), flops=tools.meter.flops(), note=code.strip())
+            trace.steps.append(replace(step, shown=seen))
+            results.append(ran)
+            if ran.answer is not None:
+                break
+        return results
+
+    def _following(self, ran: Sequence[Ran], number: int) -> Pieces:
+        """The request after a reply whose blocks did what `ran` says."""
+        config = self.config
+        turn = "".join(TURN.of(config).fill(number=str(number + 1), most=str(config.max_turns)))
+        if not ran:
+            return SILENT.of(config).fill(turn=turn)
+        outputs = [self._shown_output(block) for block in ran]
+        return OUTPUT.of(config).fill(output=["\n\n".join(outputs)], turn=turn)
+
+    def _shown_output(self, ran: Ran) -> str:
+        """What a block printed as the model sees it, with its variables."""
+        most = self.config.output_characters
+        output = ran.printed[:most]
+        left_out = len(ran.printed) - most
+        if left_out > 0:
+            output += f"... ({left_out} more characters)"
+        if ran.names:
+            output += f"\nVariables: {', '.join(ran.names[:_MANY])}"
+        return output.strip() or "(nothing)"
+
+    def _replies(
+        self, prompts: Sequence[str], deep: bool, depth: int, trace: _Trace, tools: Tools
+    ) -> list[str]:
+        """What models reply to prompts of the code.
+
+        Args:
+            prompts: The prompts.
+            deep: Whether each is to get a session of its own.
+            depth: Of the session that asks, from 1.
+            trace: Gets the steps.
+            tools: The engine's tools.
+        """
+        if trace.asked + len(prompts) > self.config.max_asked:
+            return [f"Error: code may ask {self.config.max_asked} times"] * len(prompts)
+        trace.asked += len(prompts)
+        for prompt in prompts:
+            trace.shown.append(Shown("quote", text=prompt))
+        if deep and depth < self.config.depth:
+            return [self._reply_of_session(prompt, depth + 1, trace, tools) for prompt in prompts]
+        replies = tools.map(lambda prompt: self._reply(prompt, tools), prompts)
+        for prompt, reply in zip(prompts, replies, strict=True):
+            tokens = tools.model("searcher").count(prompt)
+            note = f"{prompt[:200]} -> {reply[:200]}"
+            trace.steps.append(Step("ask", tokens=tokens, flops=tools.meter.flops(), note=note))
+        return replies
+
+    def _reply(self, prompt: str, tools: Tools) -> str:
+        """A model's reply to one prompt, or what is wrong with it, for the code to read."""
+        model = tools.model("searcher")
+        pieces = Pieces([prompt])
+        tokens = prompt_tokens(pieces, model)
+        if tokens + self.config.asked_tokens > model.window:
+            return f"Error: the prompt has {tokens} tokens, too many; ask about a shorter part"
+        with model.session() as s:
+            feed(s, pieces)
+            return s.write(self.config.asked_tokens).text
+
+    def _reply_of_session(self, prompt: str, depth: int, trace: _Trace, tools: Tools) -> str:
+        """The answer of a model with a session over the prompt."""
+        context = _Context(prompt, self._task(SUBTASK, prompt), "", depth)
+        return self._solve(context, trace, tools).text

@@ -1,0 +1,202 @@
+"""A Python session in a process of its own, for code that a model wrote.
+
+    with Repl("a long text", limits, ask) as repl:
+        repl.run("print(len(context))")        Ran(printed="11\\n", answer=None)
+
+The process may only compute (methods/rlm/worker.py): no file, no network, no other process. It is
+bounded in memory, in the time of a block and in what it may print; a block that goes beyond ends it,
+and the next one begins with a new process, without the variables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+WORKER = Path(__file__).with_name("worker.py")
+START_SECONDS = 30
+MOST_BYTES = 64 * 2**20  # of a message; the process holds a few times as much
+Ask = Callable[[Sequence[str], bool], list[str]]
+"""Questions of the code, and whether they are for a session of their own -> replies."""
+
+
+def confinement_problem() -> str:
+    """One sentence where this machine cannot confine the process, else ""."""
+    if sys.platform == "linux" and platform.machine() == "x86_64":
+        return ""
+    return (
+        "the model's code is run in a process that may only compute, which needs Linux on x86-64; "
+        "run this method there"
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the code may take.
+
+    Attributes:
+        seconds: Of a block, without the time in which a model replies.
+        megabytes: Of the process.
+    """
+
+    seconds: float
+    megabytes: int
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a block did.
+
+    Attributes:
+        printed: Its output, errors included.
+        answer: The final answer that it gave; None: none.
+        names: The variables there are.
+    """
+
+    printed: str
+    answer: str | None = None
+    names: tuple[str, ...] = ()
+
+
+class Repl:
+    """A session over one text."""
+
+    def __init__(self, text: str, limits: Limits, ask: Ask) -> None:
+        self._text = text
+        self._limits = limits
+        self._ask = ask
+        self._process: _Process | None = None
+
+    def __enter__(self) -> Repl:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def run(self, code: str) -> Ran:
+        """Run a block; a model answers what it asks."""
+        try:
+            if self._process is None:
+                self._process = _Process(self._limits)
+                self._process.send({"text": self._text}, START_SECONDS)
+                self._process.receive(START_SECONDS)
+            return self._run(self._process, code)
+        except _Ended as ended:
+            self._stop()
+            return Ran(f"{ended} The session was started anew: all variables are lost.")
+
+    def _run(self, process: _Process, code: str) -> Ran:
+        """Run a block in the process. Raises _Ended where it goes beyond a limit."""
+        left = self._limits.seconds
+        process.send({"code": code}, left)
+        while True:
+            began = time.monotonic()
+            message = process.receive(left)
+            left -= time.monotonic() - began
+            if "ask" not in message:
+                return _ran(message)
+            prompts = [str(prompt) for prompt in message["ask"]]
+            replies = self._ask(prompts, bool(message.get("deep")))
+            process.send({"replies": replies}, left)
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+
+def _ran(message: dict[str, Any]) -> Ran:
+    """The result of a block. Raises _Ended for a message of another form: code can write any."""
+    try:
+        answer = message["answer"]
+        if answer is not None:
+            answer = str(answer)
+        return Ran(str(message["printed"]), answer, tuple(map(str, message["names"])))
+    except (KeyError, TypeError) as error:
+        raise _Ended("Error: the code broke the session.") from error
+
+
+_GONE = "Error: the code ended the session, took too much memory, or printed too much."
+
+
+class _Ended(Exception):
+    """The process has ended, or must end; the text says why."""
+
+
+class _Process:
+    """The worker, and lines of JSON to and from it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        memory = limits.megabytes * 2**20
+        arguments = [str(memory), str(round(limits.seconds * 100) + START_SECONDS)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-X", "utf8", str(WORKER), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder.name,
+            env={},
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input = self._process.stdin.fileno()
+        self._output = self._process.stdout.fileno()
+        os.set_blocking(self._input, False)
+        self._read = b""
+
+    def send(self, message: dict[str, Any], seconds: float) -> None:
+        """Write a message. Raises _Ended where the process is gone, or does not read it in time."""
+        waiting = json.dumps(message).encode() + b"\n"
+        until = time.monotonic() + seconds
+        while waiting:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([], [self._input], [], left)[1]:
+                raise _Ended("Error: the code took too long.")
+            try:
+                written = os.write(self._input, waiting)
+            except OSError as error:
+                raise _Ended(_GONE) from error
+            waiting = waiting[written:]
+
+    def receive(self, seconds: float) -> dict[str, Any]:
+        """Read a message. Raises _Ended where none comes in time, or none that can be read."""
+        until = time.monotonic() + seconds
+        while b"\n" not in self._read:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._output], [], [], left)[0]:
+                raise _Ended("Error: the code took too long.")
+            part = os.read(self._output, 2**20)
+            self._read += part
+            if not part or len(self._read) > MOST_BYTES:
+                raise _Ended(_GONE)
+        line, _, self._read = self._read.partition(b"\n")
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _Ended("Error: the code broke the session.") from error
+        if not isinstance(message, dict):
+            raise _Ended("Error: the code broke the session.")
+        return message
+
+    def kill(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+        self._folder.cleanup()

@@ -1,0 +1,186 @@
+"""The process that runs a model's code: a Python session that may only compute.
+
+    stdin    {"text": "..."}                             the variable `context`, first
+             {"code": "print(len(context))"}             a block
+             {"replies": ["Kelford"]}                    what a model replied to questions
+    stdout   {"ready": true}                             `context` is set
+             {"ask": ["Where is ..."], "deep": false}    questions of the running block
+             {"printed": "...", "answer": null, "names": ["hits"]}   the block has ended
+
+It is started by methods/rlm/repl.py as a script, in an empty folder, without an environment. Before
+it reads anything it gives up all system calls but a few (`confine`): it can open no file and no
+socket, start no process and send no signal. What it prints in a block is kept, not written.
+"""
+
+import ast
+import base64
+import bisect
+import collections
+import copy
+import csv
+import ctypes
+import dataclasses
+import datetime
+import decimal
+import difflib
+import fractions
+import functools
+import heapq
+import html
+import io
+import itertools
+import json
+import linecache
+import math
+import operator
+import pprint
+import random
+import re
+import resource
+import statistics
+import string
+import struct
+import sys
+import textwrap
+import traceback
+import typing
+import unicodedata
+from contextlib import redirect_stderr, redirect_stdout
+
+# Modules that code may import: nothing can be read from the disk later.
+PRELOADED = (
+    ast, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, difflib, fractions,
+    functools, heapq, html, itertools, linecache, math, operator, pprint, random, re, statistics,
+    string, textwrap, traceback, typing, unicodedata,
+)  # fmt: skip
+# System calls that computing needs, by their numbers on x86-64: read, write, mmap, mprotect,
+# munmap, brk, rt_sigaction, rt_sigprocmask, rt_sigreturn, sched_yield, mremap, madvise, exit,
+# gettimeofday, futex, clock_gettime, exit_group, getrandom.
+CALLS = (0, 1, 9, 10, 11, 12, 13, 14, 15, 24, 25, 28, 60, 96, 202, 228, 231, 318)
+X86_64 = 0xC000003E
+# Of the kernel's filters (linux/bpf_common.h, linux/seccomp.h, linux/prctl.h).
+LOAD, JUMP_EQUAL, JUMP_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
+KILL, REFUSE, ALLOW = 0x80000000, 0x00050001, 0x7FFF0000
+OTHER_ABI = 0x40000000  # numbers from here on are those of the x32 ABI
+NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2
+
+
+def limit(memory: int, seconds: int) -> None:
+    """Bound the process.
+
+    Args:
+        memory: Most bytes of its address space.
+        seconds: Most seconds of processor time.
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def confine() -> None:
+    """Give up all system calls but CALLS, for good. Raises OSError where the kernel refuses."""
+    program = [_instruction(LOAD, 0, 0, 4), _instruction(JUMP_EQUAL, 1, 0, X86_64)]
+    program += [_instruction(RETURN, 0, 0, KILL), _instruction(LOAD, 0, 0, 0)]
+    program.append(_instruction(JUMP_AT_LEAST, len(CALLS), 0, OTHER_ABI))
+    for place, number in enumerate(CALLS):
+        program.append(_instruction(JUMP_EQUAL, len(CALLS) - place, 0, number))
+    program += [_instruction(RETURN, 0, 0, REFUSE), _instruction(RETURN, 0, 0, ALLOW)]
+    code = b"".join(program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    # struct sock_fprog: the number of instructions, and where they are.
+    described = struct.pack("HP", len(program), ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) or libc.prctl(SECCOMP, FILTER, described):
+        raise OSError(ctypes.get_errno(), "the kernel takes no filter of system calls")
+
+
+def _instruction(code: int, if_true: int, if_false: int, value: int) -> bytes:
+    """One instruction of the kernel's filters: struct sock_filter."""
+    return struct.pack("HBBI", code, if_true, if_false, value)
+
+
+class Session:
+    """The variables of the code, and its blocks."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._names: dict[str, object] = {}
+        self._reset()
+        self._names["answer"] = {"content": "", "ready": False}
+
+    def run(self, code: str) -> dict[str, object]:
+        """Run a block; returns what it printed, its final answer or None, and its variables."""
+        printed = io.StringIO()
+        with redirect_stdout(printed), redirect_stderr(printed):
+            try:
+                exec(compile(code, "<repl>", "exec"), self._names)
+            except BaseException as error:  # noqa: BLE001 - the model is shown what its code raises
+                printed.write(f"{type(error).__name__}: {error}\n")
+        self._reset()
+        answer = self._names.get("answer")
+        final = None
+        if isinstance(answer, dict) and answer.get("ready"):
+            final = str(answer.get("content", ""))
+        return {"printed": printed.getvalue(), "answer": final, "names": self._own_names()}
+
+    def _reset(self) -> None:
+        """Set what the session provides, whatever a block did to it."""
+        self._names.update(
+            context=self._text,
+            llm_query=_ask_one,
+            llm_query_batched=_ask,
+            rlm_query=functools.partial(_ask_one, deep=True),
+            rlm_query_batched=functools.partial(_ask, deep=True),
+            SHOW_VARS=self._own_names,
+        )
+
+    def _own_names(self) -> list[str]:
+        """The variables that the code has made."""
+        provided = {"context", "llm_query", "llm_query_batched", "SHOW_VARS", "answer"}
+        provided |= {"rlm_query", "rlm_query_batched"}
+        own = [name for name in self._names if name not in provided]
+        return [name for name in own if not name.startswith("_")]
+
+
+def _ask_one(prompt: object, model: object = None, deep: bool = False) -> str:
+    """The reply to one question."""
+    return _ask([prompt], model, deep)[0]
+
+
+def _ask(prompts: list[object], model: object = None, deep: bool = False) -> list[str]:
+    """The replies to questions. model: the code may name one, there is only one."""
+    del model
+    _send({"ask": [str(prompt) for prompt in prompts], "deep": deep})
+    replies: list[str] = _receive()["replies"]
+    return replies
+
+
+_input = sys.stdin
+_output = sys.stdout
+
+
+def _send(message: dict[str, object]) -> None:
+    _output.write(json.dumps(message) + "\n")
+    _output.flush()
+
+
+def _receive() -> dict[str, typing.Any]:
+    line = _input.readline()
+    if not line:
+        sys.exit()
+    message: dict[str, typing.Any] = json.loads(line)
+    return message
+
+
+def main() -> None:
+    """Run blocks until the input ends. Arguments: bytes of memory, seconds of processor time."""
+    limit(int(sys.argv[1]), int(sys.argv[2]))
+    confine()
+    session = Session(_receive()["text"])
+    _send({"ready": True})
+    while True:
+        _send(session.run(_receive()["code"]))
+
+
+if __name__ == "__main__":
+    main()
