@@ -16,7 +16,7 @@ from typing import Any
 from pocket.world.sample import sample
 
 from harness.config import presets
-from tests.datasets.more_rows import LOOGLE, LVEVAL, babilong, locomo, lveval
+from tests.datasets.more_rows import LEVAL, LOOGLE, LVEVAL, babilong, leval, locomo, lveval
 from tests.datasets.support import (
     helmet,
     infinite,
@@ -61,6 +61,11 @@ def _conversation(number: int, text: str) -> Row:
     return {**row, "qa": row["qa"][3:4]}
 
 
+def _on_document(number: int, text: str) -> Row:
+    """A row of L-Eval on a given text, with one question."""
+    return leval(number, input=text, instructions=["Who built it?"], outputs=["true, A 1"])
+
+
 def _first_question_of(make: Callable[[int], Row]) -> Callable[[int, str], Row]:
     """Rows of LooGLE on a given text, with the first of their questions."""
 
@@ -89,6 +94,7 @@ MADE: dict[str, Callable[[int, str], Row]] = {
         f"infinitebench/{name}": lambda n, text: infinite(n, context=text)
         for name in ("en_dia", "en_sum", "zh_qa")
     },
+    **{f"leval/{name}": _on_document for name in LEVAL},
     **{f"lveval/{name}": lambda n, text: lveval(n, context=text) for name in LVEVAL},
     **{f"loogle/{name}": _first_question_of(row) for name, row in LOOGLE.items()},
     "locomo": _conversation,

@@ -60,6 +60,7 @@ _FILES = (
     "helmet",
     "hotpotqa",
     "infinitebench",
+    "leval",
     "locomo",
     "loogle",
     "longbench",

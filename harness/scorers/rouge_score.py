@@ -34,12 +34,15 @@ def _rouge_l(tokenize: Callable[[str, None], list[str]], prediction: str, refere
 
 
 def rouge(prediction: str, references: Sequence[str], *, kind: str, stem: bool = False) -> float:
-    """F-measure of ROUGE, best over the references. kind: "rougeL" or "rougeLsum"; stem: use the
-    Porter stemmer."""
+    """F-measure of ROUGE, best over the references. kind: "rouge1", "rouge2",
+    "rougeL" or "rougeLsum"; stem: use the Porter
+    stemmer."""
     return best(_f_measure_of(kind, stem), prediction, references)
 
 
 for _name, _summary, _given in (
+    ("rouge1", "ROUGE-1", {"kind": "rouge1"}),
+    ("rouge2", "ROUGE-2", {"kind": "rouge2"}),
     ("rougeL", "ROUGE-L", {"kind": "rougeL"}),
     ("rougeL_stem", "ROUGE-L, Porter stemmer", {"kind": "rougeL", "stem": True}),
     ("rougeLsum", "ROUGE-L over lines", {"kind": "rougeLsum"}),

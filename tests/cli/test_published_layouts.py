@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.scorers import score
 from harness.storage.run_folder import read_run
 from tests.datasets import more_rows as rows
 from tests.datasets.support import infinite
@@ -136,7 +137,32 @@ ZH_QA = Layout(
     [("Who built mill 1?", "今天。")],
     [{"infinitebench.qa_f1_zh": 0.8}],
 )
-LAYOUTS = [LOCOMO, BABILONG, LVEVAL, LVEVAL_ZH, LOOGLE, LOOGLE_CLOZE, EN_DIA, ZH_QA]
+LEVAL = Layout(
+    "leval/coursera",
+    "coursera.jsonl",
+    [rows.leval(), rows.leval(2, evaluation="human")],
+    [("Question: Question 1.", "A. Ada"), ("Question: Question 2.", "B")],
+    [{"leval.options": 1.0}, {"leval.options": 0.25}],
+)
+LEVAL_SUMMARY = Layout(
+    "leval/news_summ",
+    "news_summ.jsonl",
+    [rows.leval(instructions=["Summarize."], outputs=["Ada built a mill"], evaluation="rouge")],
+    [("Question: Summarize.", "A mill Ada built")],
+    [{"rouge_score.rougeL": 0.5, "rouge_score.rouge1": 1.0, "rouge_score.rouge2": 2 / 3}],
+)
+LAYOUTS = [
+    LEVAL,
+    LEVAL_SUMMARY,
+    LOCOMO,
+    BABILONG,
+    LVEVAL,
+    LVEVAL_ZH,
+    LOOGLE,
+    LOOGLE_CLOZE,
+    EN_DIA,
+    ZH_QA,
+]
 
 
 def written(layout):
@@ -146,6 +172,24 @@ def written(layout):
     if layout.file.endswith(".json"):
         text = f"[{','.join(lines)}]"
     Path(layout.file).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("scorer", "reply", "gold", "value"),
+    [
+        ("options", "A and C.", "AC", 1.0),
+        ("options", "none of them", "AC", 0.25),
+        ("option", "I think (B), or C", "(B) The mill", 1.0),
+        ("number", "so $1,200.50 for 3 mills.", "The answer is 3", 1.0),
+        ("number", "The answer is $1,200.50. For 3", "so 1200", 1.0),
+        ("output", "the final output is [[1, 2] [3]]", "[[1, 2], [3]]", 1.0),
+        ("output", "it is 1 2 3 4 5 6 7", "1", 0.0),
+        ("contains", "The role of Art", "role of art", 1.0),
+        ("loyalty", "It is untrue. [fact: False]", "True [fact: False]", 1.0),
+    ],
+)
+def test_exact_matches_of_leval_are_those_of_its_code(scorer, reply, gold, value):
+    assert score(f"leval.{scorer}", reply, [gold]) == value
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.preset)

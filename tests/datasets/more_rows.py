@@ -1,4 +1,4 @@
-"""Made-up rows in the layouts of LoCoMo, BABILong, LV-Eval and LooGLE."""
+"""Made-up rows in the layouts of LoCoMo, BABILong, LV-Eval, LooGLE and L-Eval."""
 
 from typing import Any
 
@@ -70,6 +70,13 @@ def loogle_summary(number: int = 1) -> dict[str, Any]:
     return loogle(number, qa_pairs="none", output="A mill is built")
 
 
+def leval(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A document of L-Eval with two questions."""
+    asked = ["Question 1. Who built it?\nA. Ada\nB. Bo", "Question 2. Who left?\nA. Ada\nB. Bo"]
+    row = {"input": f"Ada built mill {number}.", "instructions": asked, "outputs": ["A", "AB"]}
+    return {**row, "source": "coursera_a", "evaluation": "exam", **changes}
+
+
 LOOGLE = {
     "shortdep_qa": loogle,
     "longdep_qa": loogle,
@@ -89,3 +96,18 @@ LVEVAL = (
     "lic_mixup",
     "dureader_mixup",
 )
+LEVAL = {
+    "coursera": "leval.options",
+    "tpo": "leval.option",
+    "quality": "leval.option",
+    "topic_retrieval_longchat": "leval.contains",
+    "gsm100": "leval.number",
+    "codeU": "leval.output",
+    "sci_fi": "leval.loyalty",
+    **dict.fromkeys(("financial_qa", "legal_contract_qa", "multidoc_qa"), "leval.f1"),
+    **dict.fromkeys(("natural_question", "scientific_qa", "narrative_qa"), "leval.f1"),
+    **dict.fromkeys(("gov_report_summ", "meeting_summ", "news_summ"), "rouge_score.rougeL"),
+    **dict.fromkeys(("paper_assistant", "patent_summ", "review_summ"), "rouge_score.rougeL"),
+    "tv_show_summ": "rouge_score.rougeL",
+}
+"""Task of L-Eval -> its headline."""

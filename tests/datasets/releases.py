@@ -182,6 +182,13 @@ def chats():
     return {**files, "longmemeval_m_cleaned.json": OTHER, "README.md": b""}
 
 
+def leval():
+    """The hub's files, two documents each."""
+    rows_of = lines([more_rows.leval(n) for n in range(2)])
+    made = {f"LEval/Exam/{name}.jsonl": rows_of for name in more_rows.LEVAL}
+    return {**made, "LEval.py": OTHER, "README.md": b""}
+
+
 def lveval(name):
     """The hub's archives, the one of set `name` with two of its lengths, a folder inside."""
     made = {

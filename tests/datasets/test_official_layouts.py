@@ -120,6 +120,7 @@ RELEASES = [
         Release(preset, f"hub:{repo}", releases.newer(file, row, count), count)
         for preset, (repo, file, row, count) in NEWER.items()
     ),
+    *(Release(f"leval/{name}", "hub:L4NLP/LEval", releases.leval, 4) for name in more_rows.LEVAL),
     *(
         Release(f"lveval/{name}", "hub:Infinigence/LVEval", releases.lveval(name), 3)
         for name in more_rows.LVEVAL

@@ -16,7 +16,7 @@ from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets.formats import formats, option_fields
 from harness.scorers.longbench_eval import _SCORED_ON_FIRST_LINE, DATASETS
-from tests.datasets.more_rows import LOOGLE, LVEVAL
+from tests.datasets.more_rows import LEVAL, LOOGLE, LVEVAL
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
 NAMES = sorted(
@@ -30,6 +30,7 @@ BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
 CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
 # Their sizes are not known.
 UNCOUNTED = {"oolong/synth", "oolong/real", *(f"loogle/{name}" for name in LOOGLE)}
+UNCOUNTED |= {f"leval/{name}" for name in LEVAL}
 NEWER = {
     "oolong/synth",
     "oolong/real",
@@ -89,6 +90,7 @@ HEADLINES = {
 NOT_ON_A_HUB = {"locomo", *(f"loogle/{name}" for name in LOOGLE)}
 # The caps and headlines of the sets after them, which are their authors'.
 LATER = {
+    **{f"leval/{name}": (512, headline) for name, headline in LEVAL.items()},
     "infinitebench/en_dia": (40, "infinitebench.name"),
     "infinitebench/en_sum": (1200, "rouge_score.rougeLsum"),
     "infinitebench/zh_qa": (40, "infinitebench.qa_f1_zh"),

@@ -1,0 +1,57 @@
+"""L-Eval (An et al., ACL 2024): 20 tasks on long documents, each with several instructions.
+
+    {"input": "..", "instructions": ["Question 1. ..", ..], "outputs": ["BD", ..],
+     "source": "coursera_a", "evaluation": "exam"}
+
+The layout of LEval-data (OpenLMLab/LEval), also that of L4NLP/LEval. `evaluation` says how the
+authors score a document's answers: "exam" by exact match, "f1" and "rouge" by words; those that a
+model or a person rates ("LLM", "human") are left out, as in their runs of these scores.
+"""
+
+from typing import Any
+
+from harness.datasets.rows import (
+    Group,
+    RowError,
+    Skip,
+    StrictRow,
+    clean_answers,
+    made_id,
+    refuse_blank,
+)
+from harness.types import Document, Example, Gold, Question
+
+RATED = "rated by a model or a person"
+
+
+class _Row(StrictRow):
+    input: str
+    instructions: list[str]
+    outputs: list[str]
+    evaluation: str
+
+
+def _example(number: int, document: Document, instruction: str, output: str) -> Example:
+    """One question of a document, numbered from 0. Raises RowError naming the field."""
+    refuse_blank({f"instructions[{number}]": instruction})
+    answers = clean_answers([output], f"outputs[{number}]")
+    question = Question(f"{document.id}-{number}", instruction, (document.id,))
+    return Example(question, Gold(answers))
+
+
+def parse_row(raw: dict[str, Any]) -> Group | Skip:
+    """One document with its questions. Raises RowError naming the field."""
+    row = _Row.read(raw)
+    if row.evaluation in ("LLM", "human"):
+        return Skip(RATED)
+    refuse_blank({"input": row.input})
+    if len(row.outputs) != len(row.instructions):
+        wanted = f"should be one of each of {len(row.instructions)} instructions"
+        raise RowError("outputs", f"{wanted}, are {len(row.outputs)}")
+    key = "\n".join([row.input, *row.instructions])
+    document = Document(made_id("leval", key), row.input)
+    pairs = zip(row.instructions, row.outputs, strict=True)
+    examples = []
+    for number, (instruction, output) in enumerate(pairs):
+        examples.append(_example(number, document, instruction, output))
+    return Group(document, tuple(examples))
