@@ -36,7 +36,7 @@ class Checks:
         in the same pass."""
         if id(own) not in self._checked:
             self._runs.append(own)
-            names = {facts.headline(own), _SHOWN}.intersection(own.keys[0])
+            names = {facts.headline(own), facts.first_score(own), _SHOWN}.intersection(own.keys[0])
             self._checked[id(own)] = checked(own, sorted(names))
         return self._checked[id(own)]
 

@@ -19,6 +19,7 @@ from reports.settings import as_printed, settings
 
 _RUN_COLUMNS = ("dataset", "method", "model")
 _JUDGE = re.compile(r"judge\.[^.]+")  # of other kinds: judge.NAME.KIND
+_STEPWISE_JUDGE = re.compile(r"judge\..+\.(claim-\w+|citation-\w+|pairwise\.[^.]+)")
 _BLEU = "hf_bleu.corpus_bleu4"
 _SCORE_COLUMNS = (
     _BLEU,
@@ -96,7 +97,7 @@ def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | Non
 
 def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
     """The scores to show, with the votes and pass@k of each: `score`, or headlines, scores of the
-    user's own, and judges of correctness beside `right`."""
+    user's own, judges of correctness beside `right`, and those by claims, citations or pairs."""
     scores: dict[str, None] = {}
     if score:
         scores[score] = None
@@ -106,6 +107,7 @@ def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None
         if FOLDER_SCORE in names:
             scores[FOLDER_SCORE] = None
             scores.update(dict.fromkeys(filter(_JUDGE.fullmatch, names)))
+        scores.update(dict.fromkeys(filter(_STEPWISE_JUDGE.fullmatch, names)))
     found = list(scores)
     for name in scores:
         of_repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")

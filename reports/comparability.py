@@ -142,7 +142,7 @@ def _is_of_reader(one: Difference) -> bool:
 
 def _scorer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
     """Another version of the scorer of the headline."""
-    name = facts.headline(base)
+    name = facts.common_headline([base, run])
     if name not in facts.score_names(run):
         return []
     version, usual = facts.scorer_version(run, name), facts.scorer_version(base, name)
@@ -328,7 +328,9 @@ def record_notes(run: StoredRun, checks: Checks) -> list[str]:
     """What does not fit in a run, whether the scores that tables show are those of its answers, and whether its
     files could be checked; a sentence each."""
     notes = [f"does not fit: {sentence}" for sentence in checks.misfits(run)]
-    shown = {facts.headline(run), _RECALL}.intersection(facts.score_names(run))
+    shown = {facts.headline(run), facts.first_score(run), _RECALL}.intersection(
+        facts.score_names(run)
+    )
     for name in sorted(shown):
         problem, _ = checks.rescored(run, name)
         if problem is not None:

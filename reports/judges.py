@@ -19,6 +19,7 @@ from harness.datasets.files import read_rows, read_text_file
 from harness.datasets.row_places import BrokenRow
 from harness.datasets.tables import sniffed_table
 from harness.errors import UserError
+from harness.stats.paired_tests import PairedTest, paired_test
 from harness.storage.run_folder import StoredRun
 from harness.types import JUDGES
 from reports import facts
@@ -86,6 +87,47 @@ def _score_agreement(run: StoredRun, one: str, other: str) -> Agreement:
         if record.error is None and one in scores and other in scores:
             both.append((scores[one] >= RIGHT, scores[other] >= RIGHT))
     return agreement(both)
+
+
+@dataclass(frozen=True)
+class PairwiseResult:
+    """What a judge prefers, of a run and another one.
+
+    Args:
+        other_run: Name of the other run's folder.
+        wins: Questions on which the run's answer is preferred in both orders.
+        ties: Those on which neither is.
+        losses: Those on which the other is.
+        test: Wins less losses as a share of these questions; None without any.
+    """
+
+    other_run: str
+    wins: int
+    ties: int
+    losses: int
+    test: PairedTest | None
+
+    def columns(self) -> dict[str, Any]:
+        """The result as a row of a table."""
+        row: dict[str, Any] = {"other_run": self.other_run}
+        row |= {"wins": self.wins, "ties": self.ties, "losses": self.losses}
+        if self.test is not None:
+            row |= {"difference": self.test.difference, "low": self.test.low}
+            row |= {"high": self.test.high, "p": self.test.p, "documents": self.test.clusters}
+        return row
+
+
+def pairwise_result(run: StoredRun, judge: str) -> PairwiseResult:
+    """The wins, ties and losses of a run by a judge of pairs, with the test by document."""
+    scored = facts.scored(run, judge)
+    values = list(scored.values)
+    wins, ties = values.count(1.0), values.count(0.5)
+    test = None
+    if values:
+        lost = [1.0 - value for value in values]
+        test = paired_test(values, lost, scored.clusters)
+    other_run = str(run.manifest["judges"][judge]["other_run"])
+    return PairwiseResult(other_run, wins, ties, len(values) - wins - ties, test)
 
 
 def label_agreements(run: StoredRun, labels: Mapping[str, str]) -> list[Raters]:

@@ -19,6 +19,7 @@ from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import lacking_replies, reply_sentences
 from harness.types import MISSING, NOT_FOLLOWED, PREFIX
 from reports import costs, facts
+from reports.judge_notes import judge_notes
 from reports.search_notes import search_notes
 
 _MANY = 20
@@ -44,6 +45,7 @@ def run_notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tupl
         *_model_notes(run),
         *cluster_notes(documents, clusters),
         *_flag_notes(run),
+        *judge_notes(run),
         *_change_notes(run),
         *(str(warning) for warning in run.manifest.get("warnings") or ()),
         *run.notes,

@@ -230,7 +230,7 @@ def judge(
 
     model: preset, folder or hub id; set: its settings, {"model.base_url": ...}; prompt: a file;
     name: the score is judge.NAME; max_tokens: of a reply; parallel: answers at a time; kind:
-    correctness, faithfulness or relevance;
+    as of `harness judge --kind`;
     scale: "1-5" for a rubric in `prompt`; labels: by hand, question id -> "yes", "no" or a number.
     Replies are kept: the same call asks only for those missing. Returns a row for each run and pair
     of a judge with the headline, another judge or the labels. Raises UserError.
@@ -239,20 +239,25 @@ def judge(
 
     from harness.api.notebook import default_progress
     from harness.judging.judge_run import judge_run
-    from harness.judging.model_judge import make_judge
+    from harness.judging.make import make_judge
+    from harness.judging.pairwise import PAIRWISE
+    from harness.judging.stepwise import StepwiseJudge
     from harness.storage.named_runs import run_folders
-    from reports.gold_rows import examples_of
+    from reports.judge_work import pair_to_judge, runs_to_judge
     from reports.judges import judge_agreements, label_agreements
 
     folders = run_folders([os.fspath(_folder(run)) for run in runs])
-    examples = {folder: examples_of(read_run(folder)) for folder in folders}
     file = None if prompt is None else os.fspath(prompt)
     chosen = make_judge(os.fspath(model), set or {}, file, name, max_tokens, kind, scale)
     rows = []
-    for folder, questions in examples.items():
-        asked = chosen.for_questions(questions, file, max_tokens)
-        judge_run(folder, questions, asked, parallel=parallel, progress=default_progress())
-        judged = read_run(folder)
+    if isinstance(chosen, StepwiseJudge) and chosen.kind == PAIRWISE:
+        work = pair_to_judge(chosen, folders, None, named=name is not None)
+    else:
+        work = runs_to_judge(chosen, folders, None, file, max_tokens)
+    for one in work:
+        progress = default_progress()
+        judge_run(one.folder, one.questions, one.judge, parallel=parallel, progress=progress)
+        judged = read_run(one.folder)
         pairs = [*judge_agreements(judged), *label_agreements(judged, labels or {})]
-        rows += [{"run": folder.name, **pair.columns()} for pair in pairs]
+        rows += [{"run": one.folder.name, **pair.columns()} for pair in pairs]
     return pd.DataFrame(rows)

@@ -23,6 +23,7 @@ from harness.cli.output import say
 from harness.cli.run_options import CheckOptions
 from harness.engine.runs_in_turn import Hook
 from harness.errors import UserError
+from harness.storage.run_files import MANIFEST, read_json
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from reports.baseline import BesideBaseline
 
 FAILED_CHECK = 4
+JUDGE = "judge."
+"""How the names of scores begin that `harness judge` gives, after the run."""
 Outcome = Literal["passed", "undecided", "FAILED"]
 _IN_MARKDOWN: dict[Outcome, str] = {
     "passed": "passed",
@@ -71,6 +74,7 @@ class Gate(Hook):
         """Expect the run. Raises UserError for a limit on a score that it does not have."""
         for option, scores in (("--fail-under", self._limits), ("--max-drop", self._drops)):
             unknown = scores.keys() - set(plan.config.dataset.scorers)
+            unknown = {name for name in unknown if not name.startswith(JUDGE)}
             if unknown:
                 known = ", ".join(plan.config.dataset.scorers)
                 raise UserError(
@@ -114,6 +118,11 @@ class Gate(Hook):
             score: Name of the score.
             least: The limit, in points.
         """
+        name = f"{score} at least {least:g}"
+        if score.startswith(JUDGE):
+            why = _not_judged(result, score)
+            if why:
+                return Check(run, name, "FAILED", why)
         entry = result.summary["scores"][score]
         left_out = int(result.summary.get("n_left_out", 0))
         if result.summary["failed_count_as"] == "skip":
@@ -131,8 +140,11 @@ class Gate(Hook):
                     f"the interval holds {least:g}: other questions of this kind may lie on its "
                     "other side"
                 )
+        if score.startswith(JUDGE) and entry["n"] < result.summary["n_total"]:
+            figures.append(
+                f"over the {entry['n']} of {result.summary['n_total']} that have a score"
+            )
         margin = self._options.margin or 0.0
-        name = f"{score} at least {least:g}"
         if margin:
             name += f", less a margin of {margin:g}"
         if left_out:
@@ -170,6 +182,21 @@ class Gate(Hook):
             figures.append(_left_out_words(found.left_out, self._allow_left_out))
         outcome, why = _outcome(found, drop)
         return Check(run, name, outcome, "; ".join([*figures, *why, *found.objections]))
+
+
+def _not_judged(result: RunResult, judge: str) -> str:
+    """Why a run's score of a judge cannot be checked; "" where every question is judged."""
+    judges = read_json(result.folder / MANIFEST).get("judges") or {}
+    asked = result.summary["n_total"]
+    judged = 0
+    if judge in judges:
+        judged = sum(judges[judge]["verdicts"].values())
+    if judged < asked or judge not in result.summary["scores"]:
+        return (
+            f"{judge} has judged {judged} of {asked} questions; run harness judge "
+            f"{result.folder}, then this command again"
+        )
+    return ""
 
 
 def _check_options(options: CheckOptions) -> None:

@@ -19,7 +19,7 @@ from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, sent
 from harness.engine.manifest import utc_now
 from harness.engine.progress import Counted, Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
-from harness.judging.model_judge import DECLINE, FAILED, Case, Judge, Judgement
+from harness.judging.model_judge import DECLINE, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.paths import masked, without_home
 from harness.storage.record_texts import POINTER
@@ -114,7 +114,7 @@ def judge_run(
         finally:
             progress.stop()
             if work.judged.replied or len(work.judged.judgements) == len(cases):
-                _add_failed_questions(work.judged, by_question.values())
+                _add_failed_questions(work.judged, by_question.values(), judge)
                 _store_judgements(store, stored, by_question, judge, work.judged)
             elif work.judged.lost.get("tokens"):
                 # Limits count what was sent, also where nothing came back.
@@ -146,12 +146,12 @@ def _entry_before(stored: StoredRun, judge: Judge) -> dict[str, Any]:
     return entry
 
 
-def _add_failed_questions(judged: Judged, records: Iterable[StoredRecord]) -> None:
-    """Judge each question that failed, which scores 0."""
+def _add_failed_questions(judged: Judged, records: Iterable[StoredRecord], judge: Judge) -> None:
+    """Judge each question that failed."""
     for record in records:
         if not record.has_answer:
             name = record.question_id
-            judged.judgements[name] = Judgement(name, FAILED)
+            judged.judgements[name] = judge.of_failed(name)
 
 
 def _cases(
@@ -178,15 +178,19 @@ def _cases(
             continue
         case = _case(stored.path, record, examples, judge.published is not None)
         if sees_texts:
-            case = replace(case, shown=_shown(record, texts))
+            shown = _shown(record, texts)
+            case = replace(case, shown=shown, names_pages_only=bool(record.shown) and not shown)
         cases.append(case)
     return cases
 
 
 def _shown(record: StoredRecord, texts: Mapping[str, str]) -> tuple[str, ...]:
-    """The texts that the reader of a record was shown; texts: the long ones by checksum."""
+    """The texts that the reader of a record was shown, without the names of pages that an
+    application gives; texts: the long ones by checksum."""
     shown: list[str] = []
     for piece in record.shown:
+        if piece["kind"] == "source":
+            continue
         text = texts.get(piece.get(POINTER, ""), piece["text"])
         if text.strip():
             shown.append(text)
@@ -390,6 +394,8 @@ def _manifest_entry(judge: Judge, judged: Judged) -> dict[str, Any]:
         "max_tokens": judge.max_tokens,
         "model": without_home({"name": judge.config.name, **judge.identity}),
     }
+    if judge.other_run:
+        entry["other_run"] = judge.other_run
     if judge.config.base_url:
         entry["server"] = masked(judge.config.base_url)
     entry["verdicts"] = dict(sorted(verdicts.items()))

@@ -21,48 +21,43 @@ question is asked as they show it to the judge (`question` in Gold.extra), and a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import read_yaml
 from harness.cost.meter import Meter
 from harness.cost.usage import PhaseUsage
-from harness.errors import QuestionError, UserError, raise_all
+from harness.errors import QuestionError
 from harness.judging.kinds import (
     CORRECTNESS,
-    MAX_TOKENS,
     NO,
-    RUBRIC,
-    RUBRIC_TOKENS,
     UNCLEAR,
     YES,
     Scale,
     parse_rating,
     parse_verdict,
-    read_prompt,
 )
 from harness.llm import backend
-from harness.llm.backend import check_greedy, model_facts
 from harness.models import LanguageModel
 from harness.prompts import Prompt, feed
 from harness.storage.file_hash import file_hash
-from harness.storage.files import home, read_object, write_json
+from harness.storage.files import read_object, write_json
 from harness.storage.index_cache import key_digest
 from harness.types import Example
 
-EMPTY, FAILED, NO_GOLD, NO_TEXT = (
+EMPTY, FAILED, NO_GOLD, NO_TEXT, NO_CONTEXTS = (
     "empty answer",
     "failed question",
     "no gold answer",
     "no text shown",
+    "contexts not said",
 )
-"""Verdicts that are no model's. They score 0; without a gold answer there is no score."""
+"""Verdicts that are no model's. They score 0; there is no score without a gold answer, and where an
+application does not say what it read."""
 DECLINE = "The documents do not say: a reply is right that says so."
 """Stands for the gold answer of a question that no document answers."""
 
@@ -75,7 +70,8 @@ class Case:
     """A stored answer with what the judge is shown.
 
     options: the answers to choose from, None for a free answer; prompt: the published one that its
-    gold answer names; shown: the texts that the reader was shown, only for a judge that sees them.
+    gold answer names; shown: the texts that the reader was shown, only for a judge that sees them;
+    names_pages_only: an application said no text that it read.
     """
 
     question_id: str
@@ -85,6 +81,7 @@ class Case:
     answer: str
     prompt: str = ""
     shown: tuple[str, ...] = ()
+    names_pages_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +109,7 @@ class Judgement:
             EMPTY: "an empty answer is not judged",
             NO_GOLD: "there is no gold answer to judge by",
             NO_TEXT: "the reader was shown no text",
+            NO_CONTEXTS: "the application does not say what it read",
         }.get(self.verdict)
 
 
@@ -147,7 +145,7 @@ def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
     )
 
 
-def _question_with_options(case: Case) -> str:
+def question_with_options(case: Case) -> str:
     """The question, with its options as lines "(A) ..."."""
     lines = [case.question]
     for number, option in enumerate(case.options or ()):
@@ -156,7 +154,7 @@ def _question_with_options(case: Case) -> str:
     return "\n".join(lines)
 
 
-def _with_blank_lines(texts: Sequence[str]) -> list[str]:
+def with_blank_lines(texts: Sequence[str]) -> list[str]:
     """The texts with a blank line, a piece of its own, between them."""
     pieces: list[str] = []
     for text in texts:
@@ -199,7 +197,7 @@ class Judge:
 
     identity: everything that changes the model's output, as in a run's manifest; replies: its
     cache; published: prompts that take the place of `prompt`; kind, scale: what is judged, and the
-    numbers of a rubric (kinds.py).
+    numbers of a rubric (kinds.py); other_run: name of the run that answers are compared with.
     """
 
     name: str
@@ -212,11 +210,21 @@ class Judge:
     published: PublishedPrompts | None = None
     kind: str = CORRECTNESS
     scale: Scale | None = None
+    other_run: str = ""
 
     @property
     def places(self) -> list[str]:
         """What it is shown, of kinds.PLACES."""
         return self.prompt.places()
+
+    @property
+    def drops_unclear(self) -> bool:
+        """Whether a reply that cannot be read gives no score, and not 0."""
+        return False
+
+    def of_failed(self, question_id: str) -> Judgement:
+        """The judgement of a question that failed."""
+        return Judgement(question_id, FAILED)
 
     @cached_property
     def model(self) -> LanguageModel:
@@ -248,6 +256,8 @@ class Judge:
             return Judgement(case.question_id, NO_GOLD, None)
         if "answer" in self.places and not case.answer.strip():
             return Judgement(case.question_id, EMPTY)
+        if "shown" in self.places and case.names_pages_only:
+            return Judgement(case.question_id, NO_CONTEXTS, None)
         if "shown" in self.places and not case.shown:
             return Judgement(case.question_id, NO_TEXT)
         return None
@@ -260,10 +270,10 @@ class Judge:
         meter = meter or Meter("answer")
         with self.model.session(meter, "judge") as session:
             filled = self._prompt(case).fill(
-                question=[_question_with_options(case)],
+                question=[question_with_options(case)],
                 answers=[self._gold_text(case)],
                 answer=[case.answer],
-                shown=_with_blank_lines(case.shown),
+                shown=with_blank_lines(case.shown),
             )
             feed(session, filled)
             reply = session.write(self.max_tokens).text.strip()
@@ -364,59 +374,3 @@ class Judge:
         return replace(
             self, published=published, prompt_version=published.version, max_tokens=tokens
         )
-
-
-def make_judge(
-    model: str,
-    sets: Mapping[str, Any],
-    prompt: str | None = None,
-    name: str | None = None,
-    max_tokens: int | None = None,
-    kind: str = CORRECTNESS,
-    scale: str | None = None,
-) -> Judge:
-    """A judge, not loaded yet. Raises UserError.
-
-    Args:
-        model: Preset, folder or hub id.
-        sets: Its settings, {"model.KEY": value}.
-        prompt: A file with a prompt of one's own.
-        name: Of the score, judge.NAME.
-        max_tokens: Of a reply.
-        kind: What is judged (kinds.py).
-        scale: Of a rubric, as text: "1-5".
-    """
-    numbers = None
-    if scale is not None:
-        numbers = Scale.parse(scale)
-    for key in sets:
-        if key.partition(".")[0] != "model":
-            raise UserError(
-                f"--set {key}: only settings of the model that judges can be set here "
-                "(model.KEY=VALUE)"
-            )
-    config = check_greedy(resolved("models", model=model, sets=dict(sets)), "a judge")
-    facts = model_facts(config)
-    raise_all([UserError(problem) for problem in facts.problems])
-    if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
-        raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
-    text, version = read_prompt(prompt, kind, numbers)
-    reply_tokens = MAX_TOKENS
-    if numbers is not None:
-        kind = RUBRIC
-        reply_tokens = RUBRIC_TOKENS
-    if not name:
-        name = re.sub(r"[^\w./-]+", "_", config.name)
-        if kind != CORRECTNESS:
-            name = f"{name}.{kind}"
-    return Judge(
-        name=f"judge.{name}",
-        config=config,
-        identity=facts.identity,
-        prompt=text,
-        prompt_version=version,
-        max_tokens=max_tokens or reply_tokens,
-        replies=JudgeReplies(home() / "judge"),
-        kind=kind,
-        scale=numbers,
-    )

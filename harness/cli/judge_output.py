@@ -1,0 +1,252 @@
+"""What `harness judge` prints of a run: the score, answers that were not judged, the cost, and how far
+judges, scores and labels agree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.output import mean_text, say
+from harness.cli.table_output import columns
+from harness.errors import UserError
+from harness.storage.run_folder import read_run
+
+if TYPE_CHECKING:
+    from harness.judging.judge_run import Judged
+    from harness.judging.model_judge import Judge
+    from reports.judges import PairwiseResult, Raters
+
+_COUNTS = {
+    "asked": "asked",
+    "cached": "from the cache",
+    "unclear": "replies without a verdict, scored 0",
+    "empty": "empty answers, scored 0",
+    "without_gold": "without gold answer, not scored",
+    "without_text": "shown no text, scored 0",
+    "without_contexts": "whose application says no context, not scored",
+    "without_claims": "without a claim, not scored",
+    "without_citations": "without a citation, scored 0",
+    "failed_questions": "failed questions, scored 0",
+    "both_failed": "questions that failed in both runs, not scored",
+}
+
+
+@dataclass(frozen=True)
+class JudgeOutput:
+    """Prints the results of judges. labels: by hand; as_json: a JSON object a run."""
+
+    labels: dict[str, str]
+    as_json: bool
+
+    def print(self, folder: Path, judge: Judge, judged: Judged) -> None:
+        """Print the results of a judge on a run."""
+        result = _Result(folder, judge, judged, _agreements(folder, self.labels))
+        if self.as_json:
+            print(json.dumps(result.as_json()), flush=True)
+        else:
+            print(result.as_text(), flush=True)
+        _say_problems(folder, judge, judged)
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A judge's results on a run."""
+
+    folder: Path
+    judge: Judge
+    judged: Judged
+    agreements: list[Raters]
+
+    @property
+    def score(self) -> dict[str, Any] | None:
+        """The mean with its interval; None where nothing is scored."""
+        if not self.judged.summary:
+            return None
+        score: dict[str, Any] | None = self.judged.summary["scores"].get(self.judge.name)
+        return score
+
+    @property
+    def paid(self) -> float | None:
+        """Money of all replies; None where the model has no price."""
+        from harness.cost import usage as costs
+
+        if not self.judge.config.price:
+            return None
+        return costs.money(self.judged.usage, {"model": self.judge.config.model_dump()})
+
+    def counts(self) -> dict[str, int]:
+        """How many answers were judged how."""
+        from harness.judging.citations import NO_CITATIONS
+        from harness.judging.claims import NO_CLAIMS
+        from harness.judging.kinds import UNCLEAR
+        from harness.judging.model_judge import EMPTY, FAILED, NO_CONTEXTS, NO_GOLD, NO_TEXT
+        from harness.judging.pairwise import BOTH_FAILED
+
+        judged = self.judged
+        return {
+            "asked": judged.replied - judged.cached,
+            "cached": judged.cached,
+            "unclear": judged.count(UNCLEAR),
+            "empty": judged.count(EMPTY),
+            "without_gold": judged.count(NO_GOLD),
+            "without_text": judged.count(NO_TEXT),
+            "without_contexts": judged.count(NO_CONTEXTS),
+            "without_claims": judged.count(NO_CLAIMS),
+            "without_citations": judged.count(NO_CITATIONS),
+            "failed_questions": judged.count(FAILED),
+            "both_failed": judged.count(BOTH_FAILED),
+            "not_judged": len(judged.failures),
+        }
+
+    def pairs(self) -> PairwiseResult | None:
+        """Wins, ties and losses; None for another kind of judge, or where none is scored."""
+        from reports.judges import pairwise_result
+
+        if not self.judge.other_run or self.score is None:
+            return None
+        return pairwise_result(read_run(self.folder), self.judge.name)
+
+    def as_json(self) -> dict[str, Any]:
+        """The results as values."""
+        usage = self.judged.usage
+        line: dict[str, Any] = {
+            "run": str(self.folder),
+            "judge": self.judge.name,
+            "score": self.score,
+            **self.counts(),
+            "tokens_in": usage.get("tokens_in", 0),
+            "tokens_out": usage.get("tokens_out", 0),
+            "money": self.paid,
+            "agreement": [pair.columns() for pair in self.agreements],
+        }
+        pairs = self.pairs()
+        if pairs is not None:
+            line["pairs"] = pairs.columns()
+        return line
+
+    def as_text(self) -> str:
+        """The results for people."""
+        from harness.cost.units import money
+
+        mean = "-"
+        if self.score is not None:
+            mean = mean_text(self.score)
+        usage = self.judged.usage
+        read, written = usage.get("tokens_in", 0), usage.get("tokens_out", 0)
+        cost = f"  all replies: {read:,} tokens read, {written:,} written"
+        if self.paid is not None:
+            cost += f", {money(self.paid)} in money"
+        lines = [str(self.folder), f"  {self.judge.name}  {mean}", f"  {self._counts_text()}"]
+        pairs = self.pairs()
+        if pairs is not None:
+            lines.append(f"  {_pairs_text(pairs)}")
+        lines.append(cost)
+        if self.agreements:
+            lines.append(agreement_table(self.agreements))
+        return "\n".join(lines)
+
+    def _counts_text(self) -> str:
+        parts = []
+        counts = self.counts()
+        for key, words in _COUNTS.items():
+            if key == "unclear" and self.judge.drops_unclear:
+                words = "whose reply cannot be read, not scored"
+            if counts[key]:
+                parts.append(f"{counts[key]} {words}")
+        return ", ".join(parts) or "nothing judged"
+
+
+def _pairs_text(pairs: PairwiseResult) -> str:
+    """ "5 wins, 3 ties, 2 losses beside bm25--...; wins less losses 30.0 [-5.0, 60.0], p 0.12"."""
+    from harness.stats.bootstrap import with_interval
+
+    counts = f"{pairs.wins} wins, {pairs.ties} ties, {pairs.losses} losses"
+    test = pairs.test
+    if test is None:
+        return f"{counts} beside {pairs.other_run}"
+    difference = with_interval(_points, test.difference, test.low, test.high)
+    return f"{counts} beside {pairs.other_run}; wins less losses {difference}, p {test.p:.2g}"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _say_problems(folder: Path, judge: Judge, judged: Judged) -> None:
+    """Say where most replies hold no verdict, and which answers were not judged."""
+    from harness.judging.kinds import UNCLEAR
+
+    if 2 * judged.count(UNCLEAR) > judged.replied:
+        advice = "use a larger model, or another prompt (--prompt)"
+        if judge.drops_unclear:
+            advice = "use a larger model, or a higher --max-tokens"
+        say(f"warning: most replies of {judge.name} hold no verdict; {advice}")
+    if judged.failures:
+        question, reason = next(iter(judged.failures.items()))
+        total = len(judged.judgements) + len(judged.failures)
+        say(
+            f"error: {folder}: {len(judged.failures)} of {total} answers were not judged; the "
+            "first, that of "
+            f"'{question}': {reason}  (the same command asks for them again)"
+        )
+
+
+def print_agreements(folders: Sequence[Path], labels: dict[str, str], as_json: bool) -> int:
+    """Print how far the judges agree that runs have already. Returns the exit code.
+
+    Args:
+        folders: Of the runs.
+        labels: By hand.
+        as_json: A JSON object a run.
+
+    Raises:
+        UserError: No model has judged them.
+    """
+    found: dict[Path, list[Raters]] = {}
+    for folder in folders:
+        agreements = _agreements(folder, labels)
+        if agreements:
+            found[folder] = agreements
+    if not found:
+        raise UserError("no model has judged these runs yet; name one with --model NAME")
+    for folder, pairs in found.items():
+        if as_json:
+            rows = [pair.columns() for pair in pairs]
+            print(json.dumps({"run": str(folder), "agreement": rows}))
+        else:
+            print(f"{folder}\n{agreement_table(pairs)}")
+    return 0
+
+
+def _agreements(folder: Path, labels: dict[str, str]) -> list[Raters]:
+    from reports.judges import judge_agreements, label_agreements
+
+    run = read_run(folder)
+    return [*judge_agreements(run), *label_agreements(run, labels)]
+
+
+def agreement_table(pairs: list[Raters]) -> str:
+    """Percent agreement and Cohen's kappa of each pair of raters, in aligned columns."""
+    judges = {pair.first for pair in pairs}
+    head = ("  agreement", "n", "percent", "kappa")
+    rows = [_agreement_row(pair, judges) for pair in pairs]
+    return columns([head, *rows], widest=90)
+
+
+def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
+    """The cells of a pair; judges: names of raters that are no scores."""
+    from reports.judges import LABELS, RIGHT
+
+    found = pair.agreement
+    second = pair.second
+    if second not in judges and second != LABELS:
+        second = f"{second} (right from {RIGHT:g})"
+    share, kappa = "-", "-"
+    if found.share is not None:
+        share = f"{100 * found.share:.1f}"
+    if found.kappa is not None:
+        kappa = f"{found.kappa:.2f}"
+    return f"  {pair.first} and {second}", str(found.n), share, kappa

@@ -1,0 +1,127 @@
+"""Makes a judge out of a model and a kind."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.config.resolve import resolved
+from harness.config.schema import ModelConfig
+from harness.errors import UnknownName, UserError, raise_all
+from harness.judging import stepwise
+from harness.judging.citations import CITATION_KINDS
+from harness.judging.claims import CLAIM_KINDS
+from harness.judging.kinds import (
+    CORRECTNESS,
+    MAX_TOKENS,
+    PROMPTS,
+    RUBRIC,
+    RUBRIC_TOKENS,
+    Scale,
+    read_prompt,
+)
+from harness.judging.model_judge import Judge, JudgeReplies
+from harness.judging.pairwise import PAIRWISE, PAIRWISE_KIND
+from harness.judging.stepwise import StepwiseJudge, StepwiseKind
+from harness.llm.backend import check_greedy, model_facts
+from harness.prompts import Prompt
+from harness.storage.files import home
+
+STEPWISE: dict[str, StepwiseKind] = {**CLAIM_KINDS, **CITATION_KINDS, PAIRWISE: PAIRWISE_KIND}
+"""The kinds that ask several requests about an answer."""
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The model of a judge. name: of its score; identity: as in a run's manifest."""
+
+    name: str
+    config: ModelConfig
+    identity: Mapping[str, Any]
+
+
+def make_judge(
+    model: str,
+    sets: Mapping[str, Any],
+    prompt: str | None = None,
+    name: str | None = None,
+    max_tokens: int | None = None,
+    kind: str = CORRECTNESS,
+    scale: str | None = None,
+) -> Judge:
+    """A judge, not loaded yet. Raises UserError.
+
+    Args:
+        model: Preset, folder or hub id.
+        sets: Its settings, {"model.KEY": value}.
+        prompt: A file with a prompt of one's own, not for kinds that ask several requests.
+        name: Of the score, judge.NAME.
+        max_tokens: Of a reply.
+        kind: What is judged (kinds.py, claims.py, citations.py).
+        scale: Of a rubric, as text: "1-5".
+    """
+    numbers = None
+    if scale is not None:
+        numbers = Scale.parse(scale)
+        kind = RUBRIC
+    if kind not in (*PROMPTS, RUBRIC, *STEPWISE):
+        raise UnknownName("kind of judge", kind, [*PROMPTS, RUBRIC, *STEPWISE], "--kind")
+    judging = _model(model, sets, name, kind)
+    if kind in STEPWISE:
+        if prompt is not None:
+            raise UserError(
+                f"--prompt: the kind {kind} has several prompts of its own; leave it out"
+            )
+        return _stepwise_judge(judging, kind, max_tokens or stepwise.MAX_TOKENS)
+    text, version = read_prompt(prompt, kind, numbers)
+    reply_tokens = MAX_TOKENS
+    if numbers is not None:
+        reply_tokens = RUBRIC_TOKENS
+    return Judge(
+        name=judging.name,
+        config=judging.config,
+        identity=judging.identity,
+        prompt=text,
+        prompt_version=version,
+        max_tokens=max_tokens or reply_tokens,
+        replies=JudgeReplies(home() / "judge"),
+        kind=kind,
+        scale=numbers,
+    )
+
+
+def _model(model: str, sets: Mapping[str, Any], name: str | None, kind: str) -> _Model:
+    """The model of a judge, and the name of its score; arguments as of `make_judge`."""
+    for key in sets:
+        if key.partition(".")[0] != "model":
+            raise UserError(
+                f"--set {key}: only settings of the model that judges can be set here "
+                "(model.KEY=VALUE)"
+            )
+    config = check_greedy(resolved("models", model=model, sets=dict(sets)), "a judge")
+    facts = model_facts(config)
+    raise_all([UserError(problem) for problem in facts.problems])
+    if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
+        raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
+    if not name:
+        name = re.sub(r"[^\w./-]+", "_", config.name)
+        if kind != CORRECTNESS:
+            name = f"{name}.{kind}"
+    return _Model(f"judge.{name}", config, facts.identity)
+
+
+def _stepwise_judge(judging: _Model, kind: str, max_tokens: int) -> StepwiseJudge:
+    """A judge of a kind that asks several requests."""
+    entry = STEPWISE[kind]
+    return StepwiseJudge(
+        name=judging.name,
+        config=judging.config,
+        identity=judging.identity,
+        prompt=Prompt("judge", entry.text),
+        prompt_version=entry.version,
+        max_tokens=max_tokens,
+        replies=JudgeReplies(home() / "judge"),
+        kind=kind,
+        steps=entry.steps,
+        needs=entry.places,
+    )

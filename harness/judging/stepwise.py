@@ -1,0 +1,236 @@
+"""A judge that asks several requests about one answer, such as for its claims and then whether each
+is supported.
+
+    def steps(case, ask):                       what one kind of judge does
+        claims = read_claims(ask(EXTRACT, question=[case.question], answer=[case.answer]))
+        ...
+        return Outcome("2 of 3", 2 / 3, "yes  Ann built the mill.\\n...")
+
+Every reply is kept under HARNESS_HOME by all that it depends on, once the whole answer is judged:
+kinds that begin with the same request pay for it once. A reply that cannot be read gives no score;
+its question is counted as unclear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from harness.cost.meter import Meter
+from harness.cost.usage import PhaseUsage, add_phase, usage_of
+from harness.judging.kinds import UNCLEAR
+from harness.judging.model_judge import DECLINE, NO_GOLD, Case, Judge, Judgement
+from harness.prompts import Prompt, feed
+
+MAX_TOKENS = 1024
+"""Of a reply: a list of claims may be long."""
+
+
+@dataclass(frozen=True)
+class Versioned:
+    """A prompt of a judge. version: changes with any character of it."""
+
+    prompt: Prompt
+    version: str
+
+
+class Ask(Protocol):
+    """Asks the model of a judge one request."""
+
+    def __call__(self, prompt: Versioned, **values: Sequence[str]) -> str:
+        """The reply to a prompt whose placeholders have these values, each a list of pieces."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the steps found of one answer.
+
+    verdict: in words; score: from 0 to 1, None where there is nothing to score; details: what a
+    reader of the record wants to see, a line each; flag: why there is no score, or why it is 0.
+    """
+
+    verdict: str
+    score: float | None
+    details: str = ""
+    flag: str | None = None
+
+
+Steps = Callable[[Case, Ask], Outcome]
+
+
+class UnreadableReply(Exception):
+    """A reply of the judge that does not follow its prompt; its text is the argument."""
+
+
+@dataclass(frozen=True)
+class StepwiseKind:
+    """A kind of judge that asks several requests.
+
+    places: what it needs, of kinds.PLACES; prompts: all that it may ask; steps: what it does; None
+    for two runs (pairwise.beside).
+    """
+
+    places: tuple[str, ...]
+    prompts: tuple[Versioned, ...]
+    steps: Steps | None
+
+    @property
+    def text(self) -> str:
+        """All prompts, as the manifest keeps them."""
+        return "\n\n---\n\n".join(one.prompt.text for one in self.prompts)
+
+    @property
+    def version(self) -> str:
+        """The versions of all prompts."""
+        return ", ".join(one.version for one in self.prompts)
+
+
+class _NotCached(Exception):
+    """A reply that only the model can give."""
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """A reply with its key in the cache and its cost. cached: it came from there."""
+
+    key: dict[str, Any]
+    text: str
+    usage: PhaseUsage
+    cached: bool
+
+
+@dataclass
+class _Requests:
+    """The requests about one answer. meter: gets the cost of those that are sent; None: only cached
+    replies are used."""
+
+    judge: StepwiseJudge
+    meter: Meter | None
+    replies: list[_Reply] = field(default_factory=list)
+
+    def ask(self, prompt: Versioned, **values: Sequence[str]) -> str:
+        """The reply to a request, from the cache or else from the model."""
+        key = {
+            "prompt": [prompt.version, prompt.prompt.text],
+            "values": values,
+            "model": self.judge.identity,
+            "max_tokens": self.judge.max_tokens,
+        }
+        found = self.judge.replies.get(key)
+        if found is not None:
+            reply = _Reply(key, *found, cached=True)
+        elif self.meter is None:
+            raise _NotCached
+        else:
+            reply = self._send(key, prompt.prompt, values, self.meter)
+        self.replies.append(reply)
+        return reply.text
+
+    def _send(
+        self, key: dict[str, Any], prompt: Prompt, values: dict[str, Sequence[str]], meter: Meter
+    ) -> _Reply:
+        """The model's reply.
+
+        Args:
+            key: Of the reply in the cache.
+            prompt: What is asked.
+            values: Of its placeholders.
+            meter: Gets the cost.
+        """
+        before = len(meter.events)
+        with self.judge.model.session(meter, "judge") as session:
+            feed(session, prompt.fill(**values))
+            text = session.write(self.judge.max_tokens).text.strip()
+        usage = usage_of(meter.events[before:], meter.shapes).get("answer", {})
+        return _Reply(key, text, usage, cached=False)
+
+    @property
+    def usage(self) -> PhaseUsage:
+        """Cost of all replies, cached ones included."""
+        total: PhaseUsage = {}
+        for reply in self.replies:
+            add_phase(total, reply.usage)
+        return total
+
+
+@dataclass(frozen=True)
+class StepwiseJudgement(Judgement):
+    """A judgement by several requests. asked: the replies that are not cached yet; why: its flag."""
+
+    asked: tuple[_Reply, ...] = ()
+    why: str | None = None
+
+    @property
+    def flag(self) -> str | None:
+        """Why there is no score, or one of 0 although the judge did not say no."""
+        return self.why or super().flag
+
+
+@dataclass
+class StepwiseJudge(Judge):
+    """A judge whose kind asks several requests about each answer."""
+
+    steps: Steps | None = None
+    needs: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> list[str]:
+        """What it needs, of kinds.PLACES."""
+        return list(self.needs)
+
+    @property
+    def drops_unclear(self) -> bool:
+        """A reply that cannot be read gives no score."""
+        return True
+
+    def without_request(self, case: Case) -> Judgement | None:
+        """The judgement of an answer that lacks what is judged, or needs no reply that is not
+        cached; None: the model must be asked."""
+        lacking = self._lacking(case)
+        if lacking is not None:
+            return lacking
+        try:
+            return self._judged(case, _Requests(self, None))
+        except _NotCached:
+            return None
+
+    def request(self, case: Case, meter: Meter | None = None) -> Judgement:
+        """Ask the model about one answer; any thread may call it. meter: gets the cost.
+
+        Raises QuestionError if this answer cannot be judged, CannotRun if no answer can.
+        """
+        return self._judged(case, _Requests(self, meter or Meter("answer")))
+
+    def store_reply(self, case: Case, judgement: Judgement) -> None:
+        """Keep the replies that a judgement rests on for later calls. Raises SaveError."""
+        assert isinstance(judgement, StepwiseJudgement)
+        for reply in judgement.asked:
+            self.replies.put(reply.key, reply.text, reply.usage)
+
+    def _lacking(self, case: Case) -> Judgement | None:
+        if "answers" in self.places and case.gold == (DECLINE,):
+            return Judgement(case.question_id, NO_GOLD, None)
+        return super()._lacking(case)
+
+    def _judged(self, case: Case, requests: _Requests) -> Judgement:
+        """What the steps find."""
+        assert self.steps is not None
+        try:
+            outcome = self.steps(case, requests.ask)
+        except UnreadableReply as error:
+            outcome = Outcome(UNCLEAR, None, str(error))
+        details: str | None = outcome.details
+        if not requests.replies:
+            details = None
+        asked = tuple(reply for reply in requests.replies if not reply.cached)
+        return StepwiseJudgement(
+            question_id=case.question_id,
+            verdict=outcome.verdict,
+            score=outcome.score,
+            reply=details,
+            usage=requests.usage,
+            cached=bool(requests.replies) and not asked,
+            asked=asked,
+            why=outcome.flag,
+        )

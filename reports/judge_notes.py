@@ -1,0 +1,47 @@
+"""What the scores of judges say, and which answers have none: notes below a table."""
+
+from collections import Counter
+from typing import Any
+
+from harness.storage.run_folder import StoredRun
+from harness.types import JUDGES
+
+_MEANINGS = {
+    "claim-faithfulness": "share of an answer's claims that the shown texts support",
+    "claim-correctness": "share of an answer's claims that agree with an accepted answer",
+    "claim-completeness": "share of the accepted answer's claims that an answer states",
+    "citation-recall": "share of an answer's statements that the texts they cite support",
+    "citation-precision": "share of an answer's citations that are needed to support it",
+}
+"""Kind of judge -> what its score is."""
+
+
+def judge_notes(run: StoredRun) -> list[str]:
+    """A sentence for each judge by claims, citations or pairs, and one for answers that a judge
+    could not score."""
+    notes: list[str] = []
+    judges: dict[str, Any] = run.manifest.get("judges") or {}
+    for name, entry in judges.items():
+        kind = str(entry.get("kind"))
+        if kind in _MEANINGS:
+            notes.append(f"{name}: {_MEANINGS[kind]}")
+        if kind == "pairwise":
+            notes.append(
+                f"{name}: share of questions on which its answer is preferred to that of "
+                f"{entry['other_run']}; a tie counts half"
+            )
+        notes += _unscored(run, name)
+    return notes
+
+
+def _unscored(run: StoredRun, judge: str) -> list[str]:
+    """The answers that a judge saw and gave no score, by verdict."""
+    verdicts: Counter[str] = Counter()
+    for record in run.records:
+        judged = (record.notes.get(JUDGES) or {}).get(judge)
+        if judged and judge not in record.scores:
+            verdicts[judged["verdict"]] += 1
+    if not verdicts:
+        return []
+    reasons = [f"{count} {verdict}" for verdict, count in sorted(verdicts.items())]
+    return [f"{judge}: {verdicts.total()} answers have no score ({', '.join(reasons)})"]
