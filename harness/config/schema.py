@@ -231,7 +231,8 @@ class ModelConfig(_Weights):
     allows more; extra: further fields of a server's requests (null: a field is left out), or
     further variables of a loaded model's chat template (enable_thinking).
 
-    backend: "hf", "endpoint", "scripted" or one of your own (harness/llm/backend.py). "endpoint"
+    backend: "hf", "endpoint", "scripted", that of a package ("vllm") or one of your own
+    (harness/llm/backend.py). "endpoint"
     asks an OpenAI-compatible server. logprobs: how many tokens the server gives probabilities of, 0
     for one that gives none;
     price: of its tokens; batch: a run sends its requests as batch files

@@ -17,6 +17,7 @@ from harness.engine.draws_in_flight import warn_of_global_draws
 from harness.engine.plan import PlannedRun
 from harness.engine.record_answer import RecordAnswer
 from harness.engine.scoring import unanswered_verdict
+from harness.llm.backend import backend_of
 from harness.parallel.in_flight import in_flight, places_for
 from harness.stats.rng import derived_seed
 from harness.types import Example
@@ -133,7 +134,8 @@ def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
 
     Args:
         plan: The run.
-        parallel: Questions in flight at once; None: 1, or many where a model runs on a GPU.
+        parallel: Questions in flight at once; None: 1, or many where a model runs on a GPU or in
+            an engine that computes many together.
     """
     most = parallel or _default_in_flight(plan)
     inner: InTurn | InFlight = InTurn()
@@ -146,6 +148,8 @@ def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
 
 def _default_in_flight(plan: PlannedRun) -> int:
     """Questions in flight where nothing says it; may take the import of torch."""
+    if any(backend_of(model).runs_many_at_once for model in plan.models.values()):
+        return IN_FLIGHT_ON_A_GPU
     if all(model.backend != "hf" for model in plan.models.values()):
         return 1
     import torch

@@ -40,6 +40,10 @@ class Backend(abc.ABC):
     """A way to run language models. Stateless: an instance is created, without arguments, at each
     use."""
 
+    runs_many_at_once = False
+    """Whether it computes the requests of many questions together, so that a run has many in flight
+    where nothing says how many."""
+
     @abc.abstractmethod
     def facts(self, config: ModelConfig) -> ModelFacts:
         """What is known of the model before it is loaded: window, capabilities, identity, and what

@@ -1,25 +1,30 @@
-"""The context of a session with a loaded model, as token ids: turns of the template, texts, kept
-replies."""
+"""The context of a session with a model on this machine, as token ids: turns of the template,
+texts, kept replies.
+
+hf_context.py adds the cache of a network of transformers.
+"""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from harness.cost.meter import Meter
-from harness.llm.hf_model import LoadedModel
+from harness.llm.endings import reply_end
 from harness.llm.template import turn_frame
-from harness.models import Session, Span
+from harness.llm.tokenized_model import TokenizedModel
+from harness.models import Session, Span, Written
 
 
-class Context(Session):
+class TokenContext(Session):
     """A context as token ids: all that was fed or written, of which the model has run the first
     `_cached`."""
 
-    def __init__(self, model: LoadedModel, meter: Meter, role: str, adapter: str | None) -> None:
+    def __init__(self, model: TokenizedModel, meter: Meter, role: str, adapter: str | None) -> None:
         super().__init__(model.name, model.window, meter, role, model.shape)
         self._model, self._adapter = model, adapter
-        self._cache = model.pool.cache()
         self.ids: list[int] = []
         self._cached = 0  # tokens that the model has run
         # Tokens up to here were booked with replies from the cache: running them is not booked.
@@ -110,3 +115,42 @@ class Context(Session):
         self._model.remember_first_prompt(self._role, self.ids)
         self._booked_end = len(self.ids) + int(values.get("ran", 0))
         self.ids.extend(values.get("ids", ()))
+
+    def _first_token(self, label: str) -> int | None:
+        return next(iter(self._model.text.plain(label)), None)
+
+    def _truncate(self, length: int) -> None:
+        """Remove all but the first `length` tokens from the context."""
+        del self.ids[length:]
+        self._cached = min(self._cached, length)
+
+    def _written(
+        self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None = None
+    ) -> Written:
+        """The reply from token `start` on, up to a stop string; tokens after that are removed from
+        the context.
+
+        Args:
+            start: Tokens of the context before the reply.
+            stop: The stop strings.
+            finish: Why it ended.
+            attention: Of each token to watched spans [tokens, spans]; None where none was watched.
+        """
+        ids = self.ids[start:]
+        text, offsets = self._model.text.decode(ids)
+        cut, ending = reply_end(text, stop, self._model.endings)
+        kept = len(ids)
+        while kept and offsets[kept - 1][0] >= cut and cut < len(text):
+            kept -= 1
+        if kept < len(ids):
+            self._truncate(start + kept)
+        if attention is not None:
+            attention = attention[:kept]
+        return Written(
+            text=text[:cut],
+            span=Span(start, start + kept),
+            finish=finish,
+            offsets=tuple(offsets[:kept]),
+            attention=attention,
+            ending=ending,
+        )

@@ -1,63 +1,44 @@
-"""The transformers back end: `LoadedModel` holds network, tokenizer and template; hf_session.py
-holds contexts."""
+"""The transformers back end: `LoadedModel` holds network, tokenizer and template
+(tokenized_model.py); hf_session.py holds contexts."""
 
 import contextlib
 import os
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM
 
-from harness.config.schema import ModelConfig, Thinking
+from harness.config.schema import ModelConfig
 from harness.cost.flops import ModelShape
 from harness.cost.free_memory import free_cores
 from harness.cost.shapes import shape_of
 from harness.errors import CannotRun
-from harness.llm import capture, families, gguf
+from harness.llm import capture, families
 from harness.llm.adapters import adapter_folder, merge
 from harness.llm.backend import ModelFacts
-from harness.llm.endings import endings_pattern, markers_of
 from harness.llm.kernels import has_slow_products, multiply_in_float32
 from harness.llm.model_info import memory_problem
 from harness.llm.network import THREADS, Network, free_gpu_bytes
-from harness.llm.template import PLAIN, Pieces, cut_template, no_system
-from harness.llm.text import Text
-from harness.llm.tokenizer_files import tokenizer_folder
+from harness.llm.tokenized_model import NetworkEnds, TokenizedModel
 from harness.llm.trial_passes import trial_cache_problem
-from harness.models import LanguageModel
 
 _NARROW_WIDTH = (
     512  # a product of a narrower model is over before a second thread has begun to help
 )
 
 
-class LoadedModel(Network, LanguageModel):
+class LoadedModel(Network, TokenizedModel):
     """A causal language model of transformers. Raises CannotRun when it cannot be loaded as
-    configured.
-
-    text: encodes and decodes; pieces: of the chat template, also as tokens: begin, mid, next,
-    system (before and after a system turn's content), opens, closes, skips (what opens a thinking,
-    ends one at its limit, and is an empty one);
-    stop_ids: tokens that end a reply; endings: markers that are cut off a reply; thinking: of a
-    reasoning model.
-    """
+    configured."""
 
     shape: ModelShape
-    thinking: Thinking | None = None
 
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
         super().__init__(config, facts)
-        self.identity, self.capabilities, self._refusals = (
-            facts.identity,
-            facts.capabilities,
-            facts.refusals,
-        )
-        self.window = facts.window
-        self.first_prompts = {}
+        self._take_facts(facts)
         problem = memory_problem(config, folder, self._positions, free_gpu_bytes(self.device))
         if problem:
             raise CannotRun(problem)
@@ -70,7 +51,8 @@ class LoadedModel(Network, LanguageModel):
             torch.use_deterministic_algorithms(True)
         self.net = self._load(config, folder)
         _set_threads(self.shape.width, config.deterministic)
-        self._load_tokenizer(config, folder)
+        generation = getattr(self.net, "generation_config", None)
+        self._load_tokenizer(config, folder, NetworkEnds.of(self.net.config, generation))
         if not families.is_checked(self.net.config.model_type):
             problem = trial_cache_problem(self.net, self.device, self.dtype, self.layers)
             if problem:
@@ -160,74 +142,6 @@ class LoadedModel(Network, LanguageModel):
                 f"({str(e).splitlines()[0]}); use another model"
             ) from e
 
-    def _load_tokenizer(self, config: ModelConfig, folder: str) -> None:
-        """Load the tokenizer, and encode the pieces of the chat template. Raises CannotRun."""
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(
-                str(tokenizer_folder(config, Path(folder))),
-                trust_remote_code=config.trust_remote_code,
-            )
-        except (OSError, ValueError) as e:
-            raise CannotRun(
-                f"'{config.tokenizer or self.name}' has no tokenizer that can be loaded "
-                f"({str(e).splitlines()[0]}); "
-                "name one with --set model.tokenizer=FOLDER"
-            ) from e
-        if len(tokenizer) > self.net.config.vocab_size:
-            raise CannotRun(
-                f"the tokenizer has {len(tokenizer)} tokens, the model '{self.name}' only "
-                f"{self.net.config.vocab_size}: they do not belong together"
-            )
-        self.pieces = _template_pieces(config, tokenizer, self.name)
-        self.text = Text(tokenizer, self.name, self.pieces)
-        self.begin, self.mid = self._with_bos(self.pieces.begin), self.text.trusted(self.pieces.mid)
-        self.system: tuple[list[int], list[int]] | None = None
-        if self.pieces.system is not None:
-            before, between = self.pieces.system
-            self.system = self._with_bos(before), self.text.trusted(between)
-        self.next = self.text.trusted(self.pieces.next)
-        think = config.thinking
-        if self.pieces.closed:
-            think = None
-        self.thinking, self.opens = think, self.text.trusted(self.pieces.thinks)
-        self.closes = self.text.trusted(f"\n{think.close}\n\n") if think else []
-        self.skips = (
-            self.text.trusted(f"{think.open}\n\n{think.close}\n\n") if think else self.opens
-        )
-        eos = getattr(getattr(self.net, "generation_config", None), "eos_token_id", None)
-        # The token that ends a reply in the template (<|eot_id|>, say) ends one here, flagged as
-        # special or not.
-        last = {i for i in self.next[:1] if i in self.text.control or i in self.text.added}
-        self.stop_ids = frozenset(
-            {*(eos if isinstance(eos, list) else [eos]), tokenizer.eos_token_id, *last} - {None}
-        )
-        added = [
-            (t.content, t.special)
-            for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
-        ]
-        template = self.pieces.begin + self.pieces.mid + self.pieces.next
-        self.endings = endings_pattern(markers_of(added, template, self.pieces.next))
-
-    def _with_bos(self, text: str) -> list[int]:
-        """Ids of the template's first piece `text`, with one BOS if the tokenizer has it. Raises
-        CannotRun for more."""
-        begin, bos = self.text.trusted(text), self.text.bos
-        if bos is not None and begin[:1] != [bos]:
-            begin = [bos, *begin]
-        if bos is not None and begin.count(bos) != 1:
-            raise CannotRun(
-                f"the chat template of '{self.name}' begins with {begin.count(bos)} BOS tokens"
-            )
-        return begin
-
-    def require(self, capability: str) -> None:
-        """Raise CannotRun unless the model has `capability`."""
-        if capability not in self.capabilities:
-            reason = self._refusals.get(
-                capability, f"it has {', '.join(sorted(self.capabilities)) or 'none'}"
-            )
-            raise CannotRun(f"'{self.name}' has no capability '{capability}': {reason}")
-
     def forget(self) -> None:
         """Drop first prompts, kept contexts and failed passes, so that a run does not depend on an
         earlier one."""
@@ -237,28 +151,6 @@ class LoadedModel(Network, LanguageModel):
         if self._pool is not None:  # it is made when the first context begins
             self._pool.forget()
             self.share_memory([])
-
-    def remember_first_prompt(self, role: str, ids: list[int]) -> None:
-        """Keep the first context that `role` ran, for the manifest: its text and its token ids."""
-        if role not in self.first_prompts:
-            self.first_prompts[role] = {"text": self.text.context(ids), "ids": list(ids)}
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character range of every token of `text`."""
-        return self.text.offsets(text)
-
-    def turn_tokens(self) -> int:
-        """Tokens that the template adds to one user turn and its reply, BOS and an empty thinking
-        included."""
-        return len(self.begin) + len(self.mid) + len(self.skips)
-
-    def system_turn_tokens(self, text: str) -> int:
-        """Tokens that a system turn of `text` adds. Raises CannotRun where the chat template has no
-        system role."""
-        if self.system is None:
-            raise no_system(self.name)
-        before, between = self.system
-        return len(before) + self.count(text) + len(between) - len(self.begin)
 
 
 @contextlib.contextmanager
@@ -270,25 +162,6 @@ def _without_warnings() -> Iterator[None]:
         yield
     finally:
         transformers.logging.set_verbosity(before)
-
-
-def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
-    """The chat template's pieces: of the model's own, of a file, or PLAIN for "none". Raises
-    CannotRun."""
-    if config.template == "none":
-        return PLAIN
-    if config.template != "model":
-        tokenizer.chat_template = Path(config.template).read_bytes().decode()
-    if not tokenizer.chat_template:
-        raise gguf.NoTemplate(name)
-    try:
-        template = tokenizer.get_chat_template()
-    except ValueError as e:
-        raise CannotRun(
-            f"'{name}' has several chat templates and none is its default; set model.template=FILE"
-        ) from e
-    tokens = tokenizer.special_tokens_map
-    return cut_template(template, tokens, name, config.template_date, config.thinking, config.extra)
 
 
 def _set_threads(width: int, deterministic: bool = False) -> None:

@@ -27,8 +27,8 @@ from harness.llm.attention_weights import Ranges
 from harness.llm.batched_forward import ForwardRequest
 from harness.llm.cached_replies import with_reply_cache
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
-from harness.llm.context import Context
-from harness.llm.endings import begins_thinking, reply_end
+from harness.llm.endings import begins_thinking
+from harness.llm.hf_context import Context
 from harness.llm.hf_model import LoadedModel
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.passes import Transaction
@@ -200,9 +200,6 @@ class HFSession(Context):
         self._booked_end = 0
         rewind(self._cache, self._cached)
 
-    def _first_token(self, label: str) -> int | None:
-        return next(iter(self._model.text.plain(label)), None)
-
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
         """Probabilities of the labels' first tokens, after closing words that are read with what
@@ -268,12 +265,6 @@ class HFSession(Context):
         self._truncate(start)
         self.ids += answer
         return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
-
-    def _truncate(self, length: int) -> None:
-        """Remove all but the first `length` tokens from the context."""
-        del self.ids[length:]
-        self._cached = min(self._cached, length)
-        rewind(self._cache, self._cached)
 
     def _think(self, first: Tensor, sampler: Sampler, thinking: Thinking) -> tuple[Tensor, str]:
         """Write the thinking of a reply. Returns the logits of the answer's first token, and the
@@ -430,28 +421,6 @@ class HFSession(Context):
             seconds=took.seconds * share,
             queued=took.queued * share,
             **counts,
-        )
-
-    def _written(
-        self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None
-    ) -> Written:
-        """The reply from token `start` on, up to a stop string; tokens after that are removed from
-        the context."""
-        ids = self.ids[start:]
-        text, offsets = self._model.text.decode(ids)
-        cut, ending = reply_end(text, stop, self._model.endings)
-        kept = len(ids)
-        while kept and offsets[kept - 1][0] >= cut and cut < len(text):
-            kept -= 1
-        if kept < len(ids):
-            self._truncate(start + kept)
-        return Written(
-            text=text[:cut],
-            span=Span(start, start + kept),
-            finish=finish,
-            offsets=tuple(offsets[:kept]),
-            attention=attention[:kept] if attention is not None else None,
-            ending=ending,
         )
 
     def close(self) -> None:

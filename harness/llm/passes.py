@@ -18,7 +18,7 @@ from torch import Tensor
 from harness.cost.flops import Kind
 from harness.llm.batched_forward import ForwardRequest
 from harness.llm.capture import Capture, HeadCapture
-from harness.llm.context import Context
+from harness.llm.hf_context import Context
 from harness.llm.kv import rewind
 from harness.llm.writing import PassCost
 from harness.parallel.scheduler import Took, timed

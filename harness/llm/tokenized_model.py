@@ -1,0 +1,205 @@
+"""A model whose contexts are token ids: its tokenizer, the pieces of its chat template as tokens,
+and what ends its replies.
+
+The back ends for weights on this machine share it: hf_model.py, and the package `packages/vllm`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.config.schema import ModelConfig, Thinking
+from harness.errors import CannotRun
+from harness.llm import gguf
+from harness.llm.backend import ModelFacts
+from harness.llm.endings import endings_pattern, markers_of
+from harness.llm.template import PLAIN, Pieces, cut_template, no_system
+from harness.llm.text import Text
+from harness.llm.tokenizer_files import tokenizer_folder
+from harness.models import LanguageModel
+
+
+@dataclass(frozen=True)
+class NetworkEnds:
+    """What a tokenizer needs to know of the network: the size of its vocabulary, and the tokens
+    that end a reply by its generation config."""
+
+    vocabulary: int
+    end_tokens: tuple[int, ...]
+
+    @classmethod
+    def of(cls, config: Any, generation: Any) -> NetworkEnds:
+        """Read them.
+
+        Args:
+            config: Of transformers.
+            generation: A generation config of transformers, None for none.
+        """
+        ends = getattr(generation, "eos_token_id", None)
+        if ends is None:
+            ends = ()
+        elif isinstance(ends, int):
+            ends = (ends,)
+        return cls(int(config.vocab_size), tuple(ends))
+
+
+class TokenizedModel(LanguageModel):
+    """A model whose contexts are token ids.
+
+    text: encodes and decodes; pieces: of the chat template, also as tokens: begin, mid, next,
+    system (before and after a system turn's content), opens, closes, skips (what opens a thinking,
+    ends one at its limit, and is an empty one);
+    stop_ids: tokens that end a reply; endings: markers that are cut off a reply; thinking: of a
+    reasoning model.
+    """
+
+    thinking: Thinking | None = None
+
+    def _take_facts(self, facts: ModelFacts) -> None:
+        """Set what is known before loading."""
+        self.name = facts.name
+        self.identity = facts.identity
+        self.capabilities = facts.capabilities
+        self.window = facts.window
+        self.first_prompts = {}
+        self._refusals = facts.refusals
+
+    def _load_tokenizer(self, config: ModelConfig, folder: str, network: NetworkEnds) -> None:
+        """Load the tokenizer, and encode the pieces of the chat template.
+
+        Args:
+            config: Of the model.
+            folder: The model's.
+            network: Of the network that the tokenizer belongs to.
+
+        Raises:
+            CannotRun: It cannot be loaded, or does not belong to the network.
+        """
+        tokenizer = _tokenizer(config, folder, self.name)
+        if len(tokenizer) > network.vocabulary:
+            raise CannotRun(
+                f"the tokenizer has {len(tokenizer)} tokens, the model '{self.name}' only "
+                f"{network.vocabulary}: they do not belong together"
+            )
+        self.pieces = _template_pieces(config, tokenizer, self.name)
+        self.text = Text(tokenizer, self.name, self.pieces)
+        self._encode_turns()
+        self._encode_thinking(config.thinking)
+        # The token that ends a reply in the template (<|eot_id|>, say) ends one here, flagged as
+        # special or not.
+        known = self.text.control | self.text.added
+        last = known.intersection(self.next[:1])
+        ends = {*network.end_tokens, tokenizer.eos_token_id, *last}
+        self.stop_ids = frozenset(ends - {None})
+        added = [
+            (token.content, token.special)
+            for token in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
+        ]
+        template = self.pieces.begin + self.pieces.mid + self.pieces.next
+        self.endings = endings_pattern(markers_of(added, template, self.pieces.next))
+
+    def _encode_turns(self) -> None:
+        """Encode what the chat template puts between turns. Raises CannotRun."""
+        self.begin = self._with_bos(self.pieces.begin)
+        self.mid = self.text.trusted(self.pieces.mid)
+        self.next = self.text.trusted(self.pieces.next)
+        self.system: tuple[list[int], list[int]] | None = None
+        if self.pieces.system is not None:
+            before, between = self.pieces.system
+            self.system = self._with_bos(before), self.text.trusted(between)
+
+    def _encode_thinking(self, thinking: Thinking | None) -> None:
+        """Encode what opens a thinking, ends one at its limit, and is an empty one.
+
+        Args:
+            thinking: Of the settings; a template may end it by itself.
+        """
+        if self.pieces.closed:
+            thinking = None
+        self.thinking = thinking
+        self.opens = self.text.trusted(self.pieces.thinks)
+        self.closes: list[int] = []
+        self.skips = self.opens
+        if thinking is not None:
+            self.closes = self.text.trusted(f"\n{thinking.close}\n\n")
+            self.skips = self.text.trusted(f"{thinking.open}\n\n{thinking.close}\n\n")
+
+    def _with_bos(self, text: str) -> list[int]:
+        """Ids of the template's first piece `text`, with one BOS if the tokenizer has it. Raises
+        CannotRun for more."""
+        begin, bos = self.text.trusted(text), self.text.bos
+        if bos is not None and begin[:1] != [bos]:
+            begin = [bos, *begin]
+        if bos is not None and begin.count(bos) != 1:
+            raise CannotRun(
+                f"the chat template of '{self.name}' begins with {begin.count(bos)} BOS tokens"
+            )
+        return begin
+
+    def require(self, capability: str) -> None:
+        """Raise CannotRun unless the model has `capability`."""
+        if capability not in self.capabilities:
+            reason = self._refusals.get(
+                capability, f"it has {', '.join(sorted(self.capabilities)) or 'none'}"
+            )
+            raise CannotRun(f"'{self.name}' has no capability '{capability}': {reason}")
+
+    def remember_first_prompt(self, role: str, ids: list[int]) -> None:
+        """Keep the first context that `role` ran, for the manifest: its text and its token ids."""
+        if role not in self.first_prompts:
+            self.first_prompts[role] = {"text": self.text.context(ids), "ids": list(ids)}
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character range of every token of `text`."""
+        return self.text.offsets(text)
+
+    def turn_tokens(self) -> int:
+        """Tokens that the template adds to one user turn and its reply, BOS and an empty thinking
+        included."""
+        return len(self.begin) + len(self.mid) + len(self.skips)
+
+    def system_turn_tokens(self, text: str) -> int:
+        """Tokens that a system turn of `text` adds. Raises CannotRun where the chat template has no
+        system role."""
+        if self.system is None:
+            raise no_system(self.name)
+        before, between = self.system
+        return len(before) + self.count(text) + len(between) - len(self.begin)
+
+
+def _tokenizer(config: ModelConfig, folder: str, name: str) -> Any:
+    """The tokenizer of the model `name`, whose files are in `folder`. Raises CannotRun."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(
+            str(tokenizer_folder(config, Path(folder))),
+            trust_remote_code=config.trust_remote_code,
+        )
+    except (OSError, ValueError) as e:
+        raise CannotRun(
+            f"'{config.tokenizer or name}' has no tokenizer that can be loaded "
+            f"({str(e).splitlines()[0]}); "
+            "name one with --set model.tokenizer=FOLDER"
+        ) from e
+
+
+def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
+    """The chat template's pieces: of the model's own, of a file, or PLAIN for "none". Raises
+    CannotRun."""
+    if config.template == "none":
+        return PLAIN
+    if config.template != "model":
+        tokenizer.chat_template = Path(config.template).read_bytes().decode()
+    if not tokenizer.chat_template:
+        raise gguf.NoTemplate(name)
+    try:
+        template = tokenizer.get_chat_template()
+    except ValueError as e:
+        raise CannotRun(
+            f"'{name}' has several chat templates and none is its default; set model.template=FILE"
+        ) from e
+    tokens = tokenizer.special_tokens_map
+    return cut_template(template, tokens, name, config.template_date, config.thinking, config.extra)

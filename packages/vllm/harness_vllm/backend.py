@@ -1,0 +1,152 @@
+"""The back end `vllm`: what is known of a model before loading, and one engine for each model."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from harness.config.schema import SAMPLING, ModelConfig, canonical
+from harness.errors import import_error_as_cannot_run
+from harness.llm.backend import Backend, ModelFacts
+from harness.llm.model_info import local_folder, template_problem, transformers_facts
+from harness.llm.tokenizer_files import tokenizer_folder
+
+if TYPE_CHECKING:
+    from harness_vllm.session import VLLMModel
+
+ENGINE = "engine"
+"""The setting under model.extra that holds arguments of vLLM's engine."""
+_CAPABILITIES = frozenset({"probe", "score", "sampling"})
+_NOT_GIVEN = "vLLM does not give it; use model.backend=hf"
+_OF_TRANSFORMERS = ("adapter", "adapters", "deterministic", "device", "device_map", "prefill_chunk")
+# Arguments of the engine that say where and how fast it runs, not what it writes.
+_PLACEMENT = frozenset(
+    {
+        "cpu_offload_gb",
+        "data_parallel_size",
+        "disable_log_stats",
+        "distributed_executor_backend",
+        "enable_prefix_caching",
+        "enforce_eager",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "pipeline_parallel_size",
+        "tensor_parallel_size",
+    }
+)
+# The model of the last run stays; those that a run uses stay as long as it does.
+_models: WeakValueDictionary[str, VLLMModel] = WeakValueDictionary()
+_last: list[VLLMModel] = []
+
+
+class VLLM(Backend):
+    """Weights in a folder or on the hub, run by vLLM in this process."""
+
+    runs_many_at_once = True
+
+    def facts(self, config: ModelConfig) -> ModelFacts:
+        """Those of the transformers model, without what only transformers gives. Raises
+        CannotRun."""
+        problems = _problems(config)
+        if problems:
+            return ModelFacts(config.name, problems=problems)
+        facts = transformers_facts(_without_engine(config))
+        if facts.problems:
+            return facts
+        identity = {name: value for name, value in facts.identity.items() if name != "attention"}
+        arguments = _engine_arguments(config)
+        changing = {name: arguments[name] for name in sorted(arguments.keys() - _PLACEMENT)}
+        return replace(
+            facts,
+            capabilities=_CAPABILITIES,
+            refusals={"attention": _NOT_GIVEN, "plain_model": _NOT_GIVEN},
+            identity={**identity, "vllm": changing},
+        )
+
+    def load(self, config: ModelConfig, facts: ModelFacts) -> VLLMModel:
+        """The model with its engine; models that differ in sampling alone are one. Raises
+        CannotRun."""
+        key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
+        model = _models.get(key)
+        if model is None:
+            _last.clear()
+            gc.collect()  # the engine of an earlier run ends, and its memory is free
+            model = _models[key] = _loaded(config, facts)
+        _last[:] = [model]
+        model.first_prompts = {}
+        model.engine.forget()
+        return model
+
+    def system_problem(self, config: ModelConfig) -> str | None:
+        """See template_problem."""
+        return template_problem(_without_engine(config))
+
+
+def _problems(config: ModelConfig) -> list[str]:
+    """Sentences about a missing package and settings that vLLM does not have."""
+    problems = []
+    if importlib.util.find_spec("vllm") is None:
+        problems.append(
+            f"'{config.name}' needs vLLM, which is not installed; install it with: "
+            "pip install 'vllm>=0.33'"
+        )
+    fields = ModelConfig.model_fields
+    for name in _OF_TRANSFORMERS:
+        default = fields[name].get_default(call_default_factory=True)
+        if getattr(config, name) != default:
+            problems.append(f"model.{name} is for model.backend=hf; leave it out")
+    taken = _engine_arguments(config).keys() & _own_arguments(config, {}).keys()
+    problems += [
+        f"model.extra.engine.{name} is set by the harness; leave it out (docs/scaling.md#vllm)"
+        for name in sorted(taken)
+    ]
+    return problems
+
+
+def _engine_arguments(config: ModelConfig) -> Mapping[str, Any]:
+    """The user's arguments of the engine."""
+    arguments: Mapping[str, Any] = config.extra.get(ENGINE) or {}
+    return arguments
+
+
+def _without_engine(config: ModelConfig) -> ModelConfig:
+    """The settings whose `extra` holds variables of the chat template only."""
+    extra = {name: value for name, value in config.extra.items() if name != ENGINE}
+    return config.model_copy(update={"extra": extra})
+
+
+def _own_arguments(config: ModelConfig, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of the engine that settings of the harness stand for, but for the two folders.
+
+    Args:
+        config: The settings.
+        identity: Of the model's facts.
+    """
+    window = identity.get("window")  # with room for a thinking
+    return {
+        "dtype": identity.get("dtype"),
+        "gpu_memory_utilization": config.memory_fraction,
+        "max_model_len": window,
+        "model": None,
+        "seed": 0,
+        "tokenizer": None,
+        "trust_remote_code": config.trust_remote_code,
+    }
+
+
+def _loaded(config: ModelConfig, facts: ModelFacts) -> VLLMModel:
+    """Start an engine with the model. Raises CannotRun."""
+    folder, _ = local_folder(config)
+    own = _own_arguments(config, facts.identity)
+    own["model"] = str(folder)
+    own["tokenizer"] = str(tokenizer_folder(config, folder))
+    with import_error_as_cannot_run():
+        from harness_vllm.engine import Engine
+        from harness_vllm.session import VLLMModel
+
+        engine = Engine(config.name, {**own, **_engine_arguments(config)})
+        return VLLMModel(_without_engine(config), facts, folder, engine)

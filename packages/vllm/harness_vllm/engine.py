@@ -1,0 +1,178 @@
+"""vLLM's engine and the thread of its event loop: what all threads ask, it computes together.
+
+    question's thread   complete(Ask) ──┐
+    question's thread   complete(Ask) ──┼──► event loop ──► AsyncLLMEngine: one batch, which a request
+    question's thread   complete(Ask) ──┘                   joins and leaves at any step
+
+AsyncLLMEngine and not LLM: `LLM.generate` returns once the last request of a batch has ended, and a
+question that is ready earlier waits for it; and LLM refuses `data_parallel_size` in one process.
+Signatures are those of the modules vllm.v1.engine.async_llm, vllm.sampling_params and vllm.outputs
+of vLLM 0.33.0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+import weakref
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from harness.errors import CannotRun, RequestFailed
+from harness.parallel.members import current
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request.
+
+    Attributes:
+        ids: Tokens of the context.
+        sampling: Fields of vLLM's SamplingParams.
+    """
+
+    ids: Sequence[int]
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the engine made of an Ask.
+
+    Attributes:
+        ids: Tokens that were written; a token that ended the reply is the last of them.
+        finish: "stop" or "length".
+        cached: Tokens of the context that were in the engine's prefix cache.
+        logprobs: Of the first token: token -> log-probability; empty where none were asked for.
+        prompt_logprobs: At each position of the context, likewise; empty likewise.
+    """
+
+    ids: tuple[int, ...]
+    finish: str
+    cached: int
+    logprobs: Mapping[int, Any]
+    prompt_logprobs: Sequence[Any]
+
+    @classmethod
+    def of(cls, output: Any) -> Reply:
+        """Read a finished RequestOutput of vLLM. Raises RequestFailed for one that was given up."""
+        (written,) = output.outputs
+        if written.finish_reason not in ("stop", "length"):
+            raise RequestFailed(
+                f"vLLM gave a request up (finish_reason {written.finish_reason}); ask again with "
+                "--retry-failed"
+            )
+        logprobs: Mapping[int, Any] = {}
+        if written.logprobs:
+            logprobs = written.logprobs[0]
+        return cls(
+            ids=tuple(written.token_ids),
+            finish=written.finish_reason,
+            cached=output.num_cached_tokens or 0,
+            logprobs=logprobs,
+            prompt_logprobs=output.prompt_logprobs or (),
+        )
+
+
+class Engine:
+    """vLLM's engine, which ends with this object."""
+
+    def __init__(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Start it, in a minute or more.
+
+        Args:
+            name: Of the model, for messages.
+            arguments: Of vLLM's AsyncEngineArgs.
+
+        Raises:
+            CannotRun: It does not start; its own log says more.
+        """
+        self._name = name
+        self._numbers = itertools.count()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True).start()
+        try:
+            self._engine = self._await(_started(arguments))
+        except Exception as error:  # vLLM raises whatever its libraries do
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+            raise CannotRun(
+                f"vLLM cannot load '{name}' ({reason.rstrip('. ')}); see its log, and the settings "
+                "model.window, model.memory_fraction and model.extra.engine"
+            ) from error
+        weakref.finalize(self, _end, self._engine, self._loop)
+
+    def complete(self, ask: Ask) -> Reply:
+        """Send a request and wait for its end; no batch of another model waits meanwhile.
+
+        Raises:
+            CannotRun: The engine has ended.
+            RequestFailed: It gave this request up.
+        """
+        scheduler = current()
+        waiting: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if scheduler is not None:
+            waiting = scheduler.waiting_for_server()
+        number = f"harness-{next(self._numbers)}"
+        with waiting:
+            return Reply.of(self._await(self._completed(ask, number)))
+
+    def forget(self) -> None:
+        """Empty the prefix cache, so that a run does not depend on an earlier one."""
+        self._await(self._engine.reset_prefix_cache())
+
+    def _await(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of `coroutine`, which runs in the thread of the event loop."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # an interrupt too: the engine drops the request
+            future.cancel()
+            raise
+
+    async def _completed(self, ask: Ask, number: str) -> Any:
+        """The last output of a request. Raises CannotRun where the engine has ended."""
+        import vllm
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        parameters = vllm.SamplingParams(**ask.sampling)
+        prompt = {"prompt_token_ids": list(ask.ids)}
+        last = None
+        try:
+            async for output in self._engine.generate(prompt, parameters, number):
+                last = output
+        except EngineDeadError as error:
+            raise CannotRun(
+                f"vLLM's engine for '{self._name}' has ended; see its log, and run the same "
+                "command again"
+            ) from error
+        return last
+
+
+async def _started(arguments: Mapping[str, Any]) -> Any:
+    """The engine of these arguments; made in its event loop, where it handles its outputs.
+
+    Raises CannotRun for the older model runner: where requests share a step it mixes up the
+    log-probabilities of the tokens that they name.
+    """
+    import vllm
+
+    engine = vllm.AsyncLLMEngine.from_engine_args(vllm.AsyncEngineArgs(**arguments))
+    if not engine.vllm_config.use_v2_model_runner:
+        engine.shutdown()
+        raise CannotRun(
+            "it would use its model runner V1, whose probabilities of labels are wrong in batches; "
+            "its log says which setting needs that runner"
+        )
+    return engine
+
+
+def _end(engine: Any, loop: asyncio.AbstractEventLoop) -> None:
+    """End the engine's processes and the thread of its event loop."""
+    engine.shutdown()
+    loop.call_soon_threadsafe(loop.stop)

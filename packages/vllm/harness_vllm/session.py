@@ -1,0 +1,360 @@
+"""A session with a model that vLLM runs: every request has the whole context, of which the engine's
+prefix cache holds what was sent before.
+
+Costs are those of the transformers session (harness/llm/hf_session.py): a token of a context is
+counted once. `reused` says how many of the counted ones another context had put into the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, GenerationConfig
+
+from harness.config.schema import ModelConfig, Thinking
+from harness.cost.flops import ModelShape
+from harness.cost.meter import Meter
+from harness.cost.shapes import shape_of
+from harness.llm.backend import ModelFacts
+from harness.llm.cached_replies import with_reply_cache
+from harness.llm.context import TokenContext
+from harness.llm.endings import begins_thinking
+from harness.llm.tokenized_model import NetworkEnds, TokenizedModel
+from harness.models import Decoding, Probe, Span, Written
+from harness.parallel.scheduler import Took, timed
+from harness_vllm.engine import Ask, Engine, Reply
+
+
+def pairs_of(new: int, before: int) -> int:
+    """(query, key) pairs of `new` tokens after `before` others."""
+    return new * before + new * (new + 1) // 2
+
+
+class VLLMSession(TokenContext):
+    """One context; see harness.models for what each call means."""
+
+    _model: VLLMModel
+
+    def flush(self) -> None:
+        """Count what is queued; the next request reads it."""
+        self._book_read(len(self.ids) - self._cached)
+
+    def _save(self) -> int:
+        return self._cached
+
+    def _restore(self, state: int) -> None:
+        self._truncate(state)
+
+    def _restore_reply(self, values: Mapping[str, Any]) -> None:
+        super()._restore_reply(values)
+        self._cached = self._booked_end
+
+    @with_reply_cache
+    def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
+        """Probabilities of the labels' first tokens."""
+        closing = self._closing(after)
+        self._check_window(len(closing) + 1)
+        self._model.remember_first_prompt(self._role, self.ids)
+        sampling = {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": list(first_tokens)}
+        reply, took = self._complete([*self.ids, *closing], sampling)
+        queued = len(self.ids) - self._cached
+        reused = max(reply.cached - self._cached, 0)
+        self._book_read(queued, reused=reused)
+        self._book(
+            "probe",
+            len(closing),
+            len(self.ids),
+            logits=1,
+            pairs=pairs_of(len(closing), len(self.ids)),
+            requests=1,
+            reused=max(reused - queued, 0),
+            **vars(took),
+        )
+        mass = [math.exp(reply.logprobs[token].logprob) for token in first_tokens]
+        likeliest = None
+        if reply.ids[0] in first_tokens:
+            likeliest = labels[first_tokens.index(reply.ids[0])]
+        return Probe.of(dict(zip(labels, mass, strict=True)), likeliest)
+
+    @with_reply_cache
+    def _score(self, text: str) -> list[float]:
+        """Log-probability of each token of `text`; the engine reads the whole context for it."""
+        ids = self._model.text.plain(text)
+        if not ids or not self.ids:
+            raise ValueError("score() needs a context and a text of at least one token")
+        self._check_window(len(ids) + 1)
+        self.flush()
+        before = len(self.ids)
+        sampling = {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+        reply, took = self._complete([*self.ids, *ids], sampling)
+        self._book(
+            "score",
+            len(ids),
+            before,
+            logits=len(ids),
+            pairs=pairs_of(len(ids), before - 1),  # the last token before is run for its logits
+            requests=1,
+            **vars(took),
+        )
+        rows = reply.prompt_logprobs[before:]
+        return [row[token].logprob for row, token in zip(rows, ids, strict=True)]
+
+    @with_reply_cache
+    def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
+        """Let a reasoning model think, and write the answer."""
+        self._model.remember_first_prompt(self._role, self.ids)
+        start = len(self.ids)
+        thinks = not self._answering
+        if thinks:
+            self.ids += self._model.opens
+        thinking = ""
+        requests = 1
+        if thinks and self._model.thinking:
+            thinking = self._think(decoding, self._model.thinking)
+            requests = 0  # it was counted with the thinking
+        answer_start = len(self.ids)
+        written = self._answer(decoding, requests)
+        if answer_start == start:
+            return written
+        # The thinking leaves the context; the answer, which attended to it, is read anew with what
+        # follows.
+        answer = self.ids[answer_start:]
+        self._truncate(start)
+        self.ids += answer
+        return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
+
+    def _answer(self, decoding: Decoding, requests: int) -> Written:
+        """Write an answer. requests: what its reading counts as."""
+        limits = {"max_tokens": decoding.max_tokens, "stop": list(decoding.stop)}
+        asked = self._ask(decoding, limits, requests)
+        start = len(self.ids)
+        self.ids += asked.tokens
+        new = len(asked.tokens)
+        if not asked.ended:  # the last token is read with what follows
+            new = max(new - 1, 0)
+        self._cached = start + new
+        written = self._written(start, decoding.stop, asked.reply.finish)
+        self._book(
+            "decode",
+            new,
+            start,
+            logits=new,
+            pairs=pairs_of(new, start),
+            out=len(asked.tokens),
+            endings=int(written.ending),
+            **vars(asked.took),
+        )
+        return written
+
+    def _ask(self, decoding: Decoding, limits: Mapping[str, Any], requests: int) -> Asked:
+        """Ask for tokens after the context, and count the reading of what is queued.
+
+        Args:
+            decoding: How they are drawn.
+            limits: Further fields of SamplingParams.
+            requests: What the reading counts as.
+        """
+        drawn = {
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+            "seed": decoding.seed or 0,
+            "stop_token_ids": sorted(self._model.stop_ids),
+        }
+        reply, took = self._complete(self.ids, {**drawn, **limits})
+        reused = max(reply.cached - self._cached, 0)
+        queued = len(self.ids) - self._cached
+        self._book_read(queued, requests, reused, logits=int(queued > 0))
+        return Asked.of(reply, took, self._model.stop_ids)
+
+    def _think(self, decoding: Decoding, thinking: Thinking) -> str:
+        """Write the thinking of a reply; returns its text, "" for a reply that begins with the
+        answer. A thinking that reaches its limit, or ends the reply, is closed for the model."""
+        model = self._model
+        start = len(self.ids)
+        thought = Thought(thinking.tokens - len(model.opens) - len(model.closes), bool(model.opens))
+        self._write_thinking(decoding, thinking, thought)
+        count = len(self.ids) - start
+        self._book(
+            "decode",
+            count,
+            start,
+            logits=count,
+            pairs=pairs_of(count, start),
+            out=count * thought.is_opened,
+            thinking=count * thought.is_opened,
+            unclosed=int(thought.is_opened and not thought.is_closed),
+            seconds=thought.seconds,
+            queued=thought.queued,
+        )
+        if not thought.is_opened:
+            self._truncate(start)
+            return ""
+        if not thought.is_closed:
+            self.ids += model.closes
+        return model.text.context(self.ids[start - len(model.opens) :])
+
+    def _write_thinking(self, decoding: Decoding, thinking: Thinking, thought: Thought) -> None:
+        """Write a thinking up to its end or limit: token by token while it may not be one, and
+        while white space follows it."""
+        text = self._model.text
+        start = len(self.ids)
+        while thought.room and not thought.is_opened:
+            if not self._think_on(decoding, thought, tokens=1, stop=()):
+                return
+            opened = begins_thinking(text.context(self.ids[start:]), thinking)
+            if opened is False:
+                self._truncate(len(self.ids) - 1)  # nothing follows this token
+                return
+            thought.is_opened = bool(opened)
+        thought.is_closed = thinking.close in text.context(self.ids[start:])
+        if thought.room and not thought.is_closed:
+            self._think_on(decoding, thought, tokens=thought.room, stop=[thinking.close])
+            thought.is_closed = thinking.close in text.context(self.ids[start:])
+        while thought.room and thought.is_closed:
+            end = len(self.ids)
+            self._think_on(decoding, thought, tokens=1, stop=())
+            if text.context(self.ids[end:]).strip() or len(self.ids) == end:
+                self._truncate(end)
+                return
+
+    def _think_on(
+        self, decoding: Decoding, thought: Thought, tokens: int, stop: Sequence[str]
+    ) -> bool:
+        """Write at most `tokens` tokens of a thinking; False where the reply ends.
+
+        Args:
+            decoding: How they are drawn.
+            thought: What was written so far.
+            tokens: Most tokens.
+            stop: Strings that end them, markers included.
+        """
+        limits = {"max_tokens": tokens, "stop": list(stop), "skip_special_tokens": False}
+        asked = self._ask(decoding, limits, requests=int(not thought.requests))
+        self.ids += asked.tokens
+        self._cached = len(self.ids)
+        thought.add(asked)
+        return not asked.ended
+
+    def _complete(self, ids: Sequence[int], sampling: Mapping[str, Any]) -> tuple[Reply, Took]:
+        """The engine's reply after the tokens `ids`, and the time that it took."""
+        with timed() as took:
+            reply = self._model.engine.complete(Ask(ids, sampling))
+        return reply, took
+
+    def _book_read(self, new: int, requests: int = 0, reused: int = 0, logits: int = 0) -> None:
+        """Count the reading of the next `new` tokens of the context.
+
+        Args:
+            new: Tokens.
+            requests: To the model.
+            reused: Tokens of them that the engine's cache held.
+            logits: 1 where a token is written after them.
+        """
+        if new or requests:
+            self._book(
+                "prefill",
+                new,
+                self._cached,
+                logits=logits,
+                pairs=pairs_of(new, self._cached),
+                requests=requests,
+                reused=min(reused, new),
+            )
+        self._cached += new
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Tokens that the engine wrote.
+
+    Attributes:
+        reply: Of the engine.
+        tokens: Without one that ends a reply.
+        ended: Whether there was one.
+        took: The time of the request.
+    """
+
+    reply: Reply
+    tokens: tuple[int, ...]
+    ended: bool
+    took: Took
+
+    @classmethod
+    def of(cls, reply: Reply, took: Took, stop_ids: frozenset[int]) -> Asked:
+        """Take the token that ends a reply off it."""
+        ended = reply.ids[-1:] != () and reply.ids[-1] in stop_ids
+        tokens = reply.ids
+        if ended:
+            tokens = reply.ids[:-1]
+        return cls(reply, tokens, ended, took)
+
+
+@dataclass
+class Thought:
+    """A thinking while it is written.
+
+    Attributes:
+        room: Tokens that it may still have.
+        is_opened: Whether its opening marker was written.
+        is_closed: Whether its closing one was.
+        requests: To the engine.
+        seconds: That they took.
+        queued: Seconds of waiting.
+    """
+
+    room: int
+    is_opened: bool
+    is_closed: bool = False
+    requests: int = 0
+    seconds: float = 0.0
+    queued: float = 0.0
+
+    def add(self, asked: Asked) -> None:
+        """Count a request."""
+        self.room -= len(asked.tokens)
+        self.requests += 1
+        self.seconds += asked.took.seconds
+        self.queued += asked.took.queued
+
+
+class VLLMModel(TokenizedModel):
+    """A model that vLLM runs."""
+
+    shape: ModelShape
+
+    def __init__(
+        self, config: ModelConfig, facts: ModelFacts, folder: Path, engine: Engine
+    ) -> None:
+        """Load its tokenizer.
+
+        Args:
+            config: The settings.
+            facts: Of the model.
+            folder: Of its files.
+            engine: That runs it.
+
+        Raises:
+            CannotRun: Its tokenizer or chat template cannot be used.
+        """
+        self._take_facts(facts)
+        self.engine = engine
+        sizes = AutoConfig.from_pretrained(folder, trust_remote_code=config.trust_remote_code)
+        self.shape = shape_of(sizes, head=True)
+        self._load_tokenizer(config, str(folder), NetworkEnds.of(sizes, _generation(folder)))
+
+    def session(
+        self, meter: Meter, role: str = "reader", adapter: str | None = None
+    ) -> VLLMSession:
+        """Open an empty context."""
+        return VLLMSession(self, meter, role, adapter)
+
+
+def _generation(folder: Path) -> Any:
+    """The generation config in a model's folder; None for none."""
+    if not (folder / "generation_config.json").exists():
+        return None
+    return GenerationConfig.from_pretrained(folder)

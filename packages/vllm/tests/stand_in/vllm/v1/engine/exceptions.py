@@ -1,0 +1,5 @@
+"""The error of an engine that has ended."""
+
+
+class EngineDeadError(Exception):
+    pass
