@@ -37,7 +37,8 @@ from harness.tracking.metrics import (
     set_by_user,
     without_folders,
 )
-from harness.tracking.mlflow_traces import MlflowTraces, mlflow_dataset
+from harness.tracking.mlflow_dataset import mlflow_dataset
+from harness.tracking.mlflow_traces import MlflowTraces
 from harness.tracking.sqlite_store import open_store, sqlite_lock
 from harness.tracking.store import artifacts_uri, log_files
 

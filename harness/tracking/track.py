@@ -11,7 +11,7 @@ parent      the suite: its runs hang below it
 run         the run folder, found again by its tags harness.run, harness.started and harness.id; params are the
             short values of its configuration under their names for --set, of the parts that it used
 data        the rows as the run's input
-traces      one a question (traces.py), with its scores as assessments and its gold answers as expectations
+traces      one a question (question_spans.py), with its scores as assessments and its gold answers as expectations
 metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ (metrics.py)
 tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),

@@ -1,0 +1,32 @@
+"""The rows that a run was made with, as MLflow's data set."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from harness.storage.run_folder import StoredRun
+
+if TYPE_CHECKING:
+    from mlflow.entities import Dataset
+
+_COLUMNS = ("question_id", "question", "document_ids", "gold_answers")
+
+
+def mlflow_dataset(run: StoredRun) -> Dataset | None:
+    """The rows with digest, schema and number; None where the manifest does not name them."""
+    from mlflow.entities import Dataset
+
+    about = run.manifest.get("dataset") or {}
+    if not about.get("fingerprint"):
+        return None
+    source = {key: about[key] for key in ("fingerprint", "source", "revision") if about.get(key)}
+    columns = [{"type": "string", "name": name, "required": True} for name in _COLUMNS]
+    return Dataset(
+        name=run.config["dataset"]["name"],
+        digest=str(about["fingerprint"])[:8],
+        source_type="harness",
+        source=json.dumps(source),
+        schema=json.dumps({"mlflow_colspec": columns}),
+        profile=json.dumps({"num_rows": about.get("questions", len(run.records))}),
+    )

@@ -1,0 +1,294 @@
+"""The parts of a question as MLflow's own spans.
+
+    METHOD                 AGENT        question in, answer out
+    ├─ index               TASK         where an index was built, or found, for this question first
+    ├─ search / retrieve   RETRIEVER    the passages that the reader saw
+    │  └─ visit 7, ...     RETRIEVER    a step of the search (reports/search_steps.py)
+    └─ answer              LLM
+       └─ write, ...       LLM          a request as it was sent, where the run has it (--keep-prompts)
+
+A record has the seconds of the question and of each phase, no moments. So times are estimates: the
+answer stands at the end, the steps of a search share its time by their FLOPs, requests of a phase
+share it equally. Long texts are cut, and of many steps, passages and requests the first are shown:
+the run folder has all. MLflow is imported inside functions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.flops import DEFAULT
+from harness.cost.usage import PhaseUsage
+from harness.tracking.traced_question import TracedQuestion, cut_middle
+from reports.search_steps import SearchStep, search_steps
+
+if TYPE_CHECKING:
+    from mlflow.entities.span import LiveSpan
+
+MOST_SPANS = 40
+_MOST_PASSAGES = 20
+_LONGEST_PASSAGE = 1000
+_COSTS = ("tokens_in", "tokens_out", "tokens_cached", "requests", "encoder_requests", "seconds")
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Seconds from the start of the question."""
+
+    start: float
+    end: float
+
+    def share(self, number: int, count: int) -> _Times:
+        """The part `number` of `count` equal parts."""
+        length = (self.end - self.start) / count
+        return _Times(self.start + number * length, self.start + (number + 1) * length)
+
+
+class QuestionSpans:
+    """Makes the spans of one question."""
+
+    def __init__(self, question: TracedQuestion, trace_id: str) -> None:
+        self._question = question
+        self._record = question.record
+        self._trace_id = trace_id
+        self._tracer = _tracer(trace_id)
+        self._made: list[LiveSpan] = []
+
+    def make(self) -> list[LiveSpan]:
+        """The spans of the question, the whole question first."""
+        record = self._record
+        search = _seconds(record.usage.get("search"))
+        answer = _seconds(record.usage.get("answer"))
+        whole = max(float(record.notes.get("seconds") or 0.0), search + answer)
+        built = sum(_seconds(line.usage.get("index")) for line in self._question.indexes)
+        index = min(built, whole - search - answer)  # another question may have built it
+        root = self._add(
+            str(self._question.run.config["method"]["name"]),
+            "AGENT",
+            _Times(0.0, whole),
+            inputs=_filled({"question": record.question, "options": record.options}),
+            outputs=record.prediction,
+            attributes=self._notes(),
+        )
+        if self._question.indexes:
+            statuses = {line.document_id: line.status for line in self._question.indexes}
+            self._add("index", "TASK", _Times(0.0, index), root, outputs=statuses)
+        if record.usage.get("search") or record.steps or record.shown:
+            self._add_search(root, _Times(index, whole - answer))
+        if record.usage.get("answer"):
+            self._add_answer(root, _Times(whole - answer, whole))
+        return self._made
+
+    def _add(
+        self,
+        name: str,
+        kind: str,
+        times: _Times,
+        parent: LiveSpan | None = None,
+        **values: Any,
+    ) -> LiveSpan:
+        """Make a span.
+
+        Args:
+            name: Its name.
+            kind: MLflow's type of span.
+            times: Its start and end.
+            parent: The span above it; None for the whole question.
+            **values: `inputs`, `outputs` and `attributes` as MLflow takes them.
+        """
+        from mlflow.entities.span import LiveSpan
+        from opentelemetry.trace import set_span_in_context
+
+        context = None
+        if parent is not None:
+            context = set_span_in_context(parent._span)
+        started = self._tracer.start_span(name, context, start_time=self._moment(times.start))
+        span = LiveSpan(started, self._trace_id, kind)
+        span.set_inputs(values.get("inputs"))
+        if parent is None and self._record.error is not None:
+            _set_error(span, self._record.error)
+        span.end(
+            values.get("outputs"),
+            values.get("attributes"),
+            end_time_ns=self._moment(times.end),
+        )
+        self._made.append(span)
+        return span
+
+    def _moment(self, seconds: float) -> int:
+        """Nanoseconds since 1970 of a moment of the question."""
+        return round((self._question.start + seconds) * 1e9)
+
+    def _notes(self) -> dict[str, Any]:
+        """What stands beside the whole question: its id, what was cut, the costs of its phases."""
+        record = self._record
+        notes: dict[str, Any] = {"question_id": record.question_id, "truncated": record.truncated}
+        for phase, usage in record.usage.items():
+            notes[f"costs.{phase}"] = _costs(usage)
+        return _filled(notes)
+
+    def _add_search(self, root: LiveSpan, times: _Times) -> None:
+        """Add the span of the search, and those of its steps and requests below it."""
+        record = self._record
+        name = "search" if record.usage.get("search") or record.steps else "retrieve"
+        notes = _filled({"stop_reason": record.stop_reason, "steps": len(record.steps)})
+        search = self._add(
+            name,
+            "RETRIEVER",
+            times,
+            root,
+            outputs=self._passages(record.shown),
+            attributes=notes,
+        )
+        self._add_steps(search, times)
+        self._add_requests(search, times, ("search", "study"))
+
+    def _add_steps(self, search: LiveSpan, times: _Times) -> None:
+        """Add a span for each step; they share the time of the search by their FLOPs."""
+        steps = search_steps(self._record.steps)
+        spent = [step.tflops(DEFAULT) or 0.0 for step in steps]
+        most = max(spent, default=0.0) or 1.0
+        start = times.start
+        for step, tflops in zip(steps[:MOST_SPANS], spent, strict=False):
+            end = max(start, times.start + (times.end - times.start) * tflops / most)
+            shown = []
+            if step.shown:
+                shown = [step.shown]
+            self._add(
+                _step_name(step),
+                "RETRIEVER",
+                _Times(start, end),
+                search,
+                outputs=self._passages(shown),
+                attributes=_step_notes(step),
+            )
+            start = end
+
+    def _add_answer(self, root: LiveSpan, times: _Times) -> None:
+        """Add the span of the answer, and those of its requests below it."""
+        notes = _costs(self._record.usage["answer"])
+        notes["mlflow.chat.tokenUsage"] = token_usage(self._record.usage["answer"])
+        answer = self._add(
+            "answer",
+            "LLM",
+            times,
+            root,
+            inputs={"question": self._record.question, "passages": len(self._record.shown)},
+            outputs=self._record.prediction,
+            attributes=notes,
+        )
+        self._add_requests(answer, times, ("answer",))
+
+    def _add_requests(self, parent: LiveSpan, times: _Times, phases: Sequence[str]) -> None:
+        """Add a span for each of the first requests of some phases."""
+        sent = [request for request in self._question.requests if request["phase"] in phases]
+        for number, request in enumerate(sent[:MOST_SPANS]):
+            self._add(
+                f"{request['kind']} ({request['role']})",
+                "LLM",
+                times.share(number, len(sent)),
+                parent,
+                inputs={"prompt": request["prompt"]},
+                outputs=request["reply"],
+            )
+
+    def _passages(self, shown: Sequence[Any]) -> list[dict[str, Any]]:
+        """The first of the shown passages in MLflow's form of retrieved documents."""
+        passages = []
+        for piece in shown[:_MOST_PASSAGES]:
+            text = piece.get("text") or self._question.texts.get(piece.get("text_sha256", ""))
+            place = _place(piece)
+            content = cut_middle(text or f"characters of {place}", _LONGEST_PASSAGE)
+            notes = {"kind": piece["kind"], "doc_uri": place}
+            passages.append({"page_content": content, "metadata": notes})
+        return passages
+
+
+def _tracer(trace_id: str) -> Any:
+    """A tracer whose spans are all of this trace and are sent nowhere by themselves."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+    class OneTrace(RandomIdGenerator):
+        """Gives every span the same trace id."""
+
+        def generate_trace_id(self) -> int:
+            """The id, as OpenTelemetry has it."""
+            return int(trace_id.removeprefix("tr-"), 16)
+
+    provider = TracerProvider(ALWAYS_ON, id_generator=OneTrace(), shutdown_on_exit=False)
+    return provider.get_tracer(__name__)
+
+
+def _set_error(span: LiveSpan, error: Mapping[str, str]) -> None:
+    """Give the span the error of its question."""
+    from mlflow.entities import SpanEvent, SpanStatus
+
+    span.set_status(SpanStatus("ERROR", error.get("message", "")))
+    about = {"exception.type": error.get("type"), "exception.stacktrace": error.get("traceback")}
+    span.add_event(SpanEvent("exception", attributes=_filled(about)))
+
+
+def _step_name(step: SearchStep) -> str:
+    if step.node is None:
+        return step.action
+    return f"{step.action} {step.node}"
+
+
+def _step_notes(step: SearchStep) -> dict[str, Any]:
+    """The numbers of a step."""
+    return _filled(
+        {
+            "level": step.level,
+            "scores": dict(step.scores),
+            "P(Yes)": step.p_yes,
+            "answer if stopped here": step.answer,
+            "tokens": step.tokens,
+            "TFLOPs so far": step.tflops(DEFAULT),
+            "note": cut_middle(step.note, _LONGEST_PASSAGE),
+        }
+    )
+
+
+def _place(piece: Mapping[str, Any]) -> str:
+    """Where a passage stands: "d0[3:6]", or its document alone."""
+    document = str(piece.get("document_id", ""))
+    if piece["kind"] != "span":
+        return document
+    return f"{document}[{piece['start']}:{piece['end']}]"
+
+
+def _seconds(usage: PhaseUsage | None) -> float:
+    if usage is None:
+        return 0.0
+    return usage.get("seconds", 0.0)
+
+
+def _costs(usage: PhaseUsage) -> dict[str, Any]:
+    """The costs of a phase that are not 0."""
+    costs: dict[str, Any] = {"TFLOPs": tflops(usage)}
+    for name in _COSTS:
+        costs[name] = usage.get(name)
+    return {name: value for name, value in costs.items() if value}
+
+
+def tflops(usage: PhaseUsage) -> float:
+    """1e12 FLOPs of a phase."""
+    return usage.get("flops", {}).get(DEFAULT, 0.0) / 1e12
+
+
+def token_usage(usage: PhaseUsage) -> dict[str, int]:
+    """The tokens of a phase under MLflow's names; {} where a run made elsewhere says none."""
+    if "tokens_in" not in usage:
+        return {}
+    read = int(usage["tokens_in"])
+    written = int(usage.get("tokens_out", 0))
+    return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+
+
+def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that say something."""
+    return {name: value for name, value in values.items() if value not in (None, "", [], {})}

@@ -1,0 +1,94 @@
+"""The questions of a run with all that their traces show.
+
+    for question in traced_questions(run, {"q1", "q2"}):
+        question.record.prediction, question.requests, question.start
+
+A record has no moment. So the start of a question is an estimate: questions follow each other from
+the start of the run, as many at a time as the run had in flight.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from harness.storage.kept_requests import read_requests
+from harness.storage.records import IndexLine, StoredRecord
+from harness.storage.run_folder import StoredRun
+
+_LONGEST_TEXT = 4000
+
+
+@dataclass(frozen=True)
+class TracedQuestion:
+    """A question with what its trace shows.
+
+    Args:
+        run: The run.
+        record: Its record.
+        indexes: The indexes that it used first.
+        texts: Long texts by checksum.
+        requests: Its requests, as read_requests gives them.
+        start: Seconds since 1970.
+    """
+
+    run: StoredRun
+    record: StoredRecord
+    indexes: Sequence[IndexLine]
+    texts: Mapping[str, str]
+    requests: Sequence[Mapping[str, Any]]
+    start: float
+
+
+def traced_questions(run: StoredRun, wanted: set[str]) -> Iterator[TracedQuestion]:
+    """Yield the questions with these ids, in the order of the records.
+
+    They follow each other from the start of the run, as many at a time as the run had in flight.
+    """
+    texts = run.texts([record for record in run.records if record.question_id in wanted])
+    requests = read_requests(run.path, wanted, cut_middle)
+    indexes = {line.place: line for line in run.documents}
+    start = _start(run)
+    at_a_time = _parallel(run)
+    for record in run.records:
+        used_first = _indexes_used_first(record, indexes)
+        sent = requests.get(record.question_id, [])
+        if record.question_id in wanted:
+            yield TracedQuestion(run, record, used_first, texts, sent, start)
+        start += float(record.notes.get("seconds") or 0.0) / at_a_time
+
+
+def _start(run: StoredRun) -> float:
+    """When the run started, seconds since 1970; 0 where it does not say."""
+    started = run.manifest.get("started")
+    if not started:
+        return 0.0
+    return datetime.fromisoformat(started).timestamp()
+
+
+def _parallel(run: StoredRun) -> int:
+    """The most questions that were in flight at once."""
+    starts = run.manifest.get("starts") or ()
+    return max([1, *(int(start.get("parallel") or 1) for start in starts)])
+
+
+def _indexes_used_first(
+    record: StoredRecord, unused: dict[tuple[str, str | None], IndexLine]
+) -> list[IndexLine]:
+    """Take the indexes of the question's documents out of those that no earlier question used."""
+    used = []
+    for document in record.document_ids:
+        for place in ((document, None), (document, record.question_id)):
+            line = unused.pop(place, None)
+            if line is not None:
+                used.append(line)
+    return used
+
+
+def cut_middle(text: str, longest: int = _LONGEST_TEXT) -> str:
+    """Cut the middle out of a text longer than `longest`: a prompt has its question at the end."""
+    if len(text) <= longest:
+        return text
+    head = longest * 2 // 3
+    tail = longest // 3
+    return f"{text[:head]}\n[... {len(text) - head - tail} characters ...]\n{text[-tail:]}"
