@@ -6,28 +6,33 @@ from __future__ import annotations
 import inspect
 import json as json_
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
+from pydantic import BaseModel
 
+from harness import scorers
 from harness.api.run_request import RunRequest, Selection
 from harness.cli.command import choice, output
 from harness.cli.list import KINDS, find_kind, summaries
 from harness.cli.options import Json
 from harness.cli.table_output import columns
 from harness.config import presets, registry
+from harness.config.layers import Choices
+from harness.config.resolve import ResolvedPart, Settings, resolve, resolve_part
 from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Tree, as_typed, flatten
+from harness.datasets.formats import documents_given, option_fields
+from harness.engine.numbers_from_runs import asked_from_runs
+from harness.engine.plan import mistakes_in_parts
+from harness.engine.settled_method import make_method
 from harness.errors import UnknownName, UserError
+from harness.method import MethodConfig
 from harness.method.settings import help_of
-
-if TYPE_CHECKING:
-    from harness.config.resolve import ResolvedPart, Settings
-    from harness.method import MethodConfig
 
 _REPLACED = "method.params.prompts."
 _PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encoders": "encoder"}
@@ -68,56 +73,91 @@ def show(
 
     With --dataset, shows the whole configuration of a run of the method on that data set.
     """
-    kind = find_kind(kind) if kind else None
+    chosen_kind = None
+    if kind:
+        chosen_kind = find_kind(kind)
     if name is None:
-        name = next(iter(selection.method), None)
-        kind = kind or "methods"
-        if name is None:
+        if not selection.method:
             raise UserError("name what to show: harness show NAME  (harness list)")
-    kind = kind or kind_of(name)
-    this = _describe(selection, kind, name)
+        name = selection.method[0]
+        chosen_kind = chosen_kind or "methods"
+    found_kind = chosen_kind or kind_of(name)
+    shown = _describe(selection, found_kind, name)
     if diff is not None:
-        _print_difference(this, _describe(selection, kind, diff), (name, diff), json)
+        other = _describe(selection, found_kind, diff)
+        difference = _difference(shown, other)
+        if json:
+            _print_json(difference.values_by_key(shown, other), ensure_ascii=False)
+        else:
+            print(_difference_text(difference, (shown, other), (name, diff)))
     elif json:
-        parts = {
-            "values": this.values,
-            "origins": this.origins,
-            "prompts": this.prompts,
-            **this.notes,
-        }
-        parts |= {"parameters": this.parameters} if this.parameters else {}
-        print(json_.dumps(parts, indent=2))
+        _print_json(_as_json(shown))
     else:
-        print(
-            columns(
-                [
-                    (as_typed(k), _value_text(v), this.origins.get(k, ""))
-                    for k, v in this.values.items()
-                ]
-            )
-        )
-        for prompt, text in this.prompts.items():
-            origin = this.origins.get(f"prompt {prompt}")
-            head = f"prompt {prompt}  ({origin})" if origin else f"prompt {prompt}"
-            print(f"\n{head}\n" + "\n".join("  | " + line for line in text.splitlines()))
-        if lines := this.notes.get("download"):
-            print("\ndownload\n" + "\n".join(f"  {line}" for line in lines))
-        if options := this.notes.get("options"):
-            rows = [
-                (f"  dataset.{k}", o["type"], _value_text(o["default"]), o["meaning"])
-                for k, o in options.items()
-            ]
-            print(
-                "\noptions, as --set dataset.NAME=VALUE\n"
-                + columns([("  name", "type", "default", "meaning"), *rows])
-            )
-        if lines := this.notes.get("documents"):
-            print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
-        if this.parameters:
-            print("\nsettings, as --set method.NAME=VALUE")
-            for name, text in this.parameters.items():
-                print(f"  {name}\n" + textwrap.indent(textwrap.fill(text, 90), "      "))
+        _print_text(shown)
     return 0
+
+
+def _print_json(value: Mapping[str, Any], **style: Any) -> None:
+    print(json_.dumps(value, indent=2, **style))
+
+
+def _as_json(shown: ShownConfig) -> dict[str, Any]:
+    """What --json prints of a configuration."""
+    parts = {
+        "values": shown.values,
+        "origins": shown.origins,
+        "prompts": shown.prompts,
+        **shown.notes,
+    }
+    if shown.parameters:
+        parts["parameters"] = shown.parameters
+    return parts
+
+
+def _print_text(shown: ShownConfig) -> None:
+    """Print each value with its origin, then prompts, notes on a data set, and what settings
+    mean."""
+    rows = []
+    for key, value in shown.values.items():
+        rows.append((as_typed(key), _value_text(value), shown.origins.get(key, "")))
+    print(columns(rows))
+    for name, text in shown.prompts.items():
+        _print_prompt(name, text, shown.origins.get(f"prompt {name}"))
+    _print_indented("download", shown.notes.get("download"))
+    _print_options(shown.notes.get("options", {}))
+    _print_indented("retrieved documents", shown.notes.get("documents"))
+    if shown.parameters:
+        print("\nsettings, as --set method.NAME=VALUE")
+    for name, text in shown.parameters.items():
+        print(f"  {name}\n" + textwrap.indent(textwrap.fill(text, 90), "      "))
+
+
+def _print_prompt(name: str, text: str, origin: str | None) -> None:
+    """Print a prompt; origin: what replaced it, None for the method's own."""
+    title = f"prompt {name}"
+    if origin:
+        title += f"  ({origin})"
+    print(f"\n{title}")
+    print("\n".join(f"  | {line}" for line in text.splitlines()))
+
+
+def _print_indented(title: str, lines: Sequence[str] | None) -> None:
+    """Print lines below their title; nothing without lines."""
+    if lines:
+        print(f"\n{title}")
+        print("\n".join(f"  {line}" for line in lines))
+
+
+def _print_options(options: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the options of a data set's format as a table; nothing without options."""
+    if not options:
+        return
+    rows = [("  name", "type", "default", "meaning")]
+    for name, option in options.items():
+        default = _value_text(option["default"])
+        rows.append((f"  dataset.{name}", option["type"], default, option["meaning"]))
+    print("\noptions, as --set dataset.NAME=VALUE")
+    print(columns(rows))
 
 
 def kind_of(name: str) -> str:
@@ -125,97 +165,122 @@ def kind_of(name: str) -> str:
     it."""
     if ":" in name:
         return "scorers"  # a function of the user's own
-    names_by_kind = {
-        kind: list(summaries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS
-    }
-    kinds = [
-        kind
-        for kind, names in names_by_kind.items()
-        if presets.fold(name) in map(presets.fold, names)
-    ]
+    folded = presets.fold(name)
+    every_name: set[str] = set()
+    kinds = []
+    for kind in KINDS:
+        names = _names_of(kind)
+        every_name.update(names)
+        if folded in map(presets.fold, names):
+            kinds.append(kind)
     if len(kinds) > 1:
         raise UserError(f"'{name}' is a name in {' and '.join(kinds)}; add --kind {kinds[0]}")
-    if not kinds:
-        if Path(name, "run.yaml").is_file():
-            raise UserError(
-                f"'{name}' is a run: its settings are in run.yaml there, its scores: harness "
-                f"report {name}"
-            )
-        raise UnknownName(
-            "name", name, {n for names in names_by_kind.values() for n in names}, "harness list"
+    if kinds:
+        return kinds[0]
+    if Path(name, "run.yaml").is_file():
+        raise UserError(
+            f"'{name}' is a run: its settings are in run.yaml there, its scores: harness "
+            f"report {name}"
         )
-    return kinds[0]
+    raise UnknownName("name", name, every_name, "harness list")
+
+
+def _names_of(kind: str) -> list[str]:
+    """All names of a kind."""
+    if kind == "scorers":
+        return list(summaries(kind))
+    return presets.names(kind)
 
 
 def resolve_named(kind: str, name: str, selection: Selection | None = None) -> ResolvedPart:
     """Resolve the method, data set, model or encoder (`kind`) `name`, with the layers that
     `selection` adds. Raises UserError."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
-
-    chosen = RunRequest.of(selection).choices() if selection else Choices()
-    part = _PARTS[kind]
-    # Choices has no field for an encoder: it is chosen as by --set encoder=NAME.
-    choice: dict[str, Any] = (
-        {"sets": {**chosen.sets, part: name}} if part == "encoder" else {part: name}
-    )
-    return resolve_part(kind, replace(chosen, **choice))
+    choices = Choices()
+    if selection is not None:
+        choices = RunRequest.of(selection).choices()
+    if kind == "encoders":
+        # Choices has no field for an encoder: it is chosen as by --set encoder=NAME.
+        return resolve_part(kind, replace(choices, sets={**choices.sets, "encoder": name}))
+    field_name = _PARTS[kind]
+    return resolve_part(kind, replace(choices, **{field_name: name}))  # type: ignore[arg-type]
 
 
 def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
-    """What is shown of `name`, a name of `kind`; of a method with --dataset, the whole
-    configuration of a run."""
+    """The configuration `name` of a kind; for a method with --dataset, that of a whole run."""
     if kind == "scorers":
-        from harness import scorers
-
-        scorer = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)
-        summary = ""
-        if ":" in scorer:  # a function of the user's own
-            registry.trust(scorer)  # the user named it
-            summary = (inspect.getdoc(registry.load(scorer)) or "").partition("\n")[0]
-        summary = summary or scorers.lookup(scorer).summary
-        values = {"name": scorer, "summary": summary, "version": scorers.version(scorer)}
-        return ShownConfig(values, dict.fromkeys(values, "harness.scorers"))
+        return _describe_scorer(name)
     if kind in ("suites", "profiles"):
         tree = Tree(presets.read(kind, name))
-        return ShownConfig(flatten(tree.values) if tree.values else {}, tree.origins)
+        values: dict[str, Any] = {}
+        if tree.values:
+            values = flatten(tree.values)
+        return ShownConfig(values, tree.origins)
     if kind == "methods" and selection.dataset:
-        from harness.config.resolve import resolve
-        from harness.engine.plan import mistakes_in_parts
-
-        datasets = selection.dataset
-        if len(datasets) > 1:
-            raise UserError("show one data set at a time")
-        settings = resolve(RunRequest.of(selection).choices(name, datasets[0]), mistakes_in_parts)
-        return _shown_config(_parts_of(settings), settings.origins)
+        return _describe_run(selection, name)
     part = resolve_named(kind, name, selection)
     shown = _shown_config({_PARTS[kind]: part.value}, part.origins)
-    for origin, layer in presets.read("methods", name) if kind == "methods" else ():
+    if kind == "methods":
+        return _with_values_by_dataset(shown, name)
+    if kind == "datasets":
+        return replace(shown, notes=_dataset_notes(name, part.value))
+    return shown
+
+
+def _describe_scorer(name: str) -> ShownConfig:
+    """Name, summary and version of a scorer, or of the user's own function "module:name"."""
+    scorer = name
+    for known in scorers.names():
+        if presets.fold(known) == presets.fold(name):
+            scorer = known
+            break
+    summary = ""
+    if ":" in scorer:
+        registry.trust(scorer)  # the user named it
+        summary = (inspect.getdoc(registry.load(scorer)) or "").partition("\n")[0]
+    if not summary:
+        summary = scorers.lookup(scorer).summary
+    values = {"name": scorer, "summary": summary, "version": scorers.version(scorer)}
+    return ShownConfig(values, dict.fromkeys(values, "harness.scorers"))
+
+
+def _describe_run(selection: Selection, method: str) -> ShownConfig:
+    """The whole configuration of a run of the method on the data set that is selected."""
+    if len(selection.dataset) > 1:
+        raise UserError("show one data set at a time")
+    choices = RunRequest.of(selection).choices(method, selection.dataset[0])
+    settings = resolve(choices, mistakes_in_parts)
+    return _shown_config(_parts_of(settings), settings.origins)
+
+
+def _with_values_by_dataset(shown: ShownConfig, method: str) -> ShownConfig:
+    """`shown` with the settings that the method's preset has for single data sets."""
+    values = dict(shown.values)
+    origins = dict(shown.origins)
+    for origin, layer in presets.read("methods", method):
         for dataset, params in (layer.get("by_dataset") or {}).items():
             for key, value in flatten(params, "method.params").items():
-                shown.values[f"{key} on {dataset}"] = value
-                shown.origins[f"{key} on {dataset}"] = origin
-    return replace(shown, notes=_dataset_notes(name, part.value)) if kind == "datasets" else shown
+                values[f"{key} on {dataset}"] = value
+                origins[f"{key} on {dataset}"] = origin
+    return replace(shown, values=values, origins=origins)
 
 
 def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
     """Notes on a data set: lines on "download" and retrieved "documents", "options": name -> type,
     default, meaning."""
-    from harness.datasets.formats import documents_given, option_fields
-
-    options = {
-        option_name: {
+    options = {}
+    for option_name, option in option_fields(config.format).items():
+        default = None
+        if not option.is_required():
+            default = option.get_default()
+        options[option_name] = {
             "type": _type_in_words(option.annotation),
-            "default": None if option.is_required() else option.get_default(),
+            "default": default,
             "meaning": option.description or "",
         }
-        for option_name, option in option_fields(config.format).items()
-    }
-    documents = documents_given(config.format).splitlines()
     return {
         "download": presets.dataset_note(name, "download") or [],
         "options": options,
-        "documents": documents,
+        "documents": documents_given(config.format).splitlines(),
     }
 
 
@@ -227,9 +292,8 @@ def _type_in_words(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         return _type_in_words(inner[0])
     if get_origin(annotation) in (Union, UnionType):
-        return " or ".join(
-            dict.fromkeys(_type_in_words(member) for member in inner if member is not type(None))
-        )
+        members = [member for member in inner if member is not type(None)]
+        return " or ".join(dict.fromkeys(map(_type_in_words, members)))
     if annotation is bool:
         return "true or false"
     return {int: "whole number", float: "number", str: "text"}.get(annotation, "list")
@@ -245,17 +309,15 @@ def _parts_of(settings: Settings) -> dict[str, Any]:
         "encoder": settings.encoder,
         "reranker": settings.reranker,
     }
-    parts |= {f"roles.{role}": model for role, model in settings.roles.items()}
-    parts = {path: part for path, part in parts.items() if part is not None}
-    return parts | dict(settings.general)
+    for role, model in settings.roles.items():
+        parts[f"roles.{role}"] = model
+    named = {path: part for path, part in parts.items() if part is not None}
+    return named | dict(settings.general)
 
 
 def _shown_config(parts: dict[str, Any], part_origins: Mapping[str, str]) -> ShownConfig:
     """Values with origins, a method's prompts and what its parameters mean. parts: path in
     RunConfig -> part."""
-    from harness.engine.numbers_from_runs import asked_from_runs
-    from harness.engine.settled_method import make_method
-
     values: dict[str, Any] = {}
     prompts: dict[str, str] = {}
     parameters: dict[str, str] = {}
@@ -267,18 +329,30 @@ def _shown_config(parts: dict[str, Any], part_origins: Mapping[str, str]) -> Sho
             params = method.config.model_dump(mode="json", exclude={"prompts"})
             params |= asked_from_runs(type(method), part.params)
             part = part.model_copy(update={"params": params})
-        inner = (
-            part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
-        )
-        if isinstance(part, ModelConfig):
-            inner |= {name: getattr(part, name) for name in SAMPLING}
-        values.update(flatten(inner, path))
-    origins = {k: part_origins.get(k, "default") for k in values}
+        values.update(flatten(_as_plain(part), path))
+    origins = {key: part_origins.get(key, "default") for key in values}
     for key, origin in part_origins.items():
         if key.startswith(_REPLACED):
-            name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
-            origins[f"prompt {name}" if turn == "user" else f"prompt {name}, system"] = origin
+            origins[_replaced_prompt(key)] = origin
     return ShownConfig(values, origins, prompts, parameters=parameters)
+
+
+def _as_plain(part: Any) -> Any:
+    """A part of the configuration as JSON values; a model's with its sampling settings."""
+    if not isinstance(part, BaseModel):
+        return part
+    values = part.model_dump(mode="json", exclude={"mark"})
+    if isinstance(part, ModelConfig):
+        values |= {name: getattr(part, name) for name in SAMPLING}
+    return values
+
+
+def _replaced_prompt(key: str) -> str:
+    """method.params.prompts.answer.user -> "prompt answer"; another turn is named after it."""
+    name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
+    if turn == "user":
+        return f"prompt {name}"
+    return f"prompt {name}, system"
 
 
 def _setting_texts(config: type[MethodConfig]) -> dict[str, str]:
@@ -291,30 +365,66 @@ def _setting_texts(config: type[MethodConfig]) -> dict[str, str]:
     return texts
 
 
-def _print_difference(a: ShownConfig, b: ShownConfig, names: tuple[str, str], json: bool) -> None:
-    """Print settings and prompts that differ; names: of `a` and `b`; json: print JSON, with the
-    prompts' texts."""
-    settings = {**a.values, **b.values}
-    keys = [
-        k
-        for k in settings
-        if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())
-    ]
-    prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]
-    if json:
-        values = {k: [a.values.get(k), b.values.get(k)] for k in keys}
-        texts = {f"prompt {p}": [a.prompts.get(p), b.prompts.get(p)] for p in prompts}
-        print(json_.dumps(values | texts, indent=2, ensure_ascii=False))
-        return
-    rows = [
-        (as_typed(k), *(_value_text(s.values[k]) if k in s.values else "-" for s in (a, b)))
-        for k in keys
-    ]
-    rows += [
-        (f"prompt {p}", *("differs" if p in s.prompts else "-" for s in (a, b))) for p in prompts
-    ]
-    print(columns([("", *names), *rows]) if rows else f"{names[0]} and {names[1]} do not differ")
+@dataclass(frozen=True)
+class _Difference:
+    """What two configurations do not share: keys of settings, and names of prompts."""
+
+    keys: list[str]
+    prompts: list[str]
+
+    def values_by_key(self, a: ShownConfig, b: ShownConfig) -> dict[str, Any]:
+        """Key, or "prompt NAME" -> [value in `a`, value in `b`]; None where one lacks it."""
+        pairs: dict[str, Any] = {}
+        for key in self.keys:
+            pairs[key] = [a.values.get(key), b.values.get(key)]
+        for name in self.prompts:
+            pairs[f"prompt {name}"] = [a.prompts.get(name), b.prompts.get(name)]
+        return pairs
+
+
+def _difference(a: ShownConfig, b: ShownConfig) -> _Difference:
+    """The settings, names of presets left out, and prompts that differ or that one lacks."""
+    keys = _differing_keys(a.values, b.values)
+    settings = [key for key in keys if not key.endswith(".name")]
+    return _Difference(settings, _differing_keys(a.prompts, b.prompts))
+
+
+def _differing_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """The keys whose values differ, or that only one of the two has."""
+    lacking = object()
+    return [key for key in {**a, **b} if a.get(key, lacking) != b.get(key, lacking)]
+
+
+def _difference_text(
+    difference: _Difference, shown: Sequence[ShownConfig], names: tuple[str, str]
+) -> str:
+    """The difference as a table with a column for each of the two configurations."""
+    rows = []
+    for key in difference.keys:
+        cells = [_cell(config, key) for config in shown]
+        rows.append((as_typed(key), *cells))
+    for name in difference.prompts:
+        cells = [_prompt_cell(config, name) for config in shown]
+        rows.append((f"prompt {name}", *cells))
+    if not rows:
+        return f"{names[0]} and {names[1]} do not differ"
+    return columns([("", *names), *rows])
+
+
+def _cell(config: ShownConfig, key: str) -> str:
+    if key not in config.values:
+        return "-"
+    return _value_text(config.values[key])
+
+
+def _prompt_cell(config: ShownConfig, name: str) -> str:
+    if name not in config.prompts:
+        return "-"
+    return "differs"
 
 
 def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) and value else json_.dumps(value, ensure_ascii=False)
+    """A value as it is shown: text as it is, the rest and an empty text as JSON."""
+    if isinstance(value, str) and value:
+        return value
+    return json_.dumps(value, ensure_ascii=False)
