@@ -7,6 +7,7 @@ from harness.cli.command import choice, execution
 from harness.cli.options import Json
 from harness.cli.table_output import columns
 from harness.errors import UnknownName
+from harness.storage import reply_cache
 
 
 def cache(
@@ -21,28 +22,33 @@ def cache(
     A model whose weights, tokenizer, template, adapters or window differ is listed apart, under the
     same name.
     """
-    from harness.storage import reply_cache
-
     models = reply_cache.cached_models()
-    if model is not None and model not in (names := {kept.model for kept in models}):
-        raise UnknownName("model with kept replies", model, names)
-    models = [kept for kept in models if model in (None, kept.model)]
+    if model is not None:
+        names = {cached.model for cached in models}
+        if model not in names:
+            raise UnknownName("model with kept replies", model, names)
+        models = [cached for cached in models if cached.model == model]
     if clear:
         reply_cache.clear(models)
     if json:
-        for kept in models:
+        for cached in models:
             row = {
-                "model": kept.model,
-                "version": kept.folder.name,
-                "replies": kept.replies,
-                "bytes": kept.size,
+                "model": cached.model,
+                "version": cached.folder.name,
+                "replies": cached.replies,
+                "bytes": cached.size,
+                "cleared": clear,
             }
-            print(json_.dumps({**row, "cleared": clear}))
+            print(json_.dumps(row))
         return 0
-    rows = [(k.model, k.folder.name[:8], str(k.replies), f"{k.size / 1000:.1f} kB") for k in models]
-    print(
-        columns([("model", "version", "replies", "size"), *rows]) if rows else "no replies are kept"
-    )
-    if clear and rows:
+    if not models:
+        print("no replies are kept")
+        return 0
+    rows = [("model", "version", "replies", "size")]
+    for cached in models:
+        size = f"{cached.size / 1000:.1f} kB"
+        rows.append((cached.model, cached.folder.name[:8], str(cached.replies), size))
+    print(columns(rows))
+    if clear:
         print("deleted")
     return 0

@@ -4,70 +4,90 @@ codes)."""
 import errno
 import sys
 import traceback
+from typing import Any, NamedTuple
 
 import typer
 
 from harness.errors import SaveError, UserError, printable
 
 
-def print_error(e: Exception) -> int:
+def print_error(error: Exception) -> int:
     """Print an error, one of this program or of this machine in a sentence, and return the exit
     code."""
-    if isinstance(e, typer.TyperException):
-        context, message = getattr(e, "ctx", None), e.format_message()
-        if type(e).__name__ == "NoArgsIsHelpError":
-            sys.stderr.write(f"{message}\n")
-            return 2
-        message = (
-            message.partition(" (Possible options")[0].partition(", unable to parse")[0].rstrip(".")
-        )
-        if matches := getattr(e, "possibilities", None):
-            message += f". Did you mean '{matches[0]}'?"
-        sentence, code = (
-            message + (f"  ({context.command_path} --help)" if context is not None else ""),
-            2,
-        )
-    elif isinstance(e, UserError | SaveError):
-        sentence, code = str(e), 2 if isinstance(e, UserError) else 3
-    elif (error := _system_error(e)) is not None:
-        sentence, code = error
-    else:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{_message_of(error)}\n")
+        return 2
+    ending = _ending_of(error)
+    if ending is None:
         traceback.print_exc()
         return 1
     sys.stdout.flush()
-    sys.stderr.write(f"error: {printable(sentence)}\n")
-    return code
+    sys.stderr.write(f"error: {printable(ending.sentence)}\n")
+    return ending.code
 
 
-def _system_error(e: Exception) -> tuple[str, int] | None:
-    """Message and exit code for an error of this machine (disk, permissions, limits); None for a
-    bug."""
-    name = f"'{str(e.filename)[:60]}'" if isinstance(e, OSError) and e.filename else "a file"
-    sentences = {
-        errno.ENAMETOOLONG: (
-            f"{name}... is longer than a file's name may be; give a shorter one",
+class _Ending(NamedTuple):
+    """How a command ends."""
+
+    sentence: str
+    code: int
+
+
+def _ending_of(error: Exception) -> _Ending | None:
+    """The sentence and exit code for an error; None for a bug."""
+    if isinstance(error, typer.TyperException):
+        return _Ending(_usage_sentence(error), 2)
+    if isinstance(error, UserError):
+        return _Ending(str(error), 2)
+    if isinstance(error, SaveError):
+        return _Ending(str(error), 3)
+    return _ending_by_machine(error)
+
+
+def _message_of(error: Any) -> str:
+    message: str = error.format_message()
+    return message
+
+
+def _usage_sentence(error: Exception) -> str:
+    """A mistake in the command line in a sentence, with the command whose help says more."""
+    message = _message_of(error).partition(" (Possible options")[0]
+    message = message.partition(", unable to parse")[0].rstrip(".")
+    matches = getattr(error, "possibilities", None)
+    if matches:
+        message += f". Did you mean '{matches[0]}'?"
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        message += f"  ({context.command_path} --help)"
+    return message
+
+
+def _ending_by_machine(error: Exception) -> _Ending | None:
+    """The ending for an error of this machine (disk, permissions, limits); None for a bug."""
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return _Ending(
+            "this machine allows no more threads; allow more with: ulimit -u 4096, or use "
+            "--parallel 1",
             2,
+        )
+    if not isinstance(error, OSError):
+        return None
+    name = "a file"
+    if error.filename:
+        name = f"'{str(error.filename)[:60]}'"
+    endings = {
+        errno.ENAMETOOLONG: _Ending(
+            f"{name}... is longer than a file's name may be; give a shorter one", 2
         ),
-        errno.EACCES: (
-            f"{name} may not be used (permission denied); allow it, or name another place",
-            2,
+        errno.EACCES: _Ending(
+            f"{name} may not be used (permission denied); allow it, or name another place", 2
         ),
-        errno.EMFILE: ("too many files are open; allow more with: ulimit -n 1024", 2),
-        errno.ENFILE: ("too many files are open on this machine; end other programs", 2),
-        errno.ENOSPC: (
-            (
-                "nothing more can be written: no space is left; make room, then run the same command "
-                "again"
-            ),
+        errno.EMFILE: _Ending("too many files are open; allow more with: ulimit -n 1024", 2),
+        errno.ENFILE: _Ending("too many files are open on this machine; end other programs", 2),
+        errno.ENOSPC: _Ending(
+            "nothing more can be written: no space is left; make room, then run the same command "
+            "again",
             3,
         ),
     }
-    if isinstance(e, RuntimeError) and str(e) == "can't start new thread":
-        return (
-            (
-                "this machine allows no more threads; allow more with: ulimit -u 4096, or use "
-                "--parallel 1"
-            ),
-            2,
-        )
-    return sentences.get(e.errno or 0) if isinstance(e, OSError) else None
+    return endings.get(error.errno or 0)

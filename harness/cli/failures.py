@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.storage.failures import one_line
 from harness.storage.json_lines import read_lines
@@ -24,32 +24,42 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
     label: goes in front; debug: adds the traceback of the first question that failed for this
     reason.
     """
-    errors = {
-        r["question_id"]: r["error"] for r in read_lines(result.folder / RECORDS, "question_id")
-    }
-    by_reason: dict[
-        str, list[str]
-    ] = {}  # questions by reason; numbers, such as sizes of texts, make no other one
+    errors: dict[str, Any] = {}
+    for record in read_lines(result.folder / RECORDS, "question_id"):
+        errors[record["question_id"]] = record["error"]
+    # Numbers, such as sizes of texts, make no other reason.
+    by_reason: dict[str, list[str]] = {}
     for question, error in errors.items():
         if error is not None:
-            by_reason.setdefault(re.sub(r"\d+", "", one_line(error)), []).append(question)
-    question, *same_reason = max(by_reason.values(), key=len)
-    error, which = (
-        errors[question],
-        f"{len(same_reason) + 1} of them like" if same_reason else "the first,",
-    )
-    ways = []
-    answered = sum(lacks_only_scores(e) for e in errors.values())
-    if answered < result.failed:
-        ways.append("the same command with --retry-failed runs them again")
-    if answered:
-        again = f"harness score {shlex.quote(str(result.folder))}"
-        ways.append(f"{answered} answered and not scored; once the scorer is fixed: {again}")
-    shown = f"{error['traceback'].rstrip()}\n" if debug and "traceback" in error else ""
-    if "traceback" in error and not debug:
+            reason = re.sub(r"\d+", "", one_line(error))
+            by_reason.setdefault(reason, []).append(question)
+    most_frequent = max(by_reason.values(), key=len)
+    first = most_frequent[0]
+    error = errors[first]
+    which = "the first,"
+    if len(most_frequent) > 1:
+        which = f"{len(most_frequent)} of them like"
+    shown = ""
+    ways = _ways_to_repeat(result, sum(map(lacks_only_scores, errors.values())))
+    if "traceback" in error and debug:
+        shown = f"{error['traceback'].rstrip()}\n"
+    elif "traceback" in error:
         ways.append("--debug prints the traceback")
     count = f"{result.failed} of {result.summary['n_total']} questions failed"
-    return f"{shown}error: {label}{count}; {which} '{question}': {one_line(error)}  ({'; '.join(ways)})"
+    return (
+        f"{shown}error: {label}{count}; {which} '{first}': {one_line(error)}  ({'; '.join(ways)})"
+    )
+
+
+def _ways_to_repeat(result: RunResult, n_not_scored: int) -> list[str]:
+    """How to answer failed questions again, and how to score those that only lack scores."""
+    ways = []
+    if n_not_scored < result.failed:
+        ways.append("the same command with --retry-failed runs them again")
+    if n_not_scored:
+        again = f"harness score {shlex.quote(str(result.folder))}"
+        ways.append(f"{n_not_scored} answered and not scored; once the scorer is fixed: {again}")
+    return ways
 
 
 def incomplete_runs_sentence(total: int, lost: Sequence[Lost]) -> str:
@@ -57,8 +67,6 @@ def incomplete_runs_sentence(total: int, lost: Sequence[Lost]) -> str:
     runs."""
     if not lost:
         return f"all {total} runs are complete"
-    lines = [
-        f"{len(lost)} of {total} runs are incomplete:",
-        *(f"  {loss.run}: {loss.why}" for loss in lost),
-    ]
+    lines = [f"{len(lost)} of {total} runs are incomplete:"]
+    lines += [f"  {loss.run}: {loss.why}" for loss in lost]
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from harness.cli.output import say
 from harness.cli.stored_runs import newest, stored_runs
 from harness.cli.table_output import ENDINGS, FigureOutput, format_of, write
 from harness.errors import UnknownName, UserError
+from harness.storage.run_folder import Hold
 
 T = TypeVar("T", int, float)
 _READ_TABLES = ("front", "memory", "queries", "sweep")  # figures that read what tables read
@@ -34,18 +35,20 @@ def write_figure(
     if not folders and Path(name).is_dir():
         raise UserError(
             f"'{name}' is a figure and a folder here; its tables: harness report ./{name}, or name "
-            "the folder of "
-            f"runs: harness report {name} RUNS_DIR"
+            f"the folder of runs: harness report {name} RUNS_DIR"
         )
-    runs, damaged = stored_runs(
-        folders or [RESULTS], hold="numbers" if name in _READ_TABLES else "all"
-    )
+    hold: Hold = "all"
+    if name in _READ_TABLES:
+        hold = "numbers"
+    runs, n_damaged = stored_runs(folders or [RESULTS], hold=hold)
     runs = newest(runs, output.all_code)
     make_figure = importlib.import_module(f"{package}.{name}").figure
     if "warn" in inspect.signature(make_figure).parameters:
         options["warn"] = say
     write(make_figure(runs, **options).written(form), output.out)
-    return 3 if damaged else 0
+    if n_damaged:
+        return 3
+    return 0
 
 
 def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> str:
@@ -55,11 +58,12 @@ def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> s
     Raises UnknownName for an unknown format, UserError for an unknown ending or a figure that does
     not exist.
     """
-    chosen = (
-        form
-        if form is not None
-        else _FORM_OF_SUFFIX.get(Path(out).suffix.lower() if out is not None else "")
-    )
+    suffix = ""
+    if out is not None:
+        suffix = Path(out).suffix.lower()
+    chosen = form
+    if form is None:
+        chosen = _FORM_OF_SUFFIX.get(suffix)
     if chosen in ("svg", "pdf", "png", "html"):
         if chosen != "html" and not drawn:
             raise UserError(
@@ -73,11 +77,14 @@ def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> s
         raise UnknownName(
             "format", form, ("text", "md", "csv", "latex", "json", "svg", "pdf", "png", "html")
         )
-    if form is None and out is not None and Path(out).suffix.lower() not in ENDINGS:
-        known = ", ".join([*ENDINGS, *((".svg", ".pdf", ".png") if drawn else ()), ".html"])
+    if form is None and out is not None and suffix not in ENDINGS:
+        known = [*ENDINGS]
+        if drawn:
+            known += [".svg", ".pdf", ".png"]
+        known.append(".html")
         raise UserError(
-            f"no format ends in '{Path(out).suffix}' ('{out}'); use {known}, or name it with "
-            "--format"
+            f"no format ends in '{Path(out).suffix}' ('{out}'); use {', '.join(known)}, or name it "
+            "with --format"
         )
     return format_of(form, out)
 

@@ -14,17 +14,20 @@ _DEFAULT = re.compile(
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
     """List the options of a command by section, then the commands below it."""
-    listed: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+    sections: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
     for parameter in command.get_params(ctx):
-        if record := parameter.get_help_record(ctx):
-            argument = parameter.param_type_name == "argument"
-            title = getattr(parameter, "rich_help_panel", None) or (
-                "Arguments" if argument else "Options"
-            )
-            name = record[0].partition(" <")[0] if argument else record[0]
-            listed[title].append((name, _DEFAULT.sub(r"[default: \1\2", record[1])))
-    listed["Commands"] = list(command.below.items())
-    for title, records in listed.items():
+        record = parameter.get_help_record(ctx)
+        if not record:
+            continue
+        name, text = record
+        title = "Options"
+        if parameter.param_type_name == "argument":
+            title = "Arguments"
+            name = name.partition(" <")[0]
+        title = getattr(parameter, "rich_help_panel", None) or title
+        sections[title].append((name, _DEFAULT.sub(r"[default: \1\2", text)))
+    sections["Commands"] = list(command.below.items())
+    for title, records in sections.items():
         if records:
             with formatter.section(title):
                 formatter.write_dl(records)
@@ -35,20 +38,33 @@ def write_commands(entries: Mapping[str, Any], formatter: Any) -> None:
 
     What begins with the same word is one line: "report    Print tables; also: report curves, front".
     """
-    for title in dict.fromkeys(entry.section for entry in entries.values()):
-        commands = {
-            name: entry.summary for name, entry in entries.items() if entry.section == title
-        }
-        below: dict[str, list[str]] = {name.partition(" ")[0]: [] for name in commands}
-        for name in commands:
-            below[name.partition(" ")[0]] += name.split(" ")[1:]
-        rows = []
-        for word, names in below.items():
-            also = (
-                [f"also: {word} {', '.join(names)}" if word in commands else ", ".join(names)]
-                if names
-                else []
-            )
-            rows.append((word, "; ".join([*([commands[word]] if word in commands else []), *also])))
+    sections: dict[str, dict[str, str]] = {}
+    for name, entry in entries.items():
+        sections.setdefault(entry.section, {})[name] = entry.summary
+    for title, summaries in sections.items():
         with formatter.section(title):
-            formatter.write_dl(rows)
+            formatter.write_dl(_lines_by_word(summaries))
+
+
+def _lines_by_word(summaries: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(first word, what its command does and which commands stand below it).
+
+    Args:
+        summaries: Name of one or two words -> summary.
+    """
+    below: dict[str, list[str]] = {}
+    for name in summaries:
+        word, _, second = name.partition(" ")
+        names = below.setdefault(word, [])
+        if second:
+            names.append(second)
+    lines = []
+    for word, names in below.items():
+        if word not in summaries:
+            text = ", ".join(names)
+        elif names:
+            text = f"{summaries[word]}; also: {word} {', '.join(names)}"
+        else:
+            text = summaries[word]
+        lines.append((word, text))
+    return lines

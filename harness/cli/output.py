@@ -34,6 +34,13 @@ def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
     return texts
 
 
+def counted(n: int, noun: str) -> str:
+    """A number with its noun: "1 run", "2 runs"."""
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n} {noun}s"
+
+
 def say(line: str) -> None:
     """Print a line on stderr, where everything but results goes."""
     sys.stderr.write(line + "\n")

@@ -11,16 +11,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json as json_
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from harness.api.run_request import RunRequest
 from harness.cli.failures import incomplete_runs_sentence
-from harness.cli.output import say
+from harness.cli.output import counted, say
 from harness.cli.run_options import Printing
 from harness.config.layers import Choices
 from harness.cost import units
@@ -43,62 +44,92 @@ UNKNOWN = "unknown"
 def _sum_known(values: Iterable[float | None]) -> float | None:
     """The sum of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    if not known:
+        return None
+    return sum(known)
 
 
 def _together(forecasts: Sequence[Forecast]) -> Forecast:
-    """The sums; what is unknown is in none of them, and `how` says of how many runs something
-    is."""
-    missing = sum(None in (f.tokens, f.tflops) for f in forecasts)
-    how = f"without {missing} run{'s'[: missing != 1]} whose cost is unknown" if missing else ""
+    """The sums of what is known; `how` says of how many runs something is unknown."""
+    n_unknown = 0
+    for each in forecasts:
+        if each.tokens is None or each.tflops is None:
+            n_unknown += 1
+    how = ""
+    if n_unknown:
+        how = f"without {counted(n_unknown, 'run')} whose cost is unknown"
     return Forecast(
         "together",
         "",
-        sum(f.questions for f in forecasts),
-        sum(f.done for f in forecasts),
-        tokens=_sum_known(f.tokens for f in forecasts),
-        tflops=_sum_known(f.tflops for f in forecasts),
-        money=_sum_known(f.money for f in forecasts),
-        hours=_sum_known(f.hours for f in forecasts),
+        sum(each.questions for each in forecasts),
+        sum(each.done for each in forecasts),
+        tokens=_sum_known(each.tokens for each in forecasts),
+        tflops=_sum_known(each.tflops for each in forecasts),
+        money=_sum_known(each.money for each in forecasts),
+        hours=_sum_known(each.hours for each in forecasts),
         how=how,
     )
 
 
-def _cells(f: Forecast) -> list[str]:
-    """A line of the table."""
-    asked = str(f.questions or UNKNOWN)
-    if f.done:
-        asked = f"{f.questions - f.done} of {f.questions}"
-    return [
-        f.method,
-        f.dataset,
-        asked,
-        UNKNOWN if f.tokens is None else units.short_count(f.tokens),
-        UNKNOWN if f.tflops is None else f"{f.tflops:.3g}",
-        "-" if f.money is None else units.money(f.money),
-        UNKNOWN if f.hours is None else f"{f.hours:.2g}",
-        f.how,
-    ]
+@dataclass(frozen=True)
+class _Row:
+    """A forecast as the table shows it; the fields are its columns, in order."""
+
+    method: str
+    dataset: str
+    questions: str
+    tokens: str
+    tflops: str
+    money: str
+    hours: str
+    how: str
+
+    @classmethod
+    def of(cls, forecast: Forecast) -> _Row:
+        """The row of one run, or of all together."""
+        questions = str(forecast.questions or UNKNOWN)
+        if forecast.done:
+            questions = f"{forecast.questions - forecast.done} of {forecast.questions}"
+        return cls(
+            forecast.method,
+            forecast.dataset,
+            questions,
+            tokens=_shown(forecast.tokens, units.short_count),
+            tflops=_shown(forecast.tflops, "{:.3g}".format),
+            money=_shown(forecast.money, units.money, unknown="-"),
+            hours=_shown(forecast.hours, "{:.2g}".format),
+            how=forecast.how,
+        )
+
+
+def _shown(value: float | None, as_text: Callable[[float], str], unknown: str = UNKNOWN) -> str:
+    """A number as text, `unknown` for None."""
+    if value is None:
+        return unknown
+    return as_text(value)
 
 
 def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT) -> str:
     """The forecasts as a table with their sum; convention: of the FLOPs."""
-    cells = [list(_HEADS), *map(_cells, forecasts), _cells(_together(forecasts))]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    pattern = "  ".join(f"{{:{side}{width}}}" for side, width in zip(_SIDES, widths, strict=True))
-    lines = [pattern.format(*line).rstrip() for line in cells]
+    shown = [*forecasts, _together(forecasts)]
+    rows = [_HEADS, *(astuple(_Row.of(each)) for each in shown)]
+    fields = []
+    for side, column in zip(_SIDES, zip(*rows, strict=True), strict=True):
+        width = max(map(len, column))
+        fields.append(f"{{:{side}{width}}}")
+    pattern = "  ".join(fields)
+    lines = [pattern.format(*row).rstrip() for row in rows]
     return "\n".join([title, *lines, NOTES.format(convention)])
 
 
 def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
     """The sum of the forecasts in a line, printed when a suite begins to run."""
     total = _together(forecasts)
-    _, _, _, tokens, tflops, _, hours, _ = _cells(total)
+    row = _Row.of(total)
     left = total.questions - total.done
-    runs = f"{len(forecasts)} run{'s'[: len(forecasts) != 1]}"
     return (
-        f"suite {suite}: {runs}, {left} questions to answer, {tokens} tokens, {tflops} TFLOPs, "
-        f"{hours} hours (each run: --plan)"
+        f"suite {suite}: {counted(len(forecasts), 'run')}, {left} questions to answer, "
+        f"{row.tokens} tokens, {row.tflops} TFLOPs, {row.hours} hours (each run: --plan)"
     )
 
 
@@ -123,29 +154,35 @@ def only_plan(
     for plan in planned.plans:
         for check in checks:
             check.ready(plan)
-    for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
+    for warning in _each_once(plan.warnings for plan in planned.plans):
         say(f"warning: {warning}")
     if planned.plans:
-        _print_forecasts(
-            run_forecasts(planned.plans, request.folder, printing), printing, request.suite
-        )
-    for missing in dict.fromkeys(missing for plan in planned.plans for missing in plan.missing):
+        forecasts = run_forecasts(planned.plans, request.folder, printing)
+        _print_forecasts(forecasts, printing, request.suite)
+    for missing in _each_once(plan.missing for plan in planned.plans):
         say(f"missing here: {missing}")
     if planned.lost:
         say(incomplete_runs_sentence(len(runs), planned.lost))
     return planned.code
 
 
+def _each_once(sentences: Iterable[Iterable[str]]) -> list[str]:
+    """The sentences of all plans in order, each once."""
+    return list(dict.fromkeys(itertools.chain.from_iterable(sentences)))
+
+
 def _print_forecasts(forecasts: Sequence[Forecast], printing: Printing, suite: str | None) -> None:
     """Print the table, or lines of JSON, and the command that would make unknown costs known."""
     if printing.json:
-        for f in forecasts:
-            print(json_.dumps(asdict(f) | {"questions": f.questions or None}), flush=True)
+        for each in forecasts:
+            row = {**asdict(each), "questions": each.questions or None}
+            print(json_.dumps(row), flush=True)
     else:
-        count = f"{len(forecasts)} run{'s'[: len(forecasts) != 1]}"
-        title = f"suite {suite}: {count}" if suite else count
+        title = counted(len(forecasts), "run")
+        if suite:
+            title = f"suite {suite}: {title}"
         print(as_table(title, forecasts, printing.convention or DEFAULT), flush=True)
-    if any(f.how == NOTHING_ANSWERED for f in forecasts):
+    if any(each.how == NOTHING_ANSWERED for each in forecasts):
         command = measuring_command(["harness", *sys.argv[1:]])
         say(f"this command would tell the unknown costs: {shlex.join(map(masked, command))}")
 
@@ -154,7 +191,7 @@ def measuring_command(command: Sequence[str]) -> list[str]:
     """The command with three questions a run in place of its forecast; a sample stays a sample."""
     words = [word for word in command if word not in ("--plan", "--json")]
     limits = ("--limit", "--sample")
-    kept: list[str] = []
+    remaining: list[str] = []
     flag = "--limit"
     skip_value = False
     for word in words:
@@ -165,8 +202,8 @@ def measuring_command(command: Sequence[str]) -> list[str]:
         elif skip_value:
             skip_value = False
         else:
-            kept.append(word)
-    return [*kept, flag, "3"]
+            remaining.append(word)
+    return [*remaining, flag, "3"]
 
 
 def run_forecasts(planned: Sequence[PlannedRun], out: Path, printing: Printing) -> list[Forecast]:

@@ -21,30 +21,40 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.api.run_request import Handling, RunOptions, RunRequest, Selection
-from harness.cli.checks import Check, check_rows, check_weights, print_checks
+from harness.cli.checks import Check, State, check_rows, check_weights, print_checks
 from harness.cli.command import output, setting
-from harness.cli.output import say
+from harness.cli.main import root
+from harness.cli.output import counted, say
 from harness.cli.run import SAVED, run_request
 from harness.cli.run_options import Printing, WorkerOptions
 from harness.cli.stopping import until_interrupted
 from harness.cli.stored_runs import stored_runs
 from harness.cli.table_output import columns, write
 from harness.config import presets, suites
-from harness.config.resolve import resolved as configured
-from harness.config.schema import EncoderConfig
+from harness.config.resolve import resolved
+from harness.config.schema import EncoderConfig, ModelConfig
 from harness.errors import HarnessError, UserError
 from harness.storage.paths import local_folder
 from harness.storage.run_folder import StoredRun, read_run
+from reports.paper.all_values import NOT_RUN, lines_of, tables, text
+from reports.paper.needs import Needs, needs
+from reports.paper.tables_and_figures import (
+    MADE_UP,
+    TableOrFigure,
+    find_table_or_figure,
+    tables_and_figures,
+)
 
 if TYPE_CHECKING:
-    from reports.paper.needs import Needs
-    from reports.paper.tables_and_figures import TableOrFigure
+    import pandas as pd
 
+NamedFrame = tuple[str, "pd.DataFrame"]
+"""The title of a table, and the table."""
 _GIB = 2**30
 _BELOW = """
 GPU memory: weights and cache of the run that takes most, without activations.
@@ -112,32 +122,16 @@ def reproduce(
         raise UserError(f"--margin {pages.margin:g}: should be more than 0")
     if listing:
         return _print_needs(name, printing.json)
-    if name is None:  # the pages of all runs in --out; without runs, of the printed values alone
-        if not pages.files:
-            raise UserError(
-                "name a table or figure (harness reproduce --list), or write a page: --html "
-                "reproduce.html"
-            )
-        if options != RunOptions():
-            raise UserError(
-                "a page of stored runs runs nothing; name a table, or leave out what a run is "
-                "chosen with"
-            )
-        stored, damaged = (
-            stored_runs([handling.out]) if local_folder(handling.out).is_dir() else ([], 0)
-        )
-        _write_pages(stored, None, pages)
-        return 3 if damaged else 0
-    from reports.paper.tables_and_figures import find_table_or_figure
-
+    if name is None:
+        return _write_pages_of_stored_runs(options, handling.out, pages)
     item, suite = find_table_or_figure(name)
-    ran: list[Path] = []
+    finished: list[Path] = []
     request = RunRequest.of(_suite_selection(options, suite), handling)
-    work = partial(run_request, request, printing, scaling, finished_folders=ran)
+    work = partial(run_request, request, printing, scaling, finished_folders=finished)
     code = until_interrupted(work, SAVED)
-    if code in (1, 130) or not ran:
+    if code in (1, 130) or not finished:
         return code
-    runs = [run for run in map(read_run, dict.fromkeys(ran)) if run.records]
+    runs = [run for run in map(read_run, dict.fromkeys(finished)) if run.records]
     lines = _chosen_lines(options)
     if not printing.json:
         _print_beside_printed(runs, item, lines, pages.margin)
@@ -146,11 +140,39 @@ def reproduce(
     return code
 
 
+def _write_pages_of_stored_runs(options: RunOptions, out: str, pages: Pages) -> int:
+    """Write the pages from the runs in the folder `out`; without runs they have the printed values
+    alone.
+
+    Returns:
+        The exit code: 3 if a damaged run was left out.
+
+    Raises:
+        UserError: No page is named, or the options choose something to run.
+    """
+    if not pages.files:
+        raise UserError(
+            "name a table or figure (harness reproduce --list), or write a page: --html "
+            "reproduce.html"
+        )
+    if options != RunOptions():
+        raise UserError(
+            "a page of stored runs runs nothing; name a table, or leave out what a run is "
+            "chosen with"
+        )
+    stored: list[StoredRun] = []
+    n_damaged = 0
+    if local_folder(out).is_dir():
+        stored, n_damaged = stored_runs([out])
+    _write_pages(stored, None, pages)
+    if n_damaged:
+        return 3
+    return 0
+
+
 def _chosen_lines(options: RunOptions) -> set[int] | None:
     """The printed values of the methods and data sets that the command chose; None where it chose
     none."""
-    from reports.paper.all_values import lines_of
-
     if not options.method and not options.dataset:
         return None
     methods = {presets.fold(name) for name in options.method}
@@ -163,75 +185,121 @@ def _print_beside_printed(
 ) -> None:
     """Print what the runs measure beside the printed values, and how many of which paper's have no
     run."""
-    from reports.paper.all_values import NOT_RUN, tables, text
-
     named = tables(runs, item, margin=margin, lines=lines)
-    measured = [(title, frame[frame["run"].notna()]) for title, frame in named]
-    measured = [(title, frame) for title, frame in measured if not frame.empty]
+    measured = _not_empty([(title, frame[frame["run"].notna()]) for title, frame in named])
     if measured:
         print(text(runs, measured, "text", margin).rstrip("\n"))
     for title, frame in named:
-        left = int((frame["verdict"] == NOT_RUN).sum())
-        place = title.partition(":")[0]
-        beside = "" if place == item.label else f", which stand beside {item.label},"
-        if left:
-            print(f"{left} printed values of {place}{beside} have no run here yet")
+        _print_not_run(title, frame, item)
     if not measured:
         print(f"{item.label}: {item.note or 'no printed value is measured by these runs'}")
+
+
+def _not_empty(named: list[NamedFrame]) -> list[NamedFrame]:
+    """The titled tables that have a row."""
+    return [(title, frame) for title, frame in named if not frame.empty]
+
+
+def _print_not_run(title: str, frame: pd.DataFrame, item: TableOrFigure) -> None:
+    """Print how many printed values of one table have no run, if any."""
+    left = int((frame["verdict"] == NOT_RUN).sum())
+    if not left:
+        return
+    label = title.partition(":")[0]
+    place = label
+    if label != item.label:
+        place = f"{label}, which stand beside {item.label},"
+    print(f"{left} printed values of {place} have no run here yet")
 
 
 def _suite_selection(options: RunOptions, suite: str) -> Selection:
     """The selection of a suite's runs; a small model plays every role, with its own profile in
     place of paper."""
-    from reports.paper.tables_and_figures import MADE_UP
-
-    selection = Selection(
-        **{f.name: getattr(options, f.name) for f in fields(options)}, suite=suite
-    )
+    chosen = {each.name: getattr(options, each.name) for each in fields(options)}
+    selection = Selection(**chosen, suite=suite)
     if options.model is None or suite.startswith(MADE_UP):
         return selection
-    shipped = suites.read_suite(suite)
-    roles = {
-        key for part in shipped.parts or (shipped,) for key in part.sets if key.startswith("roles.")
-    }
-    selection = replace(selection, unset=[*selection.unset, *sorted(roles - set(selection.unset))])
-    model = configured("models", model=options.model)
-    profile = "pocket" if model.embedded else "small" if model.small else None
-    if options.profile is None and profile is not None:
-        say(
-            f"note: profile {profile} in place of paper: {model.name} in every role, and the "
-            "encoders that are here"
-        )
-        return replace(selection, profile=profile)
-    return selection
+    roles = _roles_of_suite(suite) - set(selection.unset)
+    selection = replace(selection, unset=[*selection.unset, *sorted(roles)])
+    model = resolved("models", model=options.model)
+    profile = _profile_of(model)
+    if options.profile is not None or profile is None:
+        return selection
+    say(
+        f"note: profile {profile} in place of paper: {model.name} in every role, and the "
+        "encoders that are here"
+    )
+    return replace(selection, profile=profile)
+
+
+def _roles_of_suite(name: str) -> set[str]:
+    """The keys by which a suite gives models their roles, {"roles.summariser"}."""
+    suite = suites.read_suite(name)
+    roles: set[str] = set()
+    for part in suite.parts or (suite,):
+        roles.update(key for key in part.sets if key.startswith("roles."))
+    return roles
+
+
+def _profile_of(model: ModelConfig) -> str | None:
+    """The profile that takes the place of `paper` for a small model; None for others."""
+    if model.embedded:
+        return "pocket"
+    if model.small:
+        return "small"
+    return None
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """A drawing of a table or figure: the command that writes it, and its file."""
+
+    arguments: list[str]
+    file: Path
 
 
 def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
     """Write each drawing of the table or figure to a file in `out`, named after the suite; print
     why one fails."""
-    from harness.cli.main import root
+    for command in item.draws:
+        for drawing in _drawings_of(shlex.split(command), runs, out / suite):
+            _write_drawing(drawing, item.label)
 
+
+def _drawings_of(words: list[str], runs: list[StoredRun], base: Path) -> Iterator[_Drawing]:
+    """Yield the drawings of one command.
+
+    Args:
+        words: The command, ["report", "curves"].
+        runs: The runs to draw.
+        base: Folder and beginning of the name of the files.
+    """
     folders = [str(run.path) for run in runs]
-    drawings: list[tuple[list[str], Path]] = []  # arguments of harness, file
-    for words in map(shlex.split, item.draws):
-        file = out / (suite + {"trace": ".html", "tokens": ".md"}.get(words[-1], ".svg"))
-        if words == ["trace"]:
-            question = runs[0].records[0].question_id
-            drawings.append(([*words, folders[0], question, "--graph", str(file)], file))
-        elif words == ["report", "front"]:  # one data set at a time
-            for name in dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs):
-                file = out / f"{suite}-{name.replace('/', '~')}.svg"
-                drawings.append(([*words, *folders, "--dataset", name, "--out", str(file)], file))
-        else:
-            drawings.append(([*words, *folders, "--out", str(file)], file))
-    for arguments, file in drawings:
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):  # what trace prints is not the figure
-                root().main(arguments, prog_name="harness", standalone_mode=False)
-        except HarnessError as error:
-            say(f"note: {file.name} was not drawn: {error}")
-        else:
-            print(f"{item.label} is in {file}")
+    if words == ["trace"]:
+        file = base.with_name(f"{base.name}.html")
+        question = runs[0].records[0].question_id
+        yield _Drawing([*words, folders[0], question, "--graph", str(file)], file)
+    elif words == ["report", "front"]:  # one data set at a time
+        for name in dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs):
+            file = base.with_name(f"{base.name}-{name.replace('/', '~')}.svg")
+            yield _Drawing([*words, *folders, "--dataset", name, "--out", str(file)], file)
+    else:
+        ending = ".svg"
+        if words[-1] == "tokens":
+            ending = ".md"
+        file = base.with_name(base.name + ending)
+        yield _Drawing([*words, *folders, "--out", str(file)], file)
+
+
+def _write_drawing(drawing: _Drawing, label: str) -> None:
+    """Run the command of a drawing; print where `label` is drawn, or why it was not."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # what trace prints is not the figure
+            root().main(drawing.arguments, prog_name="harness", standalone_mode=False)
+    except HarnessError as error:
+        say(f"note: {drawing.file.name} was not drawn: {error}")
+    else:
+        print(f"{label} is in {drawing.file}")
 
 
 def _write_pages(
@@ -248,8 +316,6 @@ def _write_pages(
         pages: The files. LaTeX of one table, which goes into a paper, has no row without a run.
         lines: The printed values to show; None for all.
     """
-    from reports.paper.all_values import NOT_RUN, tables, text
-
     if not pages.files:
         return
     named = tables(runs, item, margin=pages.margin, lines=lines)
@@ -257,105 +323,156 @@ def _write_pages(
         shown = named
         if form == "latex" and item is not None:
             shown = [(title, frame[frame["verdict"] != NOT_RUN]) for title, frame in named]
-        shown = [(title, frame) for title, frame in shown if not frame.empty]
-        write(text(runs, shown, form, pages.margin), file)
+        write(text(runs, _not_empty(shown), form, pages.margin), file)
         print(f"written: {file}")
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A table or figure with the checks of what it needs."""
+
+    item: TableOrFigure
+    suite: str
+    checks: list[Check]
+
+    @classmethod
+    def of(cls, item: TableOrFigure, suite: str) -> _Listed:
+        """Check what the suite of a table or figure needs."""
+        needed = needs(suites.read_suite(suite))
+        return cls(item, suite, [*_file_checks(needed), _gpu_check(needed)])
+
+    @property
+    def memory(self) -> str:
+        """GPU memory that it needs, "16 GiB"; "–" where its size is not told."""
+        for check in self.checks:
+            if check.part == "GPU":
+                size, has_size, _ = check.text.partition(" for ")
+                if has_size:
+                    return size
+        return "–"
+
+    @property
+    def state(self) -> str:
+        """ "ready", or how many of what is missing here: "lacks 2 data sets, 1 weight"."""
+        missing = Counter(_NOUNS[check.part] for check in self.checks if check.state != "ok")
+        if not missing:
+            return "ready"
+        return "lacks " + ", ".join(counted(n, noun) for noun, n in missing.items())
 
 
 def _print_needs(name: str | None, json: bool) -> int:
     """Print what is needed: of one table or figure in detail, or of all, a line each."""
-    from reports.paper.needs import needs
-    from reports.paper.tables_and_figures import find_table_or_figure, tables_and_figures
-
-    every = [(item, item.name) for item in tables_and_figures() if item.name]
-    chosen = every if name is None else [find_table_or_figure(name)]
-    needed = [(item, suite, needs(suites.read_suite(str(suite)))) for item, suite in chosen]
-    listed = [
-        (item, suite, [*_file_checks(need), _gpu_check(need)]) for item, suite, need in needed
-    ]
-    if json:
-        parts = [
-            {
-                "name": suite,
-                **item.model_dump(exclude={"name"}),
-                "needs": [asdict(check) for check in checks],
-            }
-            for item, suite, checks in listed
-        ]
-        print(json_.dumps(parts, indent=2, ensure_ascii=False))
-    elif name is not None:
-        ((item, suite, checks),) = listed
-        print(f"{item.label}: {item.title}  (suite {suite})\n")
-        print_checks(checks)
-        for text in filter(None, (item.note, *(f"cannot be had: {lack}" for lack in item.lacks))):
-            print(text)
+    if name is None:
+        chosen = [(item, str(item.name)) for item in tables_and_figures() if item.name]
     else:
-        lines = [("name", "table or figure", "GPU memory", "here", "")]
-        for item, suite, checks in listed:
-            memory, has_size, _ = next(
-                check.text for check in checks if check.part == "GPU"
-            ).partition(" for ")
-            count = Counter(_NOUNS[check.part] for check in checks if check.state != "ok")
-            lacks = ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
-            here = f"lacks {lacks}" if lacks else "ready"
-            lines.append((str(suite), item.label, memory if has_size else "–", here, item.title))
-        print(columns(lines))
+        chosen = [find_table_or_figure(name)]
+    listed = [_Listed.of(item, suite) for item, suite in chosen]
+    if json:
+        print(json_.dumps([_needs_json(each) for each in listed], indent=2, ensure_ascii=False))
+    elif name is not None:
+        _print_needs_of_one(listed[0])
+    else:
+        rows = [("name", "table or figure", "GPU memory", "here", "")]
+        for each in listed:
+            item = each.item
+            rows.append((each.suite, item.label, each.memory, each.state, item.title))
+        print(columns(rows))
         print(_BELOW)
     return 0
 
 
-def _file_checks(needs: Needs) -> Iterator[Check]:
+def _needs_json(listed: _Listed) -> dict[str, Any]:
+    """What --list --json prints of a table or figure."""
+    return {
+        "name": listed.suite,
+        **listed.item.model_dump(exclude={"name"}),
+        "needs": [asdict(check) for check in listed.checks],
+    }
+
+
+def _print_needs_of_one(listed: _Listed) -> None:
+    """Print the checks of one table or figure, and what cannot be had."""
+    item = listed.item
+    print(f"{item.label}: {item.title}  (suite {listed.suite})\n")
+    print_checks(listed.checks)
+    if item.note:
+        print(item.note)
+    for lack in item.lacks:
+        print(f"cannot be had: {lack}")
+
+
+def _file_checks(needed: Needs) -> Iterator[Check]:
     """Yield a check of each data set, file of documents, weights, adapter and package that is
     needed."""
-    for name in needs.datasets:
+    for name in needed.datasets:
         yield check_rows(name)
-    for name, place in needs.documents.items():
-        here = Path(place).expanduser().exists()
+    for name, place in needed.documents.items():
         command = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
-        yield Check("Files", "ok" if here else "missing", place, "on disk" if here else command)
-    for name, config in (*needs.models.items(), *needs.encoders.items()):
-        key = getattr(config, "api_key_env", None)
-        if key and key not in os.environ:
-            yield Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
-        else:
-            part = "encoder" if isinstance(config, EncoderConfig) else "model"
-            yield check_weights("Weights", name, config.model_dump(), f"{part}.source")
-    for source in needs.classifiers:
+        yield _file_check("Files", place, command)
+    for name, config in needed.models.items():
+        yield _weights_check(name, config, "model")
+    for name, encoder in needed.encoders.items():
+        yield _weights_check(name, encoder, "encoder")
+    for source in needed.classifiers:
         yield check_weights("Weights", source, {"source": source}, "method.classifier")
-    for place in needs.adapters:
-        here = Path(place).expanduser().exists()
+    for place in needed.adapters:
         out, _, _ = place.partition("/adapters/")
         command = f"harness train longrefiner --model {Path(out).name} --out {out}"
-        yield Check("Weights", "ok" if here else "missing", place, "on disk" if here else command)
-
-    if needs.entities:
-        here = importlib.util.find_spec("stanza") is not None
-        command = "pip install 'longdoc-harness[entities]', then python -c \"import stanza; stanza.download('en')\""
-        yield Check(
-            "Packages",
-            "ok" if here else "missing",
-            "stanza",
-            "names in texts (QRMeM)" if here else command,
-        )
+        yield _file_check("Weights", place, command)
+    if needed.entities:
+        yield _stanza_check()
 
 
-def _gpu_check(needs: Needs) -> Check:
+def _file_check(part: str, place: str, command: str) -> Check:
+    """Whether a file or folder is on disk; command: what makes it."""
+    if Path(place).expanduser().exists():
+        return Check(part, "ok", place, "on disk")
+    return Check(part, "missing", place, command)
+
+
+def _weights_check(name: str, config: ModelConfig | EncoderConfig, part: str) -> Check:
+    """Whether the weights of a model or encoder (`part`) are here, or the key of its provider."""
+    key = getattr(config, "api_key_env", None)
+    if key and key not in os.environ:
+        return Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
+    return check_weights("Weights", name, config.model_dump(), f"{part}.source")
+
+
+def _stanza_check() -> Check:
+    """Whether the package that finds names in texts is installed."""
+    if importlib.util.find_spec("stanza") is not None:
+        return Check("Packages", "ok", "stanza", "names in texts (QRMeM)")
+    command = (
+        "pip install 'longdoc-harness[entities]', then python -c "
+        "\"import stanza; stanza.download('en')\""
+    )
+    return Check("Packages", "missing", "stanza", command)
+
+
+def _gpu_check(needed: Needs) -> Check:
     """Whether the GPUs of this machine hold what the run that takes most needs."""
-    need = needs.gpu / _GIB
+    need = needed.gpu / _GIB
     if need < 1:
         return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")
-    unknown = (
-        f"; without {', '.join(needs.unknown)}, whose size is not known" if needs.unknown else ""
-    )
-    has = 0.0
-    if importlib.util.find_spec("torch") is not None:
-        import torch
-
-        sizes = (
-            torch.cuda.get_device_properties(n).total_memory
-            for n in range(torch.cuda.device_count())
-        )
-        has = sum(sizes) / _GIB
-    here = f"{has:.0f} GiB" if has else "no GPU"
+    unknown = ""
+    if needed.unknown:
+        unknown = f"; without {', '.join(needed.unknown)}, whose size is not known"
+    has = _gpu_memory() / _GIB
+    here = "no GPU"
+    if has:
+        here = f"{has:.0f} GiB"
     text = f"{need:.0f} GiB for weights and cache, beside activations{unknown}; here: {here}"
-    return Check("GPU", "ok" if has >= need else "missing", "memory", text)
+    state: State = "missing"
+    if has >= need:
+        state = "ok"
+    return Check("GPU", state, "memory", text)
+
+
+def _gpu_memory() -> int:
+    """Bytes of all GPUs of this machine; 0 where torch is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        return 0
+    import torch
+
+    devices = range(torch.cuda.device_count())
+    return sum(torch.cuda.get_device_properties(n).total_memory for n in devices)

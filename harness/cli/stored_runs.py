@@ -8,6 +8,9 @@ from pathlib import Path
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders, with_distinct_names
 from harness.storage.run_folder import Hold, StoredRun
+from reports.copies import is_copy
+from reports.repeats import average_over_seeds
+from reports.superseded import newest_code
 
 FIGURES = ("curves", "front", "nodes", "queries", "sweep", "tokens")
 
@@ -20,44 +23,50 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
     folder without such runs.
     """
     runs: dict[str, StoredRun] = {}
-    count = 0
+    n_damaged = 0
     for folder in folders:
         if not Path(folder).is_dir():
-            matches = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
-            figure = (
-                f", or did you mean the figure: harness report {matches[0]} RUNS_DIR"
-                if matches
-                else ""
-            )
-            problem = (
-                "no folder matches the pattern" if set("*?[") & {*folder} else "there is no folder"
-            )
-            raise UserError(
-                f"{problem} '{folder}'; name a folder with runs, as given to harness run "
-                f"--out{figure}"
-            )
-        runs_here: dict[str, StoredRun] = {}
-        damaged: list[UserError] = []
-        for path in run_folders([folder]):
-            try:
-                (run,) = read_runs([path], hold=hold)
-            except UserError as error:
-                damaged.append(error)
-                sys.stderr.write(f"warning: left out: {error}\n")
-                continue
-            if run.records:
-                runs_here[str(run.path)] = run
-            else:
-                sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
-        if not runs_here:
-            raise (
-                damaged[0]
-                if damaged
-                else UserError(f"no run below '{folder}' has an answered question yet")
-            )
-        runs |= runs_here
-        count += len(damaged)
-    return with_distinct_names([*runs.values()]), count
+            raise UserError(_no_folder_sentence(folder))
+        answered, damaged = _answered_runs(folder, hold)
+        if not answered and damaged:
+            raise damaged[0]
+        if not answered:
+            raise UserError(f"no run below '{folder}' has an answered question yet")
+        for run in answered:
+            runs[str(run.path)] = run
+        n_damaged += len(damaged)
+    return with_distinct_names([*runs.values()]), n_damaged
+
+
+def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserError]]:
+    """(the runs below a folder that have records, what is wrong with the damaged ones); warns of
+    each that is left out."""
+    answered: list[StoredRun] = []
+    damaged: list[UserError] = []
+    for path in run_folders([folder]):
+        try:
+            (run,) = read_runs([path], hold=hold)
+        except UserError as error:
+            damaged.append(error)
+            sys.stderr.write(f"warning: left out: {error}\n")
+            continue
+        if run.records:
+            answered.append(run)
+        else:
+            sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
+    return answered, damaged
+
+
+def _no_folder_sentence(folder: str) -> str:
+    """Why no folder is found; a word near a figure's name may be meant as one."""
+    problem = "there is no folder"
+    if set("*?[") & set(folder):
+        problem = "no folder matches the pattern"
+    sentence = f"{problem} '{folder}'; name a folder with runs, as given to harness run --out"
+    matches = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
+    if matches:
+        sentence += f", or did you mean the figure: harness report {matches[0]} RUNS_DIR"
+    return sentence
 
 
 def with_records(runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -75,31 +84,32 @@ def with_records(runs: Sequence[StoredRun]) -> list[StoredRun]:
 def newest(runs: Sequence[StoredRun], all_code: bool) -> list[StoredRun]:
     """The runs without those that an edited method or prompt made again; all of them for
     --all-code."""
-    from reports.superseded import newest_code
-
-    return list(runs) if all_code else newest_code(runs)[0]
+    if all_code:
+        return list(runs)
+    newest_runs, _ = newest_code(runs)
+    return newest_runs
 
 
 def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
-    """The runs without copies in other results folders: of several with the same records, the one
-    with most questions; warns about those. A run that was made twice, or a copy that was changed,
-    stays."""
-    from reports.copies import is_copy
+    """The runs without copies in other results folders, in their order.
 
-    kept: list[StoredRun] = []
+    Of several runs with the same records, the one with most questions stays; warns about the
+    others. A run that was made twice, or a copy that was changed, stays.
+    """
+    remaining: list[StoredRun] = []
     for run in sorted(runs, key=lambda run: -len(run.records)):
-        same = next((other for other in kept if is_copy(run, other)), None)
-        if same is None:
-            kept.append(run)
+        originals = [other for other in remaining if is_copy(run, other)]
+        if originals:
+            original = originals[0]
+            sys.stderr.write(f"warning: left out: {run.path} is the same run as {original.path}\n")
         else:
-            sys.stderr.write(f"warning: left out: {run.path} is the same run as {same.path}\n")
-    return [run for run in runs if any(run is one for one in kept)]
+            remaining.append(run)
+    identities = set(map(id, remaining))
+    return [run for run in runs if id(run) in identities]
 
 
 def average_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs for --average-seeds. Raises UserError where no two differ in their seed alone."""
-    from reports.repeats import average_over_seeds
-
     means = average_over_seeds(runs)
     if len(means) == len(runs):
         raise UserError(

@@ -4,9 +4,10 @@ play it on a page."""
 from __future__ import annotations
 
 import json as json_
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +18,10 @@ from harness.cost.flops import DEFAULT
 from harness.errors import UserError, printable
 from harness.storage.named_runs import run_folder
 from harness.storage.run_folder import read_question, read_run
-
-if TYPE_CHECKING:
-    from reports.trace import Search
+from reports.details import Limits
+from reports.gold_rows import with_data_at
+from reports.page import page
+from reports.trace import Search, question_list, search_json, search_of, trace_lines
 
 _LARGEST = 100_000_000  # bytes of a drawn graph
 
@@ -51,8 +53,6 @@ def trace(
 
     Without QUESTION_ID, lists the questions of the run, failed ones first.
     """
-    from reports.trace import question_list, search_json, search_of, trace_lines
-
     if graph is not None and Path(graph).suffix.lower() != ".html":
         raise UserError(
             f"--graph writes a page, which saves SVG, PNG and PDF; '{graph}' does not end in .html"
@@ -62,42 +62,59 @@ def trace(
             raise UserError(
                 "--graph, --prompts and --json are of one question; name its QUESTION_ID"
             )
-        width = terminal_width("text", None)
-        print("\n".join(line[:width] for line in question_list(read_run(run_folder(run)))))
+        _print_questions(run)
         return 0
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
     search = search_of(read_question(run_folder(run), question), question, data)
     search = replace(search, convention=convention or DEFAULT)
-    sent = search.stored.requests(search.record.question_id) if prompts else []
-    if prompts and not sent:
-        raise UserError(
-            f"{search.stored.path} holds no requests of this question; run it with --keep-prompts"
-        )
+    requests: list[dict[str, Any]] = []
+    if prompts:
+        requests = _stored_requests(search)
     if graph is not None:
         write(_page(search, data), graph)
     if json:
-        print(
-            json_.dumps(
-                search_json(search) | ({"requests": sent} if prompts else {}), ensure_ascii=True
-            )
-        )
+        line = search_json(search)
+        if prompts:
+            line["requests"] = requests
+        print(json_.dumps(line, ensure_ascii=True))
         return 0
-    print("\n".join(trace_lines(search) + ([f"graph      {graph}"] if graph is not None else [])))
-    for number, request in enumerate(sent):
-        head = ", ".join(printable(request[key]) for key in ("phase", "role", "kind"))
-        prompt, reply = (printable(request[key], None) for key in ("prompt", "reply"))
-        print(f"\nrequest {number}: {head}\n{prompt}\n-> {reply}")
+    print("\n".join(trace_lines(search)))
+    if graph is not None:
+        print(f"graph      {graph}")
+    for number, request in enumerate(requests):
+        _print_request(number, request)
     return 0
+
+
+def _print_questions(run: str) -> None:
+    """List the questions of a run, failed ones first, cut to the terminal's width."""
+    width = terminal_width("text", None)
+    for line in question_list(read_run(run_folder(run))):
+        print(line[:width])
+
+
+def _stored_requests(search: Search) -> list[dict[str, Any]]:
+    """Every request of the question with its reply. Raises UserError for a run without them."""
+    requests = search.stored.requests(search.record.question_id)
+    if not requests:
+        raise UserError(
+            f"{search.stored.path} holds no requests of this question; run it with --keep-prompts"
+        )
+    return requests
+
+
+def _print_request(number: int, request: Mapping[str, Any]) -> None:
+    """Print a stored request: phase, role and kind, then its prompt and reply in full."""
+    head = ", ".join(printable(request[key]) for key in ("phase", "role", "kind"))
+    prompt = printable(request["prompt"], None)
+    reply = printable(request["reply"], None)
+    print(f"\nrequest {number}: {head}\n{prompt}\n-> {reply}")
 
 
 def _page(search: Search, data: str | None) -> str:
     """The HTML page of this question alone; data: as --data. Raises UserError for a search without
     a graph."""
-    from reports.details import Limits
-    from reports.gold_rows import with_data_at
-    from reports.page import page
-
     if search.graph is None:
         problem = search.problem or "this search went over no graph."
         raise UserError(f"nothing to draw: {problem[0].lower()}{problem[1:]}")

@@ -3,6 +3,7 @@ file."""
 
 import itertools
 import json as json_
+from typing import Any
 
 from harness import scorers
 from harness.api.run_request import Repetition, RunRequest, Selection
@@ -12,6 +13,7 @@ from harness.cli.show import resolve_named
 from harness.config import presets, registry, suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve, resolve_part
+from harness.config.schema import DatasetConfig
 from harness.datasets.formats import formats
 from harness.engine.plan import PlannedRun, mistakes_in_parts
 from harness.engine.plan_runs import plan_runs
@@ -39,27 +41,27 @@ def _plan_line(plan: PlannedRun, json: bool) -> str:
     questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
     models = {role: model.name for role, model in plan.models.items()}
     encoders = {role: encoder.name for role, encoder in plan.encoders.items()}
+    left_out = plan.dataset.left_out
     if json:
-        names = {
+        row: dict[str, Any] = {
+            "run": plan.folder,
             "method": plan.config.method.name,
             "dataset": plan.config.dataset.name,
             "questions": questions,
         }
-        names |= {"left_out": plan.dataset.left_out} if plan.dataset.left_out else {}
-        row = {
-            "run": plan.folder,
-            **names,
-            "models": models,
-            "encoders": encoders,
-            "warnings": list(plan.warnings),
-        }
+        if left_out:
+            row["left_out"] = left_out
+        row["models"] = models
+        row["encoders"] = encoders
+        row["warnings"] = list(plan.warnings)
         return json_.dumps(row)
+    count = f"{questions} questions"
+    if left_out:
+        count += f" ({left_out} more left out by the loader)"
     roles = ", ".join(f"{role} {name}" for role, name in {**models, **encoders}.items())
-    left_out = (
-        f" ({plan.dataset.left_out} more left out by the loader)" if plan.dataset.left_out else ""
-    )
-    lines = [f"ok  {plan.run_name}: {questions} questions{left_out}, {roles}", f"    {plan.folder}"]
-    return "\n".join([*lines, *(f"    warning: {w}" for w in plan.warnings)])
+    lines = [f"ok  {plan.run_name}: {count}, {roles}", f"    {plan.folder}"]
+    lines += [f"    warning: {warning}" for warning in plan.warnings]
+    return "\n".join(lines)
 
 
 def _check_all(json: bool) -> int:
@@ -90,30 +92,48 @@ def check_file(kind: str, name: str) -> None:
     if kind == "suites":
         _check_suite(name)
     elif kind == "profiles":
-        known: set[str] = set()
-        for method in presets.names("methods"):
-            dataset = presets.names("datasets")[0]
-            settings = resolve(Choices(method=method, dataset=dataset, profile=name))
-            made = make_method(settings.method, settings.origins)
-            known |= set(made.Config.model_fields)
-        for origin, values in presets.read("profiles", name):
-            for key in (values.get("methods") or {}).get("*") or {}:
-                if key not in known:
-                    raise unknown(f"key 'methods.*.{key}' ({origin}), no method has it", key, known)
-    elif kind == "methods":  # its parameters must fit it, and those for each data set too
-        tables = [values.get("by_dataset") or {} for _, values in presets.read("methods", name)]
-        for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
-            method_part = resolve_part("methods", Choices(method=name, dataset=dataset))
-            make_method(method_part.value, method_part.origins)
+        _check_profile(name)
+    elif kind == "methods":
+        _check_method(name)
+    elif kind == "datasets":
+        _check_dataset(resolve_named(kind, name).value)
     else:
-        part = resolve_named(kind, name).value
-        if kind == "datasets":
-            if ":" in part.format:
-                registry.load(part.format)
-            elif part.format not in formats():
-                raise UnknownName("format", part.format, formats())
-            if problems := scorers.problems(part.scorers):
-                raise ConfigError(problems)
+        resolve_named(kind, name)
+
+
+def _check_profile(name: str) -> None:
+    """Check that each setting of a profile for all methods is a setting of some method."""
+    known: set[str] = set()
+    for method in presets.names("methods"):
+        dataset = presets.names("datasets")[0]
+        settings = resolve(Choices(method=method, dataset=dataset, profile=name))
+        made = make_method(settings.method, settings.origins)
+        known |= set(made.Config.model_fields)
+    for origin, values in presets.read("profiles", name):
+        for key in (values.get("methods") or {}).get("*") or {}:
+            if key not in known:
+                raise unknown(f"key 'methods.*.{key}' ({origin}), no method has it", key, known)
+
+
+def _check_method(name: str) -> None:
+    """Check that a preset's parameters fit its method, and those for single data sets too."""
+    datasets: list[str | None] = [None]
+    for _, values in presets.read("methods", name):
+        datasets += values.get("by_dataset") or {}
+    for dataset in dict.fromkeys(datasets):
+        part = resolve_part("methods", Choices(method=name, dataset=dataset))
+        make_method(part.value, part.origins)
+
+
+def _check_dataset(config: DatasetConfig) -> None:
+    """Check that the format and the scorers of a data set exist."""
+    if ":" in config.format:
+        registry.load(config.format)
+    elif config.format not in formats():
+        raise UnknownName("format", config.format, formats())
+    problems = scorers.problems(config.scorers)
+    if problems:
+        raise ConfigError(problems)
 
 
 def _check_suite(name: str) -> None:
