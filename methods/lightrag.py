@@ -14,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import model_validator
@@ -85,7 +85,7 @@ class _Mention:
 
 
 @dataclass(frozen=True)
-class _Item:
+class Item:
     """An entity, or a relation of two entities.
 
     text: its description; label: type or keywords; weight: of a relation; chunks: their numbers.
@@ -99,6 +99,7 @@ class _Item:
 
     @property
     def is_relation(self) -> bool:
+        """Whether it is a relation of two entities."""
         return len(self.names) > 1
 
     def to_row(self) -> list[Any]:
@@ -106,7 +107,7 @@ class _Item:
         return [list(self.names), self.text, self.label, self.weight, self.chunks]
 
     @classmethod
-    def from_row(cls, row: Sequence[Any]) -> _Item:
+    def from_row(cls, row: Sequence[Any]) -> Item:
         """The inverse of `to_row`."""
         names, text, label, weight, chunks = row
         return cls(tuple(names), text, label, weight, list(chunks))
@@ -128,40 +129,47 @@ def _mentions_by_names(by_chunk: Sequence[Sequence[Sequence[Any]]]) -> dict[Name
     return mentions
 
 
-def _text_for_vector(item: _Item) -> str:
+def _text_for_vector(item: Item) -> str:
     if item.is_relation:
         return f"{item.label}{''.join(item.names)}{item.text}"
     return item.names[0] + item.text
 
 
-def _unlisted_entities(items: Sequence[_Item]) -> list[_Item]:
+def _unlisted_entities(items: Sequence[Item]) -> list[Item]:
     """Entities that are named by relations alone, each with its first relation's description."""
     listed = {item.names[0] for item in items if not item.is_relation}
-    unlisted: dict[str, _Item] = {}
+    unlisted: dict[str, Item] = {}
     for item in reversed(items):
         for name in item.names:
             if name not in listed:
-                unlisted[name] = _Item((name,), item.text, "UNKNOWN", 0.0, item.chunks)
+                unlisted[name] = Item((name,), item.text, "UNKNOWN", 0.0, item.chunks)
     return list(unlisted.values())
+
+
+class DescribedGraphConfig(MethodConfig):
+    """Settings of the graph, which GraphRAG has too."""
+
+    # Graph: a change builds a new index.
+    segment_tokens: int = index_setting(1200, gt=0, help="Tokens of a chunk.")
+    overlap: int = index_setting(100, ge=0, help="Tokens that a chunk shares with the next one.")
+    gleanings: int = index_setting(
+        1, ge=0, le=1, help="How often the model is asked for what it left out."
+    )
+    reply_tokens: int = index_setting(2048, gt=0, help="Most tokens of each list that is written.")
+
+    @model_validator(mode="after")
+    def _check_overlap(self) -> DescribedGraphConfig:
+        if self.overlap >= self.segment_tokens:
+            raise ValueError("overlap should be smaller than segment_tokens")
+        return self
 
 
 class LightRAG(ExtractingMethod):
     """Entities and relations by keywords of two levels, with the chunks that they come from."""
 
-    class Config(MethodConfig):
+    class Config(DescribedGraphConfig):
         """Settings of this method."""
 
-        # Graph: a change builds a new index.
-        segment_tokens: int = index_setting(1200, gt=0, help="Tokens of a chunk.")
-        overlap: int = index_setting(
-            100, ge=0, help="Tokens that a chunk shares with the next one."
-        )
-        gleanings: int = index_setting(
-            1, ge=0, le=1, help="How often the model is asked for what it left out."
-        )
-        reply_tokens: int = index_setting(
-            2048, gt=0, help="Most tokens of each list that is written."
-        )
         # Search
         mode: Literal["hybrid", "local", "global"] = setting(
             "hybrid",
@@ -175,17 +183,11 @@ class LightRAG(ExtractingMethod):
         )
         budget: int = setting(4000, gt=0, help="Tokens of each list that is shown.")
 
-        @model_validator(mode="after")
-        def _check_overlap(self) -> LightRAG.Config:
-            if self.overlap >= self.segment_tokens:
-                raise ValueError("overlap should be smaller than segment_tokens")
-            return self
-
     summary = (
         "a graph of described entities and relations, found by keywords of two levels (LightRAG)"
     )
     traits = Traits(draws=False)
-    own_prompts = (EXTRACT, MORE, JOIN, KEYWORDS, GRAPH)
+    own_prompts: ClassVar[Sequence[Prompt]] = (EXTRACT, MORE, JOIN, KEYWORDS, GRAPH)
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index.
@@ -233,13 +235,13 @@ class LightRAG(ExtractingMethod):
                 records += found or []
         return records
 
-    def _item(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> _Item:
+    def _item(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> Item:
         """One entity or relation of all its mentions."""
         labels = [mention.label for mention in mentions]
         label = SEPARATOR.join(sorted(set(labels)))
         if len(names) == 1:
             label = Counter(labels).most_common(1)[0][0]
-        return _Item(
+        return Item(
             names=names,
             text=self._description(names, mentions, tools),
             label=label,
@@ -346,7 +348,7 @@ class _Search:
         self.tools = tools
         self.spans = [(int(start), int(end)) for start, end in index["chunks"]]
         self.chunks = [document.text[start:end].strip() for start, end in self.spans]
-        self.items = [_Item.from_row(row) for row in index["items"]]
+        self.items = [Item.from_row(row) for row in index["items"]]
         self.vectors = index["vectors"]
         self.texts = [item.text for item in self.items]
         self._entities = self._numbers_of_entities()
@@ -376,7 +378,7 @@ class _Search:
                 joined[entity].append(i)
         return joined
 
-    def _rank(self, item: _Item) -> int:
+    def _rank(self, item: Item) -> int:
         """How many relations an entity has, or both entities of a relation together."""
         return sum(len(self._joined[self._entities[name]]) for name in item.names)
 
