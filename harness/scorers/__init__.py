@@ -72,6 +72,7 @@ _FILES = (
     "lveval",
     "musique",
     "newer_sets",
+    "nolima",
     "qasper",
     "quality",
     "right",

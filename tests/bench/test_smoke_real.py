@@ -40,7 +40,10 @@ NO_ROWS = {
     *(f"longbench/{n}_e" for n in _OF_E),
     "folder",
     "rows",
-}  # folder and rows: the user's
+    "nolima/standard",
+    "nolima/hard",
+    "nolima/direct",
+}  # folder and rows: the user's; NoLiMa's are two folders
 
 
 def test_every_data_set_that_is_fetched_has_rows() -> None:

@@ -205,3 +205,52 @@ def test_a_file_is_asked_and_scored_as_by_its_authors(here, layout):
     run = read_run(Path(json.loads(done.stdout.splitlines()[-1])["run"]))
     found = [record.scores for record in run.records]
     assert found == [pytest.approx(scores) for scores in layout.scores]
+
+
+def nolima_folder(needle, lines=200):
+    """NoLiMa's two folders with a needle and a book of so many lines, in the folder "NoLiMa"."""
+    sets, books = Path("NoLiMa/needlesets"), Path("NoLiMa/haystack/rand_shuffle")
+    for folder in (sets, books):
+        folder.mkdir(parents=True)
+    (sets / "needle_set.json").write_text(json.dumps([needle]), encoding="utf-8")
+    (books / "rand_book_1.txt").write_text(rows.nolima_book(lines), encoding="utf-8")
+
+
+NOLIMA = ("-d", "nolima/standard", "--data", "NoLiMa", "--mlflow", "off")
+SIZES = ("--set", "dataset.tokens=400", "--set", "dataset.depths=3")
+
+
+def test_a_needle_of_nolima_stands_at_each_depth_of_its_books(here):
+    """The texts and the drawn names are those of the authors' program, with four characters a
+    token."""
+    nolima_folder(rows.nolima())
+    replies = [
+        {"when": "Actually, Bo lives next to the mill.\nained on day 0.", "reply": "It is Bo."},
+        {"when": "day 37.\nIt rained on day 38. Actually, Ann lives", "reply": "ann"},
+        {"when": "day 76. Actually, Cy lives next to the mill.\n", "reply": "Cy"},
+    ]
+    Path("replies.yaml").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    reader = ("--model", "scripted", "--set", "model.script=replies.yaml", "--json")
+    done = here("run", "-m", "full-context", *NOLIMA, *SIZES, *reader).checked()
+    run = read_run(Path(json.loads(done.stdout.splitlines()[-1])["run"]))
+    assert [record.scores["nolima.contains"] for record in run.records] == [1.0, 0.0, 1.0]
+    assert {record.scores["evidence_recall"] for record in run.records} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines", "sentence"),
+    [
+        ({}, 50, "the book has 260 tokens, too few for dataset.tokens=400"),
+        ({"character_set": None}, 200, "row 1, field 'character_set': is missing, though"),
+        ({"needle": "{1}"}, 200, "field 'tests.T1.gold_answers': is missing"),
+    ],
+)
+def test_what_nolima_lacks_is_named(here, changes, lines, sentence):
+    nolima_folder(rows.nolima(**changes), lines)
+    assert sentence in here("run", "-m", "echo", *NOLIMA, *SIZES).checked(2).stderr
+
+
+def test_a_folder_that_is_not_nolimas_is_refused(here):
+    Path("NoLiMa").mkdir()
+    sentence = "should hold needlesets/needle_set.json and haystack/rand_shuffle/*.txt"
+    assert sentence in here("run", "-m", "echo", *NOLIMA).checked(2).stderr

@@ -1,4 +1,4 @@
-"""Made-up rows in the layouts of LoCoMo, BABILong, LV-Eval, LooGLE and L-Eval."""
+"""Made-up rows in the layouts of LoCoMo, BABILong, LV-Eval, LooGLE, L-Eval and NoLiMa."""
 
 from typing import Any
 
@@ -75,6 +75,23 @@ def leval(number: int = 1, **changes: Any) -> dict[str, Any]:
     asked = ["Question 1. Who built it?\nA. Ada\nB. Bo", "Question 2. Who left?\nA. Ada\nB. Bo"]
     row = {"input": f"Ada built mill {number}.", "instructions": asked, "outputs": ["A", "AB"]}
     return {**row, "source": "coursera_a", "evaluation": "exam", **changes}
+
+
+def nolima(**changes: Any) -> dict[str, Any]:
+    """A needle of NoLiMa with one question and one test."""
+    needle = {
+        "id": "0401",
+        "needle": "Actually, {CHAR} lives next to {1}.",
+        "character_set": ["Ann", "Bo", "Cy"],
+        "questions": {"onehop": "Who has been to {2}?"},
+        "tests": {"T1": {"input_args": ["the mill", "Kelford"]}},
+    }
+    return {**needle, **changes}
+
+
+def nolima_book(lines: int = 1000) -> str:
+    """A book of NoLiMa of that many short lines."""
+    return "".join(f"It rained on day {day}.\n" for day in range(lines))
 
 
 LOOGLE = {

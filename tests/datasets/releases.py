@@ -189,6 +189,15 @@ def leval():
     return {**made, "LEval.py": OTHER, "README.md": b""}
 
 
+def nolima():
+    """NoLiMa's needles and one book."""
+    names = ("needle_set", "needle_set_hard", "needle_set_ONLYDirect")
+    needles = {f"needlesets/{name}.json": listed([more_rows.nolima()]) for name in names}
+    book = more_rows.nolima_book().encode()
+    books = {"haystack/rand_shuffle/rand_book_1.txt": book, "haystack/LICENSES.md": b""}
+    return {**needles, **books, "haystack/rand_shuffle_long/rand_book_1.txt": book}
+
+
 def lveval(name):
     """The hub's archives, the one of set `name` with two of its lengths, a folder inside."""
     made = {

@@ -120,6 +120,11 @@ RELEASES = [
         Release(preset, f"hub:{repo}", releases.newer(file, row, count), count)
         for preset, (repo, file, row, count) in NEWER.items()
     ),
+    *(
+        Release(f"nolima/{name}", place, releases.nolima, 26)
+        for name in ("standard", "hard", "direct")
+        for place in ("hub:amodaresi/NoLiMa", "NoLiMa/")
+    ),
     *(Release(f"leval/{name}", "hub:L4NLP/LEval", releases.leval, 4) for name in more_rows.LEVAL),
     *(
         Release(f"lveval/{name}", "hub:Infinigence/LVEval", releases.lveval(name), 3)

@@ -90,6 +90,7 @@ HEADLINES = {
 NOT_ON_A_HUB = {"locomo", *(f"loogle/{name}" for name in LOOGLE)}
 # The caps and headlines of the sets after them, which are their authors'.
 LATER = {
+    **{f"nolima/{n}": (128, "nolima.contains") for n in ("standard", "hard", "direct")},
     **{f"leval/{name}": (512, headline) for name, headline in LEVAL.items()},
     "infinitebench/en_dia": (40, "infinitebench.name"),
     "infinitebench/en_sum": (1200, "rouge_score.rougeLsum"),
