@@ -11,8 +11,11 @@ Where the model keeps no triple, passages are ranked by similarity alone. Source
 docs/methods/retrieval.md#hipporag.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,6 +68,23 @@ _PARTS = (
     "object",
 )  # names of a triple's parts in an object, in any order
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RankedPassages:
+    """How passages were ranked.
+
+    Attributes:
+        scores: Of each passage, [passages].
+        score_name: What the scores are.
+        reason: One sentence for the record.
+        step: The choice of triples.
+    """
+
+    scores: np.ndarray
+    score_name: str
+    reason: str
+    step: Step
 
 
 class HippoRAG(ExtractingMethod):
@@ -160,20 +180,9 @@ class HippoRAG(ExtractingMethod):
         (document,) = documents
         (index,) = indexes
         config = self.config
-        encoder = tools.encoder()
         with tools.phase("search"):
-            (query,) = encoder.encode([question.text], "query")
-            similarity = min_max(encoder.similarity(query, np.asarray(index["passage_vectors"])))
-            fit = min_max(encoder.similarity(query, np.asarray(index["fact_vectors"])))
-            kept, filter_step = self._keep_triples(question, index, fit, tools)
-            score_name = "similarity"
-            scores = similarity
-            reason = "no triple kept: ranked by similarity"
-            if kept:
-                score_name = "pagerank"
-                scores = passage_ranks(index, fit, kept, similarity, config)
-                reason = f"{len(kept)} triples kept"
-        best = best_first(scores)[: config.k]
+            ranked = self.rank(question, index, tools)
+        best = best_first(ranked.scores)[: config.k]
         flops = tools.meter.flops()
         spans = [(int(start), int(end)) for start, end in index["passages"]]
         texts = [document.text[start:end].strip() for start, end in spans]
@@ -181,19 +190,32 @@ class HippoRAG(ExtractingMethod):
         text, count = reading.ask_fitting(question, [texts[i] for i in best], tools, request)
         read = best[:count]
         shown = shown_spans(document, [spans[i] for i in read])
-        steps = [filter_step]
+        steps = [ranked.step]
         for passage, place in zip(read, shown, strict=True):
             steps.append(
                 Step(
                     "read",
                     passage,
-                    scores={score_name: float(scores[passage])},
+                    scores={ranked.score_name: float(ranked.scores[passage])},
                     tokens=tools.model().count(texts[passage]),
                     flops=flops,
                     shown=place,
                 )
             )
-        return Answer(text, shown, reason, tuple(steps))
+        return Answer(text, shown, ranked.reason, tuple(steps))
+
+    def rank(self, question: Question, index: Index, tools: Tools) -> RankedPassages:
+        """Rank the passages of a document by the triples that the model keeps."""
+        encoder = tools.encoder()
+        (query,) = encoder.encode([question.text], "query")
+        similarity = min_max(encoder.similarity(query, np.asarray(index["passage_vectors"])))
+        fit = min_max(encoder.similarity(query, np.asarray(index["fact_vectors"])))
+        kept, step = self._keep_triples(question, index, fit, tools)
+        if not kept:
+            reason = "no triple kept: ranked by similarity"
+            return RankedPassages(similarity, "similarity", reason, step)
+        scores = passage_ranks(index, fit, kept, similarity, self.config)
+        return RankedPassages(scores, "pagerank", f"{len(kept)} triples kept", step)
 
     def _keep_triples(
         self, question: Question, index: Index, fit: np.ndarray, tools: Tools

@@ -1,0 +1,541 @@
+"""ComoRAG (Wang et al. 2025, arXiv 2508.10419): a memory that grows by probes until the question can
+be answered.
+
+    index     passages as of HippoRAG 2; summaries of clusters of passages; summaries of passages in a row
+    question  ──► passages, summaries, episodes ──► "*" (not enough)
+              ──► probes: "Who is Toren?" ... ──► passages, summaries, episodes of each
+                  ──► a note on each kind for each probe; the notes so far as one finding
+              ──► the question over notes and findings ──► "Kelford", or "*" and the next round
+
+Source: docs/methods/retrieval.md#comorag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import log2
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from harness.method import Index, Indexes, MethodConfig, Tools, Traits
+from harness.method.settings import index_setting, setting
+from harness.models import MeteredModel
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
+from harness.types import Answer, Document, Question, Shown, Step
+from methods import reading
+from methods.chunks import Span, texts_at
+from methods.extraction import ExtractingMethod, keep_each
+from methods.hipporag import ENTITIES, FACT, FILTER, TRIPLES, HippoRAG
+from methods.raptor.config import RaptorConfig
+from methods.raptor.tree import build_tree
+from methods.retrieval import best_first, similarity_to
+from methods.retry import Retry, ask_parsed, fit_lines, require_room
+from methods.summary import DETAILED, summarise
+from methods.values import strings_in, values_in
+
+EPISODE = Prompt(
+    "summary in order of time",
+    "Summarise the text below in the order in which things happen. Keep important events, turning "
+    "points and persons, and what led to what.\n\nText:\n{text}\n\nThe text ends here. Write the "
+    "summary.\n\nSummary:",
+)
+NOTE = Prompt(
+    "note on what was found",
+    "Below is what a search found. Note what of it helps with a question: up to five findings, the "
+    "most direct one first, each on a line that begins with 'Key finding:'.\n\nQuestion: "
+    "{question}\n\nFound:\n{text}\n\nThe text ends here. Findings:",
+)
+PROBES = Prompt(
+    "probes",
+    "A question could not be answered from what was found so far. Write up to three short queries "
+    "that look for what is missing: first for persons, things, places and events that no earlier "
+    "query was about. They must differ from each other and from the earlier queries.\n\nQuestion: "
+    "{question}\n\nFound so far:\n{text}\n\nEarlier queries:\n{earlier}\n\nReply with JSON alone: "
+    '{"probe_1": "query", "probe_2": "query", "probe_3": "query"}',
+)
+FUSE = Prompt(
+    "join notes",
+    "Join the notes below to one text that says all that helps with a question.\n\nNotes:\n{text}"
+    "\n\nThe notes end here.\n\nQuestion: {question}\n\nText:",
+)
+TRY = Prompt(
+    "answer or not yet",
+    "Answer a question from what was found in a text. {instruction}\n\n{text}\n\nQuestion: "
+    "{question}\n\nFirst list the key facts in a few short lines. Then write a last line that "
+    "begins with '### Final Answer' and gives the answer, as short as possible; where what was "
+    "found does not give it, write *.",
+    answers=True,
+)
+NOT_YET = "*"
+_FINAL = re.compile(r"### Final Answer\W*?[:.]?\s*(.*)", re.DOTALL)
+Kind = Literal["passages", "summaries", "episodes", "finding"]
+HEADS: dict[Kind, str] = {
+    "passages": "### Detail Chunks",
+    "summaries": "### Semantic Summary",
+    "episodes": "### Timeline Summary",
+    "finding": "### Historical Information",
+}
+
+
+def window_size(passages: int) -> int:
+    """How many passages in a row one summary is about, as in the released code."""
+    for most, size in ((5, 2), (20, 3), (50, 5), (100, 8), (200, 10)):
+        if passages <= most:
+            return size
+    return min(20, max(10, int(log2(passages) * 2)))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A passage, or a summary, and the spans of the document that it stands for."""
+
+    kind: Kind
+    number: int
+    text: str
+    sources: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of the memory.
+
+    Attributes:
+        probe: The query that led to it.
+        kind: Of the pieces.
+        pieces: What was found.
+        note: What the model noted of them.
+    """
+
+    probe: str
+    kind: Kind
+    pieces: tuple[Piece, ...]
+    note: str
+
+    @property
+    def text_for_vector(self) -> str:
+        """What is compared with the question; of a finding the note alone, as in the code."""
+        if self.kind == "finding":
+            return self.note
+        return f"{self.probe} {self.note}"
+
+
+def _is_finding(node: Node) -> bool:
+    return node.kind == "finding"
+
+
+@dataclass
+class Memory:
+    """What one question has found.
+
+    Attributes:
+        kept: Nodes of the rounds before.
+        new: Nodes of this round.
+        steps: For the trace.
+    """
+
+    kept: list[Node] = field(default_factory=list)
+    new: list[Node] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def used(self, kind: Kind) -> set[int]:
+        """The numbers of the pieces that the rounds before have found."""
+        numbers: set[int] = set()
+        for node in self.kept:
+            if node.kind == kind:
+                numbers.update(piece.number for piece in node.pieces)
+        return numbers
+
+    def notes(self, kind: Kind) -> str:
+        """The notes of this round, a line each."""
+        return "\n".join(node.note for node in self.new if node.kind == kind)
+
+    def texts(self, kind: Kind) -> str:
+        """The pieces of this round, a line each."""
+        texts: list[str] = []
+        for node in self.new:
+            if node.kind == kind:
+                texts += [piece.text for piece in node.pieces]
+        return "\n".join(texts)
+
+    def findings(self) -> str:
+        """All findings, the newest first."""
+        findings = filter(_is_finding, [*self.new, *self.kept])
+        return "\n".join(f"probe : {node.probe}\nFinding : {node.note}" for node in findings)
+
+    def probes(self) -> list[str]:
+        """All queries so far, each once."""
+        return list(dict.fromkeys(node.probe for node in self.kept))
+
+
+def final_answer(reply: str) -> str:
+    """What follows "### Final Answer", or the whole reply."""
+    found = _FINAL.search(reply)
+    text = reply
+    if found:
+        text = found.group(1)
+    return text.strip()
+
+
+def probes_in(reply: str) -> list[str] | None:
+    """The queries of a reply, at most three; None where it has none."""
+    for value in values_in(reply):
+        parts = value
+        if isinstance(value, dict):
+            parts = list(value.values())
+        probes = list(filter(None, map(str.strip, strings_in(parts))))
+        if probes:
+            return probes[:3]
+    return None
+
+
+class ComoRAG(ExtractingMethod):
+    """Rounds of probes over passages, summaries and episodes, with a memory of notes."""
+
+    class Config(MethodConfig):
+        """Settings of this method."""
+
+        # Index
+        chunk_tokens: int = index_setting(512, gt=0, help="Most tokens of a passage.")
+        reply_tokens: int = index_setting(
+            2048, gt=0, help="Most tokens of a list of entities or triples."
+        )
+        synonyms: float = index_setting(
+            0.8, gt=0, le=1, help="Least cosine of two phrases that an edge joins."
+        )
+        summary_tokens: int = index_setting(500, gt=0, help="Most tokens of a summary.")
+        reduction: Literal["umap", "pca"] = index_setting(
+            "umap", help="How vectors are reduced before passages are clustered."
+        )
+        # Search
+        rounds: int = setting(5, ge=0, help="Most rounds of probes.")
+        k: int = setting(50, gt=0, help="Pieces of each kind that a query finds.")
+        budget: int = setting(2000, gt=0, help="Tokens of the pieces of a kind, for a query.")
+        link_k: int = setting(5, gt=0, help="Triples shown to the model for a query.")
+        passage_weight: float = setting(
+            0.005, gt=0, help="Weight of a passage's similarity among the starts of the walk."
+        )
+        note_tokens: int = setting(500, gt=0, help="Most tokens of a note, and of probes.")
+        finding_tokens: int = setting(1000, gt=0, help="Most tokens of a finding.")
+        answer_tokens: int = setting(2048, gt=0, help="Most tokens of a reply to the question.")
+
+    summary = "rounds of probes with a memory of notes, over passages and two kinds of summaries"
+    traits = Traits(draws=False)
+    own_prompts: ClassVar[Sequence[Prompt]] = (
+        ENTITIES,
+        TRIPLES,
+        FILTER,
+        FACT,
+        DETAILED,
+        EPISODE,
+        NOTE,
+        PROBES,
+        FUSE,
+        TRY,
+    )
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its prompts; it does not send the shared reading prompts."""
+        return self.own_prompts
+
+    def index_packages(self) -> tuple[str, ...]:
+        """The packages that reduce and cluster; another version may build other summaries."""
+        if self.config.reduction == "umap":
+            return "scikit-learn", "umap-learn"
+        return ("scikit-learn",)
+
+    def _passages(self) -> HippoRAG:
+        """What finds passages."""
+        config = self.config
+        return HippoRAG(
+            HippoRAG.Config(
+                prompts=config.prompts,
+                chunk_tokens=config.chunk_tokens,
+                reply_tokens=config.reply_tokens,
+                synonyms=config.synonyms,
+                link_k=config.link_k,
+                passage_weight=config.passage_weight,
+            )
+        )
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """HippoRAG's index; "summaries" and "episodes", each [text, spans], with their vectors."""
+        index = self._passages().index(document, tools)
+        config = self.config
+        tree, vectors = build_tree(
+            document,
+            RaptorConfig(
+                prompts=config.prompts,
+                chunk_tokens=config.chunk_tokens,
+                summary_tokens=config.summary_tokens,
+                reduction=config.reduction,
+                threshold=0.01,
+            ),
+            tools,
+        )
+        written = [node for node, level in enumerate(tree.level) if level > 1]
+        summaries = [[tree.text[node], tree.sources(node, 0.0)] for node in written]
+        episodes = self._episodes(document, index["passages"], tools)
+        return {
+            **index,
+            "summaries": summaries,
+            "summary_vectors": vectors[written],
+            "episodes": episodes,
+            "episode_vectors": tools.encoder().encode([text for text, _ in episodes], "passage"),
+        }
+
+    def _episodes(
+        self, document: Document, passages: Sequence[Span], tools: Tools
+    ) -> list[list[Any]]:
+        """Summaries of passages in a row, each [text, spans]; a passage alone is its own."""
+        size = window_size(len(passages))
+        groups = [passages[start : start + size] for start in range(0, len(passages), size)]
+
+        def write(number: int) -> list[Any]:
+            texts = list(map(str.strip, texts_at(document.text, groups[number])))
+            if len(texts) == 1:
+                return [texts[0], groups[number]]
+            prompt = EPISODE.of(self.config)
+            text = summarise(texts, tools.model("builder"), self.config.summary_tokens, prompt)
+            return [text, groups[number]]
+
+        return keep_each(write, len(groups), "episode", tools)
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
+    ) -> Answer:
+        """Try to answer, look for what is missing, and so on.
+
+        Raises WindowExceeded where what a round shows does not fit the window.
+        """
+        (document,) = documents
+        (index,) = indexes
+        search = _Search(question, document, _pieces_of(document, index), index, self, tools)
+        with tools.phase("search"):
+            search.find(question.text, question.text)
+        material = search.first_material()
+        answer = search.try_to_answer(material)
+        done = 0
+        while answer == NOT_YET and done < self.config.rounds:
+            with tools.phase("search"):
+                search.next_round(material)
+            material = search.material_of_notes()
+            answer = search.try_to_answer(material)
+            done += 1
+        memory = search.memory
+        nodes = [*memory.kept, *memory.new]
+        reason = f"{done} rounds of probes, {len(nodes)} nodes"
+        if answer == NOT_YET:
+            reason += ", not answered"
+        shown = search.shown(done)
+        return Answer(tools.task.answer_in(answer), shown, reason, tuple(memory.steps))
+
+
+PiecesByKind = dict[Kind, list[Piece]]
+
+
+def _pieces_of(document: Document, index: Index) -> PiecesByKind:
+    """All passages, summaries and episodes."""
+    passages: list[Piece] = []
+    for number, (start, end) in enumerate(index["passages"]):
+        text = document.text[start:end].strip()
+        passages.append(Piece("passages", number, text, ((start, end),)))
+    return {
+        "passages": passages,
+        "summaries": _written_pieces("summaries", index),
+        "episodes": _written_pieces("episodes", index),
+    }
+
+
+def _written_pieces(kind: Kind, index: Index) -> list[Piece]:
+    """The summaries of a kind."""
+    pieces: list[Piece] = []
+    for number, (text, spans) in enumerate(index[kind]):
+        sources = tuple((int(start), int(end)) for start, end in spans)
+        pieces.append(Piece(kind, number, text, sources))
+    return pieces
+
+
+@dataclass
+class _Search:
+    """A question's search in one document."""
+
+    question: Question
+    document: Document
+    pieces: PiecesByKind
+    index: Index
+    method: ComoRAG
+    tools: Tools
+    memory: Memory = field(default_factory=Memory)
+
+    def find(self, query: str, noted_for: str) -> None:
+        """Add what a query finds: a node for each kind.
+
+        Args:
+            query: What is looked for.
+            noted_for: What the notes are to help with.
+        """
+        ranked = self.method._passages().rank(
+            replace(self.question, text=query, options=None), self.index, self.tools
+        )
+        self.memory.steps.append(ranked.step)
+        self._add("passages", best_first(ranked.scores), query, noted_for)
+        for kind, vectors in (("summaries", "summary_vectors"), ("episodes", "episode_vectors")):
+            order: list[int] = []
+            if len(self.index[vectors]):
+                order = best_first(similarity_to(query, self.index[vectors], self.tools))
+            self._add(kind, order, query, noted_for)
+
+    def _add(self, kind: Any, order: Sequence[int], query: str, noted_for: str) -> None:
+        """Add the node of one kind: the best pieces that are new, and the note on them."""
+        config = self.method.config
+        model = self.tools.model()
+        used = self.memory.used(kind)
+        found = [self.pieces[kind][number] for number in order[: config.k] if number not in used]
+        if kind != "summaries":  # as in the code, by their places in the text
+            found.sort(key=lambda piece: piece.number)
+        texts = [piece.text for piece in found]
+        chosen = found[: reading.how_many_fit(texts, config.budget, model, "")]
+        note = ""
+        if chosen:
+            text = "\n".join(texts[: len(chosen)])
+            note = self._write(NOTE, config.note_tokens, text, question=[noted_for])
+        self.memory.new.append(Node(query, kind, tuple(chosen), note))
+        step = Step(f"note on {kind}", flops=self.tools.meter.flops(), note=f"{query} -> {note}")
+        self.memory.steps.append(step)
+
+    def _write(self, prompt: Prompt, most: int, text: str, **values: list[str]) -> str:
+        """The searcher's reply to a prompt about a text."""
+        model = self.tools.model("searcher")
+        pieces = self._request(prompt, most, text, model, **values)
+        with model.session() as s:
+            feed(s, pieces)
+            return s.write(most).text.strip()
+
+    def _request(
+        self, prompt: Prompt, most: int, text: str, model: MeteredModel, **values: str | list[str]
+    ) -> Pieces:
+        """A request about as many lines of a text as fit.
+
+        Args:
+            prompt: The prompt, with a placeholder "text".
+            most: Most tokens of the reply.
+            text: The text; its last lines go first.
+            model: The model that is asked.
+            **values: Of the other placeholders.
+
+        Raises:
+            WindowExceeded: The request does not fit without the text.
+        """
+        filled = prompt.of(self.method.config)
+        lines = text.split("\n")
+        pieces, _ = fit_lines(
+            lambda count: filled.fill(text=["\n".join(lines[:count])], **values),
+            len(lines),
+            model.window - most,
+            model,
+        )
+        require_room(prompt_tokens(pieces, model) + most, model, None)
+        return pieces
+
+    def first_material(self) -> str:
+        """What the first try shows: the pieces themselves."""
+        return self._material(self.memory.texts)
+
+    def material_of_notes(self) -> str:
+        """What a later try shows: the notes of the round, and all findings."""
+        findings = f"{HEADS['finding']}\n{self.memory.findings()}"
+        return f"{self._material(self.memory.notes)}\n\n{findings}"
+
+    def _material(self, text_of: Any) -> str:
+        """The three kinds, each with its heading."""
+        kinds: tuple[Kind, ...] = ("passages", "summaries", "episodes")
+        return "\n\n".join(f"{HEADS[kind]}\n{text_of(kind)}" for kind in kinds)
+
+    def try_to_answer(self, material: str) -> str:
+        """The answer from what was found, NOT_YET where the model says that it is not enough."""
+        tools = self.tools
+        model = tools.model()
+        most = self.method.config.answer_tokens
+        pieces = self._request(
+            TRY,
+            most,
+            material,
+            model,
+            instruction=tools.task.instruction,
+            question=[reading.question_text(self.question)],
+        )
+        tokens = prompt_tokens(pieces, model)
+        with model.session(chat=tools.task.chat) as s:
+            feed(s, pieces)
+            reply = s.write(most).text
+        step = Step("try", tokens=tokens, flops=tools.meter.flops(), note=reply)
+        self.memory.steps.append(step)
+        return final_answer(reply)
+
+    def next_round(self, material: str) -> None:
+        """Write probes, search for each, and join the notes of the rounds before."""
+        config = self.method.config
+        memory = self.memory
+        memory.kept += memory.new
+        memory.new = []
+        model = self.tools.model("searcher")
+        pieces = self._request(
+            PROBES,
+            config.note_tokens,
+            material,
+            model,
+            question=[self.question.text],
+            earlier=["\n".join(memory.probes())],
+        )
+        response = ask_parsed(model, pieces, config.note_tokens, probes_in, Retry(retries=0))
+        probes = response.found or []
+        memory.steps.append(Step("probes", tokens=response.tokens, note="; ".join(probes)))
+        for probe in probes:
+            self.find(probe, f"{self.question.text} {probe}")
+        notes = "\n\n".join(self._similar_notes())
+        finding = self._write(FUSE, config.finding_tokens, notes, question=[self.question.text])
+        memory.new.append(Node(self.question.text, "finding", (), finding))
+
+    def _similar_notes(self) -> list[str]:
+        """The half of the nodes of earlier rounds that are most similar to the question."""
+        kept = self.memory.kept
+        texts = [node.text_for_vector for node in kept]
+        vectors = self.tools.encoder().encode(texts, "passage")
+        order = best_first(np.asarray(similarity_to(self.question.text, vectors, self.tools)))
+        best = order[: max(1, len(kept) // 2)]
+        return [f"Node {place}:\nNote: {kept[n].note}" for place, n in enumerate(best, 1)]
+
+    def shown(self, rounds: int) -> tuple[Shown, ...]:
+        """What the last try saw: of the first one the pieces, of a later one notes and findings."""
+        seen: list[Shown] = []
+        document = self.document.id
+        for node in self.memory.new:
+            if rounds:
+                seen.append(_generated(document, node.note, self._sources(node)))
+                continue
+            for piece in node.pieces:
+                if piece.kind == "passages":
+                    seen.append(Shown("span", document, *piece.sources[0]))
+                else:
+                    seen.append(_generated(document, piece.text, piece.sources))
+        return tuple(seen)
+
+    def _sources(self, node: Node) -> Sequence[Span]:
+        """The spans that a note is about; a finding is about all of the rounds before."""
+        nodes = [node]
+        if node.kind == "finding":
+            nodes = self.memory.kept
+        spans: dict[Span, None] = {}
+        for other in nodes:
+            for piece in other.pieces:
+                spans.update(dict.fromkeys(piece.sources))
+        return list(spans)
+
+
+def _generated(document: str, text: str, sources: Sequence[Span]) -> Shown:
+    """A text that a model wrote, as the record has it."""
+    places = tuple((document, start, end) for start, end in sources)
+    return Shown("generated", document, text=text, sources=places)
