@@ -244,7 +244,8 @@ def judge(
     from harness.judging.stepwise import StepwiseJudge
     from harness.storage.named_runs import run_folders
     from reports.judge_work import pair_to_judge, runs_to_judge
-    from reports.judges import judge_agreements, label_agreements
+    from reports.judges import judge_agreements
+    from reports.labels import LABELS, HandLabels, label_agreements
 
     folders = run_folders([os.fspath(_folder(run)) for run in runs])
     file = None if prompt is None else os.fspath(prompt)
@@ -254,10 +255,13 @@ def judge(
         work = pair_to_judge(chosen, folders, None, named=name is not None)
     else:
         work = runs_to_judge(chosen, folders, None, file, max_tokens)
+    by_hand = HandLabels({})
+    if labels:
+        by_hand = HandLabels({LABELS: labels})
     for one in work:
         progress = default_progress()
         judge_run(one.folder, one.questions, one.judge, parallel=parallel, progress=progress)
         judged = read_run(one.folder)
-        pairs = [*judge_agreements(judged), *label_agreements(judged, labels or {})]
+        pairs = [*judge_agreements(judged), *label_agreements(judged, by_hand)]
         rows += [{"run": one.folder.name, **pair.columns()} for pair in pairs]
     return pd.DataFrame(rows)

@@ -13,17 +13,19 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Annotated
 
-from harness.cli.command import choice, execution, setting
+from harness.cli.command import choice, execution, output, setting
 from harness.cli.judge_output import JudgeOutput, print_agreements
 from harness.cli.options import Json, MovedData, Runs
 from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
+from harness.cli.table_output import write
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import HarnessError, UserError
 from harness.storage.files import check_home
 from harness.storage.named_runs import run_folders
 from harness.storage.paths import without_home
 from harness.storage.run_files import MANIFEST, read_json
+from harness.storage.run_folder import read_run
 
 if TYPE_CHECKING:
     from reports.judge_work import JudgeWork
@@ -75,7 +77,16 @@ def judge(
         str | None,
         setting(
             "--labels FILE",
-            "Labels by hand (.jsonl, .csv: question_id, label), to print the agreement with.",
+            "Labels by hand, to print the agreement with: a filled sheet (.xlsx), or .jsonl or .csv "
+            "with question_id and label.",
+        ),
+    ] = None,
+    sheet: Annotated[
+        str | None,
+        output(
+            "--sheet FILE",
+            "Write a sheet (.xlsx) on which two people label the answers of these runs, in random "
+            "order and without names of methods; --labels reads it. No model judges.",
         ),
     ] = None,
     name: Annotated[
@@ -103,12 +114,16 @@ def judge(
     command asks only for what is missing. Prints the prompt, what the judge cost, and how far
     judges, headline score and labels agree.
     """
-    from reports.judges import read_labels
+    from reports.labels import HandLabels, read_labels
 
-    hand_labels: dict[str, str] = {}
+    folders = run_folders(runs)
+    if sheet is not None:
+        if model is not None or labels is not None:
+            raise UserError("--sheet writes a sheet for people; leave --model and --labels out")
+        return _write_sheet(folders, data, Path(sheet))
+    hand_labels = HandLabels({})
     if labels:
         hand_labels = read_labels(Path(labels), _print_note)
-    folders = run_folders(runs)
     if model is None:
         if sets or prompt or name or max_tokens or scale or kind != "correctness":
             raise UserError(
@@ -178,6 +193,26 @@ def _say_what_to_know(one: JudgeWork) -> None:
             f"note: {one.folder}: {judge.name} is a model of this run; models tend to prefer "
             "their own answers"
         )
+
+
+def _write_sheet(folders: Sequence[Path], data: str | None, path: Path) -> int:
+    """Write a sheet to label. Returns the exit code.
+
+    Args:
+        folders: Of the runs.
+        data: Where their rows are now.
+        path: Of the sheet.
+    """
+    from reports.label_sheet import sheet
+
+    if path.suffix.lower() != ".xlsx":
+        raise UserError(f"--sheet {path}: should end in .xlsx")
+    if path.exists():
+        raise UserError(f"--sheet {path}: is there already, perhaps with labels; name another file")
+    made = sheet([read_run(folder) for folder in folders], data)
+    write(made.content, str(path))
+    print(f"{path}: {made.n_answers} answers; two people fill 'person 1' and 'person 2'")
+    return 0
 
 
 def _print_note(sentence: str) -> None:

@@ -17,7 +17,9 @@ from harness.storage.run_folder import read_run
 if TYPE_CHECKING:
     from harness.judging.judge_run import Judged
     from harness.judging.model_judge import Judge
+    from harness.stats.bootstrap import Interval
     from reports.judges import PairwiseResult, Raters
+    from reports.labels import HandLabels, PeopleMean
 
 _COUNTS = {
     "asked": "asked",
@@ -38,12 +40,13 @@ _COUNTS = {
 class JudgeOutput:
     """Prints the results of judges. labels: by hand; as_json: a JSON object a run."""
 
-    labels: dict[str, str]
+    labels: HandLabels
     as_json: bool
 
     def print(self, folder: Path, judge: Judge, judged: Judged) -> None:
         """Print the results of a judge on a run."""
-        result = _Result(folder, judge, judged, _agreements(folder, self.labels))
+        agreed = _agreement_of(folder, self.labels)
+        result = _Result(folder, judge, judged, agreed)
         if self.as_json:
             print(json.dumps(result.as_json()), flush=True)
         else:
@@ -58,7 +61,7 @@ class _Result:
     folder: Path
     judge: Judge
     judged: Judged
-    agreements: list[Raters]
+    agreed: _AgreementOfRun
 
     @property
     def score(self) -> dict[str, Any] | None:
@@ -120,7 +123,7 @@ class _Result:
             "tokens_in": usage.get("tokens_in", 0),
             "tokens_out": usage.get("tokens_out", 0),
             "money": self.paid,
-            "agreement": [pair.columns() for pair in self.agreements],
+            **self.agreed.columns(),
         }
         pairs = self.pairs()
         if pairs is not None:
@@ -144,8 +147,7 @@ class _Result:
         if pairs is not None:
             lines.append(f"  {_pairs_text(pairs)}")
         lines.append(cost)
-        if self.agreements:
-            lines.append(agreement_table(self.agreements))
+        lines += self.agreed.lines()
         return "\n".join(lines)
 
     def _counts_text(self) -> str:
@@ -194,7 +196,31 @@ def _say_problems(folder: Path, judge: Judge, judged: Judged) -> None:
         )
 
 
-def print_agreements(folders: Sequence[Path], labels: dict[str, str], as_json: bool) -> int:
+@dataclass(frozen=True)
+class _AgreementOfRun:
+    """How far judges, scores and people agree on a run, and what people would say of all of it."""
+
+    raters: list[Raters]
+    people: list[PeopleMean]
+
+    def columns(self) -> dict[str, Any]:
+        """As values."""
+        values: dict[str, Any] = {"agreement": [pair.columns() for pair in self.raters]}
+        if self.people:
+            values["people"] = [mean.columns() for mean in self.people]
+        return values
+
+    def lines(self) -> list[str]:
+        """As tables for people."""
+        lines = []
+        if self.raters:
+            lines.append(agreement_table(self.raters))
+        if self.people:
+            lines.append(_people_table(self.people))
+        return lines
+
+
+def print_agreements(folders: Sequence[Path], labels: HandLabels, as_json: bool) -> int:
     """Print how far the judges agree that runs have already. Returns the exit code.
 
     Args:
@@ -205,31 +231,32 @@ def print_agreements(folders: Sequence[Path], labels: dict[str, str], as_json: b
     Raises:
         UserError: No model has judged them.
     """
-    found: dict[Path, list[Raters]] = {}
+    found: dict[Path, _AgreementOfRun] = {}
     for folder in folders:
-        agreements = _agreements(folder, labels)
-        if agreements:
-            found[folder] = agreements
+        agreed = _agreement_of(folder, labels)
+        if agreed.raters:
+            found[folder] = agreed
     if not found:
         raise UserError("no model has judged these runs yet; name one with --model NAME")
-    for folder, pairs in found.items():
+    for folder, agreed in found.items():
         if as_json:
-            rows = [pair.columns() for pair in pairs]
-            print(json.dumps({"run": str(folder), "agreement": rows}))
+            print(json.dumps({"run": str(folder), **agreed.columns()}))
         else:
-            print(f"{folder}\n{agreement_table(pairs)}")
+            print("\n".join([str(folder), *agreed.lines()]))
     return 0
 
 
-def _agreements(folder: Path, labels: dict[str, str]) -> list[Raters]:
-    from reports.judges import judge_agreements, label_agreements
+def _agreement_of(folder: Path, labels: HandLabels) -> _AgreementOfRun:
+    from reports.judges import judge_agreements
+    from reports.labels import label_agreements, people_means
 
     run = read_run(folder)
-    return [*judge_agreements(run), *label_agreements(run, labels)]
+    raters = [*judge_agreements(run), *label_agreements(run, labels)]
+    return _AgreementOfRun(raters, people_means(run, labels))
 
 
 def agreement_table(pairs: list[Raters]) -> str:
-    """Percent agreement and Cohen's kappa of each pair of raters, in aligned columns."""
+    """Percent agreement and Cohen's kappa, with its interval by document, of each pair of raters."""
     judges = {pair.first for pair in pairs}
     head = ("  agreement", "n", "percent", "kappa")
     rows = [_agreement_row(pair, judges) for pair in pairs]
@@ -238,15 +265,37 @@ def agreement_table(pairs: list[Raters]) -> str:
 
 def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
     """The cells of a pair; judges: names of raters that are no scores."""
-    from reports.judges import LABELS, RIGHT
+    from harness.stats.bootstrap import with_interval
+    from reports.judges import RIGHT
+    from reports.label_sheet import PEOPLE
+    from reports.labels import LABELS
 
     found = pair.agreement
     second = pair.second
-    if second not in judges and second != LABELS:
+    if second not in (*judges, *PEOPLE, LABELS):
         second = f"{second} (right from {RIGHT:g})"
     share, kappa = "-", "-"
     if found.share is not None:
         share = f"{100 * found.share:.1f}"
     if found.kappa is not None:
-        kappa = f"{found.kappa:.2f}"
+        kappa = with_interval("{:.2f}".format, found.kappa, found.low, found.high)
     return f"  {pair.first} and {second}", str(found.n), share, kappa
+
+
+def _people_table(means: list[PeopleMean]) -> str:
+    """The share of right answers by each judge, by the labels, and by both."""
+    rows = [("  right, of the answered questions", "n", "mean")]
+    for mean in means:
+        joined = f"both (prediction-powered by {mean.by_labels.n} labels)"
+        rows.append((f"  {mean.judge}", str(mean.by_judge.n), _interval_text(mean.by_judge)))
+        rows.append(("  labels alone", str(mean.by_labels.n), _interval_text(mean.by_labels)))
+        rows.append((f"  {joined}", str(mean.by_judge.n), _interval_text(mean.joined)))
+    return columns(rows, widest=90)
+
+
+def _interval_text(found: Interval) -> str:
+    from harness.stats.bootstrap import with_interval
+
+    if found.mean is None:
+        return "-"
+    return with_interval(_points, found.mean, found.low, found.high)

@@ -178,13 +178,13 @@ def _cases(
             continue
         case = _case(stored.path, record, examples, judge.published is not None)
         if sees_texts:
-            shown = _shown(record, texts)
+            shown = shown_texts(record, texts)
             case = replace(case, shown=shown, names_pages_only=bool(record.shown) and not shown)
         cases.append(case)
     return cases
 
 
-def _shown(record: StoredRecord, texts: Mapping[str, str]) -> tuple[str, ...]:
+def shown_texts(record: StoredRecord, texts: Mapping[str, str]) -> tuple[str, ...]:
     """The texts that the reader of a record was shown, without the names of pages that an
     application gives; texts: the long ones by checksum."""
     shown: list[str] = []

@@ -113,6 +113,8 @@ def test_a_rubric_beside_labels_and_what_the_judge_cost(here):
             "n": 3,
             "share": pytest.approx(2 / 3),
             "kappa": 0.0,
+            "low": None,
+            "high": None,
         }
     ]
 

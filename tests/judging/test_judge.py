@@ -22,7 +22,8 @@ from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.storage.run_folder import read_run
 from harness.types import Example, Gold, Question
 from reports.facts import scorer_version
-from reports.judges import judge_agreements, label_agreements
+from reports.judges import judge_agreements
+from reports.labels import LABELS, HandLabels, label_agreements
 from reports.main_table import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
@@ -351,6 +352,8 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
         "n": 3,
         "share": pytest.approx(1 / 3),
         "kappa": 0.0,
+        "low": None,
+        "high": None,
     }
     kept = run.manifest["judges"]["judge.a"]
     assert (kept["prompt"], kept["verdicts"]) == (
@@ -384,8 +387,16 @@ def test_what_was_shown_is_judged_long_texts_too_and_not_compared_with_right_ans
         run.records[1].question_id: "yes",
         "gone": "no",
     }
-    (pair,) = label_agreements(run, labels)
-    assert pair.columns() == {"a": "judge.f", "b": "labels", "n": 2, "share": 0.5, "kappa": 0.0}
+    (pair,) = label_agreements(run, HandLabels({LABELS: labels}))
+    assert pair.columns() == {
+        "a": "judge.f",
+        "b": "labels",
+        "n": 2,
+        "share": 0.5,
+        "kappa": 0.0,
+        "low": None,
+        "high": None,
+    }
 
 
 def without_checksums(run):

@@ -3,7 +3,8 @@
 import pytest
 
 from harness.errors import UserError
-from reports.judges import Agreement, agreement, read_labels
+from reports.judges import Agreement, agreement
+from reports.labels import LABELS, read_labels
 
 
 @pytest.mark.parametrize(
@@ -19,12 +20,12 @@ from reports.judges import Agreement, agreement, read_labels
 )
 def test_agreement_by_hand(a, b, share, kappa):
     pairs = [(x == "1", y == "1") for x, y in zip(a, b, strict=True)]
-    assert agreement(pairs) == Agreement(len(a), share, kappa)
+    assert agreement(pairs, range(len(a))) == Agreement(len(a), share, kappa)
 
 
 def test_kappa_of_several_ratings_by_hand():
     """Alike in 4 of 6; by chance (3 x 2 + 2 x 2 + 1 x 2) / 36 = 1 / 3."""
-    found = agreement([*zip("111223", "112233", strict=True)])
+    found = agreement([*zip("111223", "112233", strict=True)], range(6))
     assert (found.share, found.kappa) == pytest.approx((4 / 6, 0.5))
 
 
@@ -40,7 +41,8 @@ def test_kappa_of_several_ratings_by_hand():
 )
 def test_labels_are_read_as_verdicts(name, text, tmp_path):
     (tmp_path / name).write_text(text)
-    assert read_labels(tmp_path / name, pytest.fail) == {"q1": "yes", "q2": "no", "q3": "4"}
+    found = read_labels(tmp_path / name, pytest.fail)
+    assert found.raters[LABELS] == {"q1": "yes", "q2": "no", "q3": "4"}
 
 
 def test_a_row_without_a_label_is_named(tmp_path):

@@ -1,0 +1,214 @@
+"""Labels that people give answers, and what they say of a judge.
+
+read_labels(Path("labels.csv"), note)       one rater, by question id
+read_labels(Path("sheet.xlsx"), note)       two people, by the item of a sheet (label_sheet.py)
+label_agreements(run, labels)               -> [Raters("judge.m", "person 1", Agreement(...))]
+people_means(run, labels)                   -> [PeopleMean("judge.m", 30, ...)]
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.datasets.files import read_rows, read_text_file
+from harness.datasets.row_places import BrokenRow
+from harness.datasets.tables import sniffed_table
+from harness.errors import UserError
+from harness.stats.bootstrap import Interval, interval
+from harness.stats.prediction_powered import prediction_powered
+from harness.storage.run_folder import StoredRun
+from harness.types import JUDGES
+from reports import facts
+from reports.judges import Raters, agreement, correctness_judges
+from reports.label_sheet import item_of, read_sheet
+
+LABELS = "labels"
+_WORDS = {"true": "yes", "false": "no"}
+_POINTS = {"yes": 1.0, "no": 0.0}
+
+
+@dataclass(frozen=True)
+class HandLabels:
+    """Labels by hand.
+
+    Args:
+        raters: Name of a rater -> question id, or item of a sheet -> label.
+        by_item: Whether they are of a sheet, which asks whether an answer is right.
+    """
+
+    raters: Mapping[str, Mapping[str, str]]
+    by_item: bool = False
+
+    def of(self, run: StoredRun) -> dict[str, dict[str, str]]:
+        """The labels of a run's answers: rater -> question id -> label."""
+        found: dict[str, dict[str, str]] = {}
+        for rater, given in self.raters.items():
+            own: dict[str, str] = {}
+            for record in run.records:
+                key = record.question_id
+                if self.by_item:
+                    key = item_of(run, key)
+                if key in given:
+                    own[record.question_id] = given[key]
+            found[rater] = own
+        return found
+
+
+def label_agreements(run: StoredRun, labels: HandLabels) -> list[Raters]:
+    """Each judge of the run beside each person, then the people beside each other; labels of other
+    questions do not count."""
+    raters = labels.of(run)
+    judges = facts.judges(run)
+    if labels.by_item:
+        judges = correctness_judges(run)
+    clusters = _clusters(run)
+    found = []
+    for judge in judges:
+        verdicts = _verdicts(run, judge)
+        found += [_raters(judge, verdicts, name, given, clusters) for name, given in raters.items()]
+    for one, other in combinations(raters, 2):
+        found.append(_raters(one, raters[one], other, raters[other], clusters))
+    return found
+
+
+def _raters(
+    one: str,
+    its: Mapping[str, str],
+    other: str,
+    others: Mapping[str, str],
+    clusters: Mapping[str, int],
+) -> Raters:
+    """Two raters on the questions that both rated.
+
+    Args:
+        one: Name of the first.
+        its: Question id -> what it says.
+        other: Name of the second.
+        others: Question id -> what that says.
+        clusters: Question id -> its document.
+    """
+    shared = [question for question in others if question in its]
+    pairs = [(its[question], others[question]) for question in shared]
+    return Raters(one, other, agreement(pairs, [clusters[question] for question in shared]))
+
+
+def _clusters(run: StoredRun) -> dict[str, int]:
+    """Question id -> the cluster of its document."""
+    names = [record.question_id for record in run.records]
+    return dict(zip(names, facts.question_clusters(run).tolist(), strict=True))
+
+
+def _verdicts(run: StoredRun, judge: str) -> dict[str, str]:
+    """Question id -> verdict of a judge."""
+    verdicts = {}
+    for record in run.records:
+        judged = (record.notes.get(JUDGES) or {}).get(judge)
+        if judged:
+            verdicts[record.question_id] = judged["verdict"]
+    return verdicts
+
+
+@dataclass(frozen=True)
+class PeopleMean:
+    """The share of right answers among those that were answered.
+
+    Args:
+        judge: Name of its score.
+        by_judge: By the judge alone.
+        by_labels: By people's labels alone; where two people differ an answer is half right.
+        joined: By both, prediction-powered.
+    """
+
+    judge: str
+    by_judge: Interval
+    by_labels: Interval
+    joined: Interval
+
+    def columns(self) -> dict[str, Any]:
+        """The means as a row of a table."""
+        row: dict[str, Any] = {"judge": self.judge, "n": self.by_judge.n}
+        row["labelled"] = self.by_labels.n
+        named = (("judge", self.by_judge), ("labels", self.by_labels), ("joined", self.joined))
+        for name, found in named:
+            row |= {f"{name}.mean": found.mean, f"{name}.low": found.low}
+            row[f"{name}.high"] = found.high
+        return row
+
+
+def people_means(run: StoredRun, labels: HandLabels) -> list[PeopleMean]:
+    """What people would say of all answers, by each judge of correctness; [] where no answer has a
+    label of yes or no."""
+    points = _points(labels.of(run))
+    clusters = _clusters(run)
+    found = []
+    for judge in correctness_judges(run):
+        scored: dict[str, float] = {}
+        for record in run.records:
+            if record.has_answer and judge in record.scores:
+                scored[record.question_id] = record.scores[judge]
+        labelled = [question for question in scored if question in points]
+        if not labelled:
+            continue
+        places = np.asarray([clusters[question] for question in scored], dtype=np.int32)
+        known = [points[question] for question in labelled]
+        own = [clusters[question] for question in labelled]
+        joined = prediction_powered(
+            list(scored.values()), [points.get(question) for question in scored], places
+        )
+        by_judge = interval(list(scored.values()), places)
+        found.append(PeopleMean(judge, by_judge, interval(known, own), joined))
+    return found
+
+
+def _points(raters: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
+    """Question id -> the mean of its labels, of those that are yes or no."""
+    given: dict[str, list[float]] = {}
+    for labels in raters.values():
+        for question, label in labels.items():
+            if label in _POINTS:
+                given.setdefault(question, []).append(_POINTS[label])
+    return {question: sum(points) / len(points) for question, points in given.items()}
+
+
+def read_labels(path: Path, note: Callable[[str], None]) -> HandLabels:
+    """Read labels given by hand.
+
+    Args:
+        path: A sheet (.xlsx), or JSON lines or CSV with `question_id` and `label`: yes or no (true,
+            false), or a number of a rubric.
+        note: Gets a sentence where the file is not UTF-8 and its encoding was guessed.
+
+    Raises:
+        UserError: The file cannot be read, or a row lacks one of the two.
+    """
+    if path.suffix.lower() == ".xlsx":
+        return HandLabels(read_sheet(path), by_item=True)
+    try:
+        rows = _label_rows(path, note)
+    except OSError as error:
+        raise UserError(f"--labels {path}: cannot be read ({error.strerror})") from None
+    labels = {}
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, BrokenRow) or not _is_labelled(row):
+            raise UserError(f"--labels {path}: row {number} needs question_id and label")
+        text = str(row["label"]).strip().lower()
+        labels[str(row["question_id"])] = _WORDS.get(text, text)
+    return HandLabels({LABELS: labels})
+
+
+def _label_rows(path: Path, note: Callable[[str], None]) -> list[Any]:
+    """The rows of a file of labels; arguments as of `read_labels`."""
+    if path.suffix.lower() != ".csv":
+        return [row for _, row in read_rows(path)]
+    decoded = read_text_file(path)
+    if decoded.assumed:
+        note(f"{path.name} is not UTF-8 and was read as {decoded.assumed}")
+    return [row for _, row in sniffed_table(path.name, decoded.text)]
+
+
+def _is_labelled(row: Mapping[str, Any]) -> bool:
+    return bool(row.get("question_id")) and row.get("label") not in (None, "")
