@@ -21,7 +21,7 @@ from harness.llm.adapters import adapter_folder, merge
 from harness.llm.backend import ModelFacts
 from harness.llm.kernels import has_slow_products, multiply_in_float32
 from harness.llm.model_info import memory_problem
-from harness.llm.network import THREADS, Network, free_gpu_bytes
+from harness.llm.network import THREADS, Network, free_bytes_for_weights
 from harness.llm.tokenized_model import NetworkEnds, TokenizedModel
 from harness.llm.trial_passes import trial_cache_problem
 
@@ -39,7 +39,8 @@ class LoadedModel(Network, TokenizedModel):
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
         super().__init__(config, facts)
         self._take_facts(facts)
-        problem = memory_problem(config, folder, self._positions, free_gpu_bytes(self.device))
+        free = free_bytes_for_weights(self.device, spread=config.device_map is not None)
+        problem = memory_problem(config, folder, self._positions, free)
         if problem:
             raise CannotRun(problem)
         if (

@@ -241,6 +241,15 @@ class Network:
         return isinstance(getattr(self.net, "hf_device_map", None), dict)
 
     @property
+    def _gpus(self) -> list[torch.device]:
+        """The GPUs that hold layers, and keys and values with them."""
+        if not self._is_spread:
+            return [self.device]
+        places = {str(place) for place in self.net.hf_device_map.values()} - {"cpu", "disk"}
+        names = [f"cuda:{place}" if place.isdigit() else place for place in sorted(places)]
+        return [torch.device(name) for name in names] or [self.device]
+
+    @property
     def pool(self) -> KVPool:
         """Keys and values of all contexts; on a GPU at most the memory that is free when the first
         context begins."""
@@ -300,7 +309,9 @@ class Network:
         it is unknown."""
         free = available_bytes()
         if self.device.type == "cuda":
-            free = free_gpu_bytes(self.device)
+            # Layers are spread evenly: the fullest GPU is the limit.
+            free_bytes = [free_gpu_bytes(device) or 0 for device in self._gpus]
+            free = min(free_bytes) * len(free_bytes)
         sizes = sum(network._token_size() for network in [self, *self._beside])
         if free is None:
             return None
@@ -311,6 +322,19 @@ class Network:
         s = self.shape
         size: int = 2 * s.layers * s.kv_heads * s.head_size * getattr(torch, self.dtype).itemsize
         return size
+
+
+def free_bytes_for_weights(device: torch.device, spread: bool) -> int | None:
+    """Bytes that are free where a network is to be loaded; None for another place than GPUs.
+
+    Args:
+        device: Of its inputs.
+        spread: Whether all GPUs take parts of it (`model.device_map`).
+    """
+    if device.type != "cuda" or not spread:
+        return free_gpu_bytes(device)
+    count = torch.cuda.device_count()
+    return sum(free_gpu_bytes(torch.device("cuda", number)) or 0 for number in range(count))
 
 
 def free_gpu_bytes(device: torch.device) -> int | None:
