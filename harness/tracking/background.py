@@ -16,6 +16,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,26 +67,28 @@ class BackgroundTracking(Hook):
         note: Callable[[str], None] = lambda _: None,
         shared: bool = False,
     ) -> None:
-        self._out, self._suite, self._traces, self._note, self._shared = (
-            out,
-            suite,
-            traces,
-            note,
-            shared,
-        )
+        self._out = out
+        self._suite = suite
+        self._traces = traces
+        self._note = note
+        self._shared = shared
         self._folders: list[Path] = []
         self._ended: set[Path] = set()
-        self._logged: dict[
-            Path, tuple[object, ...]
-        ] = {}  # the state of a folder when all of it was logged
+        # The state of a folder when all of it was logged.
+        self._logged: dict[Path, _FolderState] = {}
         self._missing: dict[Path, int] = {}  # traces that are still to be logged
         self._errors: dict[Path, HarnessError] = {}  # of the last pass
         self._problem = ""
-        self._wake, self._over = threading.Event(), threading.Event()
+        self._wake = threading.Event()
+        self._over = threading.Event()
         self.thread: threading.Thread | None = None
-        self._uri = expand_home(mlflow) if mlflow else default_uri(out)
+        self._uri = default_uri(out)
+        if mlflow:
+            self._uri = expand_home(mlflow)
         self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
-        self.unusable = [] if mlflow == "off" else uri_problems(self._uri)
+        self.unusable: list[str] = []
+        if mlflow != "off":
+            self.unusable = uri_problems(self._uri)
         if self.unusable and self.required:
             raise ConfigError(self.unusable)
         if self.unusable or mlflow == "off":
@@ -108,9 +111,12 @@ class BackgroundTracking(Hook):
         missing."""
         missed = self.missed()
         failed = self.required or bool(self._problem or self._errors)
+        kind = "error" if failed else "warning"
         for sentence in missed:
-            self._note(f"{'error' if failed else 'warning'}: {sentence}")
-        return 3 if failed and missed else 0
+            self._note(f"{kind}: {sentence}")
+        if failed and missed:
+            return 3
+        return 0
 
     def add(self, folder: Path) -> None:
         """Log the run in `folder` too, unless tracking is off; the run added before it must have
@@ -137,7 +143,9 @@ class BackgroundTracking(Hook):
             self._problem = f"TimeoutError: not done {timeout:.0f} s after the run ended"
         if self._problem:
             runs = [folder for folder in self._folders if (folder / RUN).exists()]
-            return [str(StoreError(runs, self._uri, self._problem))] if runs else []
+            if not runs:
+                return []
+            return [str(StoreError(runs, self._uri, self._problem))]
         sentences = []
         for folder, missing in self._missing.items():
             if missing and folder not in self._errors:
@@ -164,7 +172,8 @@ class BackgroundTracking(Hook):
     def log_changes(self, last: bool = False) -> dict[Path, HarnessError]:
         """Log the folders that changed; returns folder -> error of those that failed. last: none
         still runs."""
-        until = time.monotonic() + (_LAST_TRACING if last else _TRACING)
+        seconds = _LAST_TRACING if last else _TRACING
+        until = time.monotonic() + seconds
         folders = [*self._folders]
 
         def log(folder: Path) -> None:
@@ -172,14 +181,12 @@ class BackgroundTracking(Hook):
             running = not last and folder == folders[-1] and folder not in self._ended
             if not (folder / RUN).exists() or (running and not (folder / MANIFEST).exists()):
                 return  # no run yet
-            files = (folder / name for name in (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY))
-            stats = (file.stat() for file in files if file.exists())
-            state = (running, *((one.st_ino, one.st_size, one.st_mtime_ns) for one in stats))
+            state = _folder_state(folder, running)
             if state == self._logged.get(folder) and not self._missing.get(folder):
                 return
-            if reason := unreachable(
-                self._uri
-            ):  # MLflow is not even imported, nor does it try a database 15 times
+            # Where nobody answers, MLflow is not even imported, nor does it try a database 15 times.
+            reason = unreachable(self._uri)
+            if reason:
                 raise StoreError([folder], self._uri, reason)
             self._missing[folder] = track(
                 folder,
@@ -192,3 +199,22 @@ class BackgroundTracking(Hook):
             self._logged[folder] = state
 
         return log_each(dict.fromkeys(folders), log)
+
+
+@dataclass(frozen=True)
+class _FolderState:
+    """Whether a run goes on, and (inode, size, time) of its files."""
+
+    running: bool
+    files: tuple[tuple[int, int, int], ...]
+
+
+def _folder_state(folder: Path, running: bool) -> _FolderState:
+    """The state of a run folder by which a change is seen."""
+    files = []
+    for name in (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY):
+        file = folder / name
+        if file.exists():
+            stat = file.stat()
+            files.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return _FolderState(running, tuple(files))

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
+from reports.costs import question_tflops
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,15 @@ Point = tuple[int, str, float]
 
 _PHASES = ("index", "search", "answer")
 _ENDS = (".low", ".high")
+_MONEY_AND_TIMES = (
+    "money",
+    "money.run",
+    "seconds",
+    "seconds.p50",
+    "seconds.p95",
+    "seconds.queue",
+    "seconds.index",
+)
 _LONGEST_PARAM, _LONGEST_TAG = 100, 5000  # characters
 # May differ between two starts of one run folder: they are tags, because a param can never change.
 _NOT_PARAMS = ("limit", "sample", "sample_seed", "failed", "keep_prompts", "cache", "currency")
@@ -59,31 +69,41 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     """Metric -> value for a whole run. table: reports.main_table.frame([run]); what it lacks is
     left out."""
     row = table.iloc[0]
+    metrics = _Metrics()
     headline, *others = _all_score_names(run)
-    values: dict[str, Any] = {
-        headline: percent(row.get(headline)),
-        "TFLOPs": round_digits(row.get("tflops.total")),
-    }
-    values |= {name: row.get(name) for name in ("failed", "n", "documents", "truncated")} | {
-        "left_out": row["left_out"] or None
-    }
-    values |= {scorer: percent(row.get(scorer)) for scorer in others}
+    metrics.add(headline, percent(row.get(headline)))
+    metrics.add("TFLOPs", round_digits(row.get("tflops.total")))
+    for name in ("failed", "n", "documents", "truncated"):
+        metrics.add(name, row.get(name))
+    if row["left_out"]:
+        metrics.add("left_out", row["left_out"])
+    for scorer in others:
+        metrics.add(scorer, percent(row.get(scorer)))
     for scorer in (headline, *others):
-        values |= {f"uncertainty/{scorer}{end}": percent(row.get(scorer + end)) for end in _ENDS}
-    values |= {
-        f"uncertainty/TFLOPs{end}": round_digits(row.get(f"tflops.total{end}")) for end in _ENDS
-    }
-    values |= {
-        f"usage/tokens.{phase}": round_digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES
-    }
-    values |= {
-        f"usage/TFLOPs.{phase}": round_digits(row.get(f"tflops.{phase}")) for phase in _PHASES
-    }
-    values |= {f"usage/{name}": round_digits(row.get(name)) for name in ("money", "money.run")}
-    times = ("seconds", *(f"seconds.{part}" for part in ("p50", "p95", "queue", "index")))
-    values |= {f"usage/{name}": round_digits(row.get(name)) for name in times}
-    by_metric = {metric_name(name): _number(value) for name, value in values.items()}
-    return {name: value for name, value in by_metric.items() if value is not None}
+        for end in _ENDS:
+            metrics.add(f"uncertainty/{scorer}{end}", percent(row.get(scorer + end)))
+    for end in _ENDS:
+        metrics.add(f"uncertainty/TFLOPs{end}", round_digits(row.get(f"tflops.total{end}")))
+    for phase in _PHASES:
+        metrics.add(f"usage/tokens.{phase}", round_digits(row.get(f"tokens.{phase}"), 6))
+    for phase in _PHASES:
+        metrics.add(f"usage/TFLOPs.{phase}", round_digits(row.get(f"tflops.{phase}")))
+    for name in _MONEY_AND_TIMES:
+        metrics.add(f"usage/{name}", round_digits(row.get(name)))
+    return metrics.values
+
+
+class _Metrics:
+    """Numbers by the names that MLflow takes, in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    def add(self, name: str, value: object) -> None:
+        """Add a number; what is none, or not finite, is left out."""
+        number = _number(value)
+        if number is not None:
+            self.values[metric_name(name)] = number
 
 
 def first_columns(run: StoredRun) -> list[str]:
@@ -94,7 +114,7 @@ def first_columns(run: StoredRun) -> list[str]:
 
 
 def _all_score_names(run: StoredRun) -> list[str]:
-    from reports.facts import corpus_scores, score_names
+    from reports.facts import corpus_scores, score_names  # which need numpy
 
     return [*score_names(run), *corpus_scores(run)]
 
@@ -103,19 +123,25 @@ def _number(value: Any) -> float | None:
     if value is None or isinstance(value, str):
         return None
     number = float(value)
-    return number if math.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    return number
 
 
 def percent(value: Any) -> float | None:
     """0.86444 -> 86.44, the one scale of scores in MLflow; its lists cut a longer number off."""
     number = _number(value)
-    return None if number is None else round(100 * number, 2)
+    if number is None:
+        return None
+    return round(100 * number, 2)
 
 
 def round_digits(value: Any, count: int = 4) -> float | None:
     """A cost rounded to its first `count` digits; None for what is no finite number."""
     number = _number(value)
-    return None if number is None else float(f"{number:.{count}g}")
+    if number is None:
+        return None
+    return float(f"{number:.{count}g}")
 
 
 def params(
@@ -130,22 +156,39 @@ def params(
     """
     short: dict[str, str] = {}
     long: list[str] = []
-    for key, value in flatten({k: v for k, v in config.items() if k not in _NOT_PARAMS}).items():
-        name = _param_name(key)
-        text = value if isinstance(value, str) else canonical(value)
-        part, _, rest = key.removeprefix("roles.").partition(".")
-        field = ModelConfig.model_fields.get(rest) if key.startswith(("model.", "roles.")) else None
-        unused = (
-            key.startswith(("roles.", "encoder.", "reranker.")) and models and part not in models
-        )
-        default = field is not None and field.default == value
-        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or unused or default:
+    shown = {key: value for key, value in config.items() if key not in _NOT_PARAMS}
+    for key, value in flatten(shown).items():
+        text = _param_text(value)
+        if text in ("", "{}", "[]") or _says_nothing(key, value, models):
             continue
+        name = _param_name(key)
         if len(text) > _LONGEST_PARAM:
             long.append(name)
         else:
             short[metric_name(name)] = text
     return short, long
+
+
+def _param_text(value: Any) -> str:
+    """A setting as text, "" for null."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return canonical(value)
+
+
+def _says_nothing(key: str, value: Any, models: Mapping[str, Any]) -> bool:
+    """Whether a setting is left out, of a part that no role used, or a default of a model."""
+    if _LEFT_OUT.match(key):
+        return True
+    part, _, field_name = key.removeprefix("roles.").partition(".")
+    if key.startswith(("roles.", "encoder.", "reranker.")) and models and part not in models:
+        return True
+    if not key.startswith(("model.", "roles.")):
+        return False
+    field = ModelConfig.model_fields.get(field_name)
+    return field is not None and bool(field.default == value)
 
 
 def _param_name(key: str) -> str:
@@ -162,15 +205,12 @@ def without_folders(value: str) -> str:
 def set_by_user(run: StoredRun) -> dict[str, str]:
     """Key -> the run's value, of each setting that the user gave, but for those that are in every
     name."""
-    from reports.settings import given
+    from reports.settings import given  # which needs numpy
 
     values = params(run.config, run.manifest.get("models") or {})[0]
-    keys = sorted(map(_param_name, given(run)))
-    return {
-        key: values[key]
-        for key in keys
-        if key in values and key not in ("method", "dataset", "model")
-    }
+    keys = {_param_name(key) for key in given(run)}
+    shown = sorted(keys.intersection(values).difference(("method", "dataset", "model")))
+    return {key: values[key] for key in shown}
 
 
 def run_state(run: StoredRun) -> str:
@@ -181,22 +221,14 @@ def run_state(run: StoredRun) -> str:
 
 def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
     """The tags by which runs are found: tags.method = 'pecan' and tags.git_dirty = 'false'."""
-    from reports.settings import code_hash, made_with
-
     config = run.config
-    git, packages = (run.manifest.get(key) or {} for key in ("git", "packages"))
-    # What made the run, in words that differ where two runs do: own code, rows, checkout, weights,
-    # packages.
-    made = {key: value for key, value in made_with(run).items() if key not in packages}
-    made |= {"code": code_hash(run)} if run.manifest.get("code") else {}
+    git = run.manifest.get("git") or {}
     values = {
         "method": config["method"]["name"],
         "model": config["model"]["name"],
         "dataset": config["dataset"]["name"],
         "hash8": run.path.name.rpartition("--")[2],
-        "made_with": ", ".join(
-            f"{key} {value}" for key, value in {**made, "packages": digest(packages)[:7]}.items()
-        ),
+        "made_with": _made_with(run),
         "embedded": str(bool(config["model"].get("embedded"))).lower(),
         "profile": config.get("profile"),
         "suite": suite,
@@ -205,7 +237,7 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "failed_count_as": str(config.get("failed", "zero")),
         "flops": DEFAULT,
         "git_commit": git.get("commit"),
-        "git_dirty": None if git.get("dirty") is None else str(git["dirty"]).lower(),
+        "git_dirty": _git_dirty(git),
         "mlflow.source.git.commit": git.get("commit"),
         "mlflow.source.name": "harness run",
         "mlflow.source.type": "LOCAL",
@@ -213,24 +245,47 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
     return {name: str(value)[:_LONGEST_TAG] for name, value in values.items() if value}
 
 
+def _made_with(run: StoredRun) -> str:
+    """What made the run, in words that differ where two runs do: own code, rows, checkout, weights,
+    packages."""
+    from reports.settings import code_hash, made_with  # which need numpy
+
+    packages = run.manifest.get("packages") or {}
+    parts = [f"{key} {value}" for key, value in made_with(run).items() if key not in packages]
+    if run.manifest.get("code"):
+        parts.append(f"code {code_hash(run)}")
+    parts.append(f"packages {digest(packages)[:7]}")
+    return ", ".join(parts)
+
+
+def _git_dirty(git: Mapping[str, Any]) -> str | None:
+    """ "true" or "false"; None where the manifest does not say."""
+    if git.get("dirty") is None:
+        return None
+    return str(git["dirty"]).lower()
+
+
 def running_points(run: StoredRun) -> list[Point]:
     """(step, name, value) of the means over the first 1, 2, ... questions; the step is how many
     these are."""
-    from reports.costs import question_tflops
-
     headline: str = run.config["dataset"]["scorers"][0]
     points: list[Point] = []
     costs = question_tflops(run)
-    score = spent = 0.0
+    score = 0.0
+    spent = 0.0
     answered = 0
     for n, record in enumerate(run.records, start=1):
         if record.error is None:
             answered += 1
             score += float(record.scores.get(headline) or 0.0)
             spent += costs.get(record.question_id, 0.0)
-        scored = answered if run.config.get("failed") == "skip" else n
+        scored = n
+        if run.config.get("failed") == "skip":
+            scored = answered
         # MLflow compares runs by the metric that was logged first.
-        points += [(n, metric_name(headline), round(100 * score / scored, 2))] if scored else []
-        points += [(n, "TFLOPs", float(f"{spent / answered:.4g}"))] if answered and costs else []
+        if scored:
+            points.append((n, metric_name(headline), round(100 * score / scored, 2)))
+        if answered and costs:
+            points.append((n, "TFLOPs", float(f"{spent / answered:.4g}")))
         points.append((n, "failed", float(n - answered)))
     return points

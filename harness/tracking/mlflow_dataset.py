@@ -10,7 +10,12 @@ from harness.storage.run_folder import StoredRun
 if TYPE_CHECKING:
     from mlflow.entities import Dataset
 
-_COLUMNS = ("question_id", "question", "document_ids", "gold_answers")
+_COLUMNS = [
+    {"type": "string", "name": "question_id", "required": True},
+    {"type": "string", "name": "question", "required": True},
+    {"type": "string", "name": "document_ids", "required": True},
+    {"type": "string", "name": "gold_answers", "required": True},
+]
 
 
 def mlflow_dataset(run: StoredRun) -> Dataset | None:
@@ -21,12 +26,11 @@ def mlflow_dataset(run: StoredRun) -> Dataset | None:
     if not about.get("fingerprint"):
         return None
     source = {key: about[key] for key in ("fingerprint", "source", "revision") if about.get(key)}
-    columns = [{"type": "string", "name": name, "required": True} for name in _COLUMNS]
     return Dataset(
         name=run.config["dataset"]["name"],
         digest=str(about["fingerprint"])[:8],
         source_type="harness",
         source=json.dumps(source),
-        schema=json.dumps({"mlflow_colspec": columns}),
+        schema=json.dumps({"mlflow_colspec": _COLUMNS}),
         profile=json.dumps({"num_rows": about.get("questions", len(run.records))}),
     )

@@ -20,7 +20,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,11 @@ from harness.tracking.mlflow_dataset import mlflow_dataset
 from harness.tracking.mlflow_traces import MlflowTraces
 from harness.tracking.sqlite_store import open_store, sqlite_lock
 from harness.tracking.store import artifacts_uri, log_files
+from reports import columns as views
+from reports import main_table
+from reports import page as page_of_runs
+from reports.facts import suite as suite_of
+from reports.table_formats import render
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -50,6 +55,7 @@ if TYPE_CHECKING:
 VIEW = "harness"  # the name of the saved view in its address
 _SECTION = "harness-comparison"
 _MADE_WITH = "tags.`made_with`"
+_VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 
 
 def view_url(experiment: str) -> str:
@@ -66,19 +72,9 @@ def saved_view(columns: Sequence[str], settings: Iterable[str], created: int) ->
     created: milliseconds. The runs stand in a list without parents; the charts begin with the first
     column against TFLOPs and a bar chart for each score and cost.
     """
-    shown = [
-        *(f"metrics.`{column}`" for column in columns),
-        *(f"params.`{key}`" for key in settings),
-    ]
+    shown = [f"metrics.`{column}`" for column in columns]
+    shown += [f"params.`{key}`" for key in settings]
     shown += ["tags.`model`", "tags.`hash8`", _MADE_WITH, "tags.`suite`"]
-    axes = {
-        axis: {"key": key, "type": "METRIC"}
-        for axis, key in (("xaxis", "TFLOPs"), ("yaxis", columns[0]))
-    }
-    charts: list[dict[str, Any]] = [{"type": "SCATTER", **axes}]
-    charts += [
-        {"type": "BAR", "metricKey": column} for column in columns if column not in ("n", "failed")
-    ]
     state = {
         "selectedColumns": shown,
         "columnOrder": shown,
@@ -88,25 +84,36 @@ def saved_view(columns: Sequence[str], settings: Iterable[str], created: int) ->
         "compareRunSections": [
             {"uuid": _SECTION, "name": "Comparison", "display": True, "isReordered": False}
         ],
-        "compareRunCharts": [
-            {
-                "uuid": f"{_SECTION}-{n}",
-                "metricSectionId": _SECTION,
-                "deleted": False,
-                "isGenerated": False,
-                **chart,
-            }
-            for n, chart in enumerate(charts)
-        ],
+        "compareRunCharts": _charts(columns),
     }
-    return json.dumps(
-        {
-            "name": "Comparison",
-            "createdAt": created,
-            "updatedAt": created,
-            "state": json.dumps(state),
+    view = {
+        "name": "Comparison",
+        "createdAt": created,
+        "updatedAt": created,
+        "state": json.dumps(state),
+    }
+    return json.dumps(view)
+
+
+def _charts(columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The first column against TFLOPs, then a bar chart for each score and cost."""
+    axes = {
+        "xaxis": {"key": "TFLOPs", "type": "METRIC"},
+        "yaxis": {"key": columns[0], "type": "METRIC"},
+    }
+    scores_and_costs = [column for column in columns if column not in ("n", "failed")]
+    kinds: list[dict[str, Any]] = [{"type": "SCATTER", **axes}]
+    kinds += [{"type": "BAR", "metricKey": column} for column in scores_and_costs]
+    charts = []
+    for number, kind in enumerate(kinds):
+        about = {
+            "uuid": f"{_SECTION}-{number}",
+            "metricSectionId": _SECTION,
+            "deleted": False,
+            "isGenerated": False,
         }
-    )
+        charts.append(about | kind)
+    return charts
 
 
 def experiment_guide(name: str, experiment: str) -> str:
@@ -133,12 +140,10 @@ def experiment_guide(name: str, experiment: str) -> str:
     )
 
 
-_RUN, _STARTED, _SUITE, _PARENT = (
-    "harness.run",
-    "harness.started",
-    "harness.suite",
-    "mlflow.parentRunId",
-)
+_RUN = "harness.run"
+_STARTED = "harness.started"
+_SUITE = "harness.suite"
+_PARENT = "mlflow.parentRunId"
 _ID = "harness.id"  # runs of earlier versions have none
 _NUMBERS = "harness.numbers"  # a tag: which final metrics are there
 _NOTE = "mlflow.note.content"
@@ -147,9 +152,13 @@ _MOST_PARAMS = 100
 _LONGEST_NOTE = 5000
 _MOST_CHILDREN = 1000
 # run.yaml has another name there, so that no folder of artifacts is taken for a run folder.
-_FILES = {"run.yaml": "config.yaml"} | {
-    name: name
-    for name in ("manifest.json", "records.jsonl", "texts.jsonl", "documents.jsonl", "summary.json")
+_FILES = {
+    "run.yaml": "config.yaml",
+    "manifest.json": "manifest.json",
+    "records.jsonl": "records.jsonl",
+    "texts.jsonl": "texts.jsonl",
+    "documents.jsonl": "documents.jsonl",
+    "summary.json": "summary.json",
 }
 # What the experiment is for where an MLflow asks it; newer ones ask the browser (GenAI or Model
 # training).
@@ -161,21 +170,18 @@ class MlflowRun:
     (mlflow_errors)."""
 
     def __init__(self, run: StoredRun, uri: str, suite: str | None = None) -> None:
-        from reports.facts import suite as suite_of
-
-        self.run, self.uri, self.suite = run, uri, suite or suite_of(run)
+        self.run = run
+        self.uri = uri
+        self.suite = suite or suite_of(run)
         with sqlite_lock(uri):
             self.client: MlflowClient = open_store(uri)
             self.experiment = self._find_experiment()
         self.parent: str | None = None
         if self.suite:
-            runs = self._search_runs({_SUITE: self.suite})
-            self.parent = (
-                str(runs[0].info.run_id)
-                if runs
-                else self._make_run({_SUITE: self.suite}, self.suite)
-            )
-        self.fresh, self.id = self._find_run()
+            self.parent = self._find_parent(self.suite)
+        found = self._find_run()
+        self.fresh = found is None
+        self.id = found or self._make_run(self._identity(), self._new_name())
         self._log_description()
         self.traces = MlflowTraces(uri, self.experiment, self.id)
 
@@ -186,18 +192,22 @@ class MlflowRun:
 
         now = _now()
         stored: dict[tuple[int, str], float] = {}
-        for name in set() if self.fresh else {point[1] for point in points}:
-            history = sorted(
-                self.client.get_metric_history(self.id, name), key=lambda m: int(m.timestamp)
-            )
-            stored |= {(m.step, name): m.value for m in history}
-        self._log(
-            [
-                Metric(name, value, now, step)
-                for step, name, value in points
-                if stored.get((step, name)) != value
-            ]
-        )
+        if not self.fresh:
+            stored = self._stored_points({name for _, name, _ in points})
+        new = []
+        for step, name, value in points:
+            if stored.get((step, name)) != value:
+                new.append(Metric(name, value, now, step))
+        self._log(new)
+
+    def _stored_points(self, names: Iterable[str]) -> dict[tuple[int, str], float]:
+        """(step, name) -> the value that was logged last, of these metrics."""
+        stored: dict[tuple[int, str], float] = {}
+        for name in names:
+            history = self.client.get_metric_history(self.id, name)
+            for metric in sorted(history, key=lambda m: int(m.timestamp)):
+                stored[metric.step, name] = metric.value
+        return stored
 
     def log_results(self) -> None:
         """Log the run folder's files, final metrics, the table as the run's description, and the
@@ -212,37 +222,34 @@ class MlflowRun:
             log_files(self.client, self.uri, self.id, folder)
 
     def _log_summary(self, folder: Path) -> None:
-        """Log the final metrics at the step of the last question, unless the same ones are there.
-
-        Write the table, which is the run's description too, and the report into `folder`.
-        """
-        from mlflow.entities import Metric
-
-        from reports import columns as views
-        from reports import main_table
-        from reports.page import page
-        from reports.table_formats import render
-
+        """Log the final metrics; write the table, which is the run's description too, and the
+        report into `folder`."""
         table = main_table.frame([self.run])
-        metrics, step, data = (
-            final_metrics(self.run, table),
-            len(self.run.records),
-            mlflow_dataset(self.run),
-        )
-        content = hashlib.sha256(json.dumps([step, metrics], sort_keys=True).encode()).hexdigest()[
-            :16
-        ]
-        if self.fresh or self.client.get_run(self.id).data.tags.get(_NUMBERS) != content:
-            of = {} if data is None else {"dataset_name": data.name, "dataset_digest": data.digest}
-            now = _now()
-            self._log([Metric(name, value, now, step, **of) for name, value in metrics.items()])
-            self.client.set_tag(self.id, _NUMBERS, content)
+        self._log_final_metrics(final_metrics(self.run, table))
         text = render(views.legended(table), "markdown")
         if len(text) <= _LONGEST_NOTE:
             self.client.set_tag(self.id, _NOTE, text)
         (folder / "table.md").write_text(text, encoding="utf-8")
         title = str(self.run.config["dataset"]["name"])
-        (folder / "report.html").write_text(page([self.run], title=title), encoding="utf-8")
+        html = page_of_runs.page([self.run], title=title)
+        (folder / "report.html").write_text(html, encoding="utf-8")
+
+    def _log_final_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Log them at the step of the last question, unless the same ones are there."""
+        from mlflow.entities import Metric
+
+        step = len(self.run.records)
+        text = json.dumps([step, metrics], sort_keys=True)
+        content = hashlib.sha256(text.encode()).hexdigest()[:16]
+        if not self.fresh and self.client.get_run(self.id).data.tags.get(_NUMBERS) == content:
+            return
+        data = mlflow_dataset(self.run)
+        source: dict[str, str] = {}
+        if data is not None:
+            source = {"dataset_name": data.name, "dataset_digest": data.digest}
+        now = _now()
+        self._log([Metric(name, value, now, step, **source) for name, value in metrics.items()])
+        self.client.set_tag(self.id, _NUMBERS, content)
 
     def end(self, status: str) -> None:
         """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives, and tag it
@@ -257,13 +264,12 @@ class MlflowRun:
             return
         children = self._search_runs({_PARENT: self.parent}, _MOST_CHILDREN)
         ends = {child.info.status for child in children}
-        worst = next((s for s in ("RUNNING", "FAILED", "KILLED") if s in ends), "FINISHED")
+        worst = _worst_status(ends)
         if worst == "RUNNING":
             self.client.update_run(self.parent, status=worst)
         else:
-            self.client.set_terminated(
-                self.parent, worst, max(child.info.end_time or 0 for child in children) or None
-            )
+            last = max(child.info.end_time or 0 for child in children)
+            self.client.set_terminated(self.parent, worst, last or None)
 
     def resume(self) -> None:
         """Show the run as running, and its suite with it."""
@@ -279,38 +285,42 @@ class MlflowRun:
         """
         from mlflow.exceptions import MlflowException
 
-        name, tag = str(self.run.config["dataset"]["name"]), f"mlflow.sharedViewState.{VIEW}"
+        name = str(self.run.config["dataset"]["name"])
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
-            tags = _KIND | {tag: saved_view(first_columns(self.run), set_by_user(self.run), _now())}
             try:
-                made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), tags))
-            except (
-                MlflowException
-            ):  # another run made it in the meantime, or it truly cannot be made
+                return self._make_experiment(name)
+            except MlflowException:
+                # Another run made it in the meantime, or it truly cannot be made.
                 experiment = self.client.get_experiment_by_name(name)
                 if experiment is None:
                     raise
-            else:
-                self.client.set_experiment_tag(made, _NOTE, experiment_guide(name, made))
-                return made
         if experiment.lifecycle_stage != "active":
             raise SaveError(
                 f"the MLflow experiment '{name}' was deleted; restore it there, or use another "
                 "--uri."
             )
-        view = experiment.tags.get(tag)
+        view = experiment.tags.get(_VIEW_TAG)
         if view:
-            whole = json.loads(view)
-            state = json.loads(whole["state"])
-            added = [*(f"params.`{key}`" for key in set_by_user(self.run)), _MADE_WITH]
-            state |= {
-                key: [*dict.fromkeys([*state[key], *added])]
-                for key in ("selectedColumns", "columnOrder")
-            }
-            if (wider := json.dumps({**whole, "state": json.dumps(state)})) != view:
-                self.client.set_experiment_tag(experiment.experiment_id, tag, wider)
+            wider = _wider_view(view, set_by_user(self.run))
+            if wider != view:
+                self.client.set_experiment_tag(experiment.experiment_id, _VIEW_TAG, wider)
         return str(experiment.experiment_id)
+
+    def _make_experiment(self, name: str) -> str:
+        """Make an experiment with its view and guide; returns its id."""
+        view = saved_view(first_columns(self.run), set_by_user(self.run), _now())
+        tags = _KIND | {_VIEW_TAG: view}
+        made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), tags))
+        self.client.set_experiment_tag(made, _NOTE, experiment_guide(name, made))
+        return made
+
+    def _find_parent(self, suite: str) -> str:
+        """The id of the suite's run, made if there is none."""
+        runs = self._search_runs({_SUITE: suite})
+        if runs:
+            return str(runs[0].info.run_id)
+        return self._make_run({_SUITE: suite}, suite)
 
     def _search_runs(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:
         query = " and ".join(
@@ -321,23 +331,34 @@ class MlflowRun:
             self.client.search_runs([self.experiment], query, max_results=most, order_by=order)
         )
 
-    def _find_run(self) -> tuple[bool, str]:
-        """(whether the run was made now, its id). A folder that was deleted and begun anew is
+    def _identity(self) -> dict[str, str]:
+        """The tags by which the run is found again. A folder that was deleted and made anew is
         another run."""
         tags = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.get("started"))}
-        tags |= {_ID: self.run.manifest["id"]} if "id" in self.run.manifest else {}
-        if runs := self._search_runs(tags):
-            return False, str(runs[0].info.run_id)
-        method, model = (str(self.run.config[kind]["name"]) for kind in ("method", "model"))
-        values = "".join(
-            f" {key.removeprefix('method.')}={without_folders(value)}"
-            for key, value in set_by_user(self.run).items()
-        )
-        name = f"{method}{values} · {model}"
-        for more in (self.run.path.name.rpartition("--")[2], *list(tags.values())[1:]):
+        if "id" in self.run.manifest:
+            tags[_ID] = self.run.manifest["id"]
+        return tags
+
+    def _find_run(self) -> str | None:
+        """The id of the run that was logged earlier."""
+        runs = self._search_runs(self._identity())
+        if not runs:
+            return None
+        return str(runs[0].info.run_id)
+
+    def _new_name(self) -> str:
+        """A name for the run: method, settings that the user gave, model, and what tells it from
+        others of that name."""
+        values = ""
+        for key, value in set_by_user(self.run).items():
+            values += f" {key.removeprefix('method.')}={without_folders(value)}"
+        config = self.run.config
+        name = f"{config['method']['name']}{values} · {config['model']['name']}"
+        _, *started_and_id = self._identity().values()
+        for more in (self.run.path.name.rpartition("--")[2], *started_and_id):
             if self._search_runs({"mlflow.runName": name}):
                 name += f" · {more}"
-        return True, self._make_run(tags, name)
+        return name
 
     def _make_run(self, tags_: Mapping[str, str], name: str) -> str:
         """Make an MLflow run with these tags and the user's name; returns its id."""
@@ -346,28 +367,30 @@ class MlflowRun:
             user = getpass.getuser()  # as MLflow's own clients name who logs
         except (KeyError, OSError):  # a container without a name for its user
             user = str(os.getuid())
-        tags_ = {key: _without_quotes(value) for key, value in tags_.items()} | {
-            "mlflow.user": user
-        }
-        return str(
-            self.client.create_run(self.experiment, start, tags=tags_, run_name=name).info.run_id
-        )
+        tags = {key: _without_quotes(value) for key, value in tags_.items()}
+        tags["mlflow.user"] = user
+        made = self.client.create_run(self.experiment, start, tags=tags, run_name=name)
+        return str(made.info.run_id)
 
     def _log_description(self) -> None:
         """Write tags, params and the rows that are the run's input."""
-        from mlflow.entities import DatasetInput, InputTag, Param, RunTag
+        from mlflow.entities import Param, RunTag
 
-        tags = run_tags(self.run, self.suite) | {
-            "state": "running"
-        }  # `end` writes the state, behind all numbers
+        tags = run_tags(self.run, self.suite)
+        tags["state"] = "running"  # `end` writes the state, after all numbers
         values, long = params(self.run.config, self.run.manifest.get("models") or {})
         if long:
             tags["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
         if self.parent is not None:
             tags[_PARENT] = self.parent
-        before = None if self.fresh else self.client.get_run(self.id)
-        stored = {} if before is None else before.data.params
-        if changed := [f"{k}: {v}" for k, v in values.items() if k in stored and stored[k] != v]:
+        stored: dict[str, str] = {}
+        has_dataset = False
+        if not self.fresh:
+            before = self.client.get_run(self.id)
+            stored = before.data.params
+            has_dataset = bool(before.inputs and before.inputs.dataset_inputs)
+        changed = [f"{k}: {v}" for k, v in values.items() if stored.get(k, v) != v]
+        if changed:
             tags["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
         new = [Param(k, v) for k, v in values.items() if k not in stored]
         self.client.log_batch(
@@ -375,17 +398,41 @@ class MlflowRun:
         )
         for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
             self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
-        known = before is not None and before.inputs is not None and before.inputs.dataset_inputs
-        if (
-            not known and (data := mlflow_dataset(self.run)) is not None
-        ):  # the column Dataset of MLflow's list of runs
-            self.client.log_inputs(
-                self.id, [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])]
-            )
+        if not has_dataset:
+            self._log_dataset()
+
+    def _log_dataset(self) -> None:
+        """Name the rows, which the column Dataset of MLflow's list of runs shows."""
+        from mlflow.entities import DatasetInput, InputTag
+
+        data = mlflow_dataset(self.run)
+        if data is not None:
+            tags = [InputTag("mlflow.data.context", "evaluation")]
+            self.client.log_inputs(self.id, [DatasetInput(data, tags)])
 
     def _log(self, metrics: Sequence[Any]) -> None:
         for start in range(0, len(metrics), _MOST_METRICS):
             self.client.log_batch(self.id, metrics=metrics[start : start + _MOST_METRICS])
+
+
+def _worst_status(statuses: Container[str]) -> str:
+    """The status of a suite whose runs have these."""
+    for status in ("RUNNING", "FAILED", "KILLED"):
+        if status in statuses:
+            return status
+    return "FINISHED"
+
+
+def _wider_view(view: str, settings: Iterable[str]) -> str:
+    """A saved view with columns for these settings too."""
+    values = json.loads(view)
+    state = json.loads(values["state"])
+    added = [f"params.`{key}`" for key in settings]
+    added.append(_MADE_WITH)
+    for key in ("selectedColumns", "columnOrder"):
+        state[key] = list(dict.fromkeys([*state[key], *added]))
+    values["state"] = json.dumps(state)
+    return json.dumps(values)
 
 
 def _without_quotes(value: str) -> str:
@@ -398,4 +445,6 @@ def _now() -> int:
 
 
 def _milliseconds(moment: str | None) -> int | None:
-    return None if moment is None else int(datetime.fromisoformat(moment).timestamp() * 1000)
+    if moment is None:
+        return None
+    return int(datetime.fromisoformat(moment).timestamp() * 1000)

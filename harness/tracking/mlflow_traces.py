@@ -65,11 +65,10 @@ class MlflowTraces:
         if not digests:
             return 0
         stored = {str(info.client_request_id): info for info in self._stored_traces()}
-        new = [
-            name
-            for name, digest in digests.items()
-            if name not in stored or _digest_of(stored[name]) != digest
-        ]
+        new = []
+        for name, digest in digests.items():
+            if name not in stored or _digest_of(stored[name]) != digest:
+                new.append(name)
         left = len(new)
         for wanted in _batches(new, _READ):
             for batch in _batches(traced_questions(run, set(wanted)), _BATCH):
@@ -98,11 +97,11 @@ class MlflowTraces:
 
     def _send(self, batch: Sequence[TracedQuestion], stored: Mapping[str, TraceInfo]) -> None:
         """Send some questions, in place of what is stored of them."""
+        spans = []
         names = [question.record.question_id for question in batch]
         old = [stored[name].trace_id for name in names if name in stored]
         if old:
             self._client.delete_traces(self._experiment, trace_ids=old)
-        spans = []
         for question in batch:
             name = question.record.question_id
             trace_id = self._trace_id(name)

@@ -41,8 +41,9 @@ def sqlite_uri(path: Path) -> str:
 
 def expand_home(uri: str) -> str:
     """`uri` with the ~ of a sqlite file's path as the user's home folder."""
-    path = uri.removeprefix(_SQLITE)
-    return _SQLITE + expanded(path) if path != uri and path.startswith("~") else uri
+    if not uri.startswith(f"{_SQLITE}~"):
+        return uri
+    return _SQLITE + expanded(uri.removeprefix(_SQLITE))
 
 
 def sqlite_path(uri: str) -> Path | None:
@@ -50,11 +51,9 @@ def sqlite_path(uri: str) -> Path | None:
     memory."""
     scheme, _, rest = uri.partition("://")
     name = unquote(rest.partition("?")[0].removeprefix("/"))
-    return (
-        Path(name)
-        if scheme.split("+")[0] == "sqlite" and name and not name.startswith(":memory:")
-        else None
-    )
+    if scheme.split("+")[0] != "sqlite" or not name or name.startswith(":memory:"):
+        return None
+    return Path(name)
 
 
 def unreachable(uri: str, seconds: float = 5.0) -> str | None:
@@ -67,11 +66,14 @@ def unreachable(uri: str, seconds: float = 5.0) -> str | None:
 
     try:
         parts = urlsplit(uri)
-        scheme, host, port = parts.scheme.split("+")[0], parts.hostname, parts.port
+        scheme = parts.scheme.split("+")[0]
+        port = parts.port or _PORTS.get(scheme)
     except ValueError:
         return None
-    port = port or _PORTS.get(scheme)
-    if host is None or port is None or (scheme in getproxies() and not proxy_bypass(host)):
+    host = parts.hostname
+    if host is None or port is None:
+        return None
+    if scheme in getproxies() and not proxy_bypass(host):
         return None
     try:
         socket.create_connection((host, port), seconds).close()
@@ -83,28 +85,27 @@ def unreachable(uri: str, seconds: float = 5.0) -> str | None:
 def artifacts_folder(uri: str) -> Path | None:
     """The folder of a sqlite store's artifacts; None for another store, which knows its own."""
     path = sqlite_path(uri)
-    return None if path is None else path.parent / "mlartifacts"
+    if path is None:
+        return None
+    return path.parent / "mlartifacts"
 
 
 def artifacts_uri(uri: str, name: str) -> str | None:
     """The address of artifacts of the experiment `name`, without local paths; None if the server
     decides."""
-    return (
-        None
-        if artifacts_folder(uri) is None
-        else _SCHEME + (re.sub(r"[^\w-]", "_", name, flags=re.ASCII) or "_")
-    )
+    if artifacts_folder(uri) is None:
+        return None
+    folder = re.sub(r"[^\w-]", "_", name, flags=re.ASCII)
+    return _SCHEME + (folder or "_")
 
 
 def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None:
     """Write the files of a folder as a run's artifacts, replacing older ones. Raises OSError and
     what MLflow raises."""
-    address, own_folder = str(client.get_run(run_id).info.artifact_uri), artifacts_folder(uri)
+    address = str(client.get_run(run_id).info.artifact_uri)
+    own_folder = artifacts_folder(uri)
     if own_folder is not None and address.startswith(_SCHEME):
-        shutil.copytree(
-            folder,
-            inside(own_folder, address.removeprefix(_SCHEME).lstrip("/")),
-            dirs_exist_ok=True,
-        )
+        target = inside(own_folder, address.removeprefix(_SCHEME).lstrip("/"))
+        shutil.copytree(folder, target, dirs_exist_ok=True)
     else:  # MLflow writes them itself, as for runs of older stores
         client.log_artifacts(run_id, str(folder))

@@ -31,7 +31,7 @@ from pathlib import Path
 
 from harness.errors import CannotRun, HarnessError, SaveError
 from harness.storage.paths import masked
-from harness.storage.run_folder import read_run
+from harness.storage.run_folder import StoredRun, read_run
 from harness.tracking import MOST_TRACES, wandb_run
 from harness.tracking.metrics import STATUS, run_state, running_points
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
@@ -44,6 +44,7 @@ MOST_FAILURES = (
 _DAMAGED = re.compile(
     "already exists|duplicate column|no such (table|column)|malformed|not a database"
 )
+_LONGEST_REASON = 200
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 # MLflow's own defaults (7 retries of 120 s) would hold the end of a run for a quarter of an hour.
@@ -62,19 +63,29 @@ class StoreError(SaveError):
 
     def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
         self.uri = uri
-        self.reason = " ".join(masked(reason.replace(uri, masked(uri))).split())
-        self.reason = (self.reason[:200] + " ...") if len(self.reason) > 200 else self.reason
+        self.reason = _short_reason(reason, uri)
         where = os.path.commonpath([str(folder) for folder in folders])
-        runs = (
-            "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
-        )
-        store = "W&B" if uri.startswith(wandb_run.SCHEME) else "MLflow"
+        runs = f"The {len(folders)} runs themselves are"
+        if len(folders) == 1:
+            runs = "The run itself is"
+        store = "MLflow"
+        if uri.startswith(wandb_run.SCHEME):
+            store = "W&B"
         first = ""
-        if _DAMAGED.search(reason) and (path := sqlite_path(uri)) is not None:
+        path = sqlite_path(uri)
+        if path is not None and _DAMAGED.search(reason):
             first = f"move the damaged {path} away, then "
         command = f"harness track {shlex.quote(where)} --uri {masked(uri)}"
         advice = f"{runs} on disk; {first}fill {store} from there with: {command}"
         super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {advice}")
+
+
+def _short_reason(reason: str, uri: str) -> str:
+    """A reason on one line of at most 200 characters, without the secrets of the address."""
+    line = " ".join(masked(reason.replace(uri, masked(uri))).split())
+    if len(line) <= _LONGEST_REASON:
+        return line
+    return f"{line[:_LONGEST_REASON]} ..."
 
 
 def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path, HarnessError]:
@@ -108,11 +119,9 @@ def error_sentences(errors: Mapping[Path, HarnessError]) -> list[str]:
             alike.setdefault((error.uri, error.reason), []).append(folder)
         else:
             sentences.append(str(error))
-    return list(
-        dict.fromkeys(
-            [*sentences, *(str(StoreError(runs, *place)) for place, runs in alike.items())]
-        )
-    )
+    for (uri, reason), folders in alike.items():
+        sentences.append(str(StoreError(folders, uri, reason)))
+    return list(dict.fromkeys(sentences))
 
 
 def default_uri(out: Path) -> str:
@@ -126,9 +135,10 @@ def uri_problems(uri: str) -> list[str]:
     """Sentences about why `uri` cannot be used; [] when only a connection can tell."""
     if uri.startswith(wandb_run.SCHEME):
         return wandb_run.install_problem()
-    sentences = [] if importlib.util.find_spec("mlflow") else [_INSTALL]
-    scheme, separator, _ = uri.partition("://")
-    kind = scheme.split("+")[0] if separator else ("databricks" if uri == "databricks" else "")
+    sentences = []
+    if importlib.util.find_spec("mlflow") is None:
+        sentences.append(_INSTALL)
+    kind = _kind_of_store(uri)
     if kind in ("", "file"):
         sentences.append(
             f"MLflow no longer writes to a folder ('{masked(uri)}'); "
@@ -152,6 +162,16 @@ def uri_problems(uri: str) -> list[str]:
     return sentences
 
 
+def _kind_of_store(uri: str) -> str:
+    """ "sqlite", "http" and the like; "" for a path."""
+    if uri == "databricks":
+        return uri
+    scheme, separator, _ = uri.partition("://")
+    if not separator:
+        return ""
+    return scheme.split("+")[0]
+
+
 def track(
     folder: Path,
     uri: str | None = None,
@@ -163,26 +183,32 @@ def track(
 ) -> int:
     """Bring the MLflow run of a run folder up to date; made if there is none.
 
-    uri: default default_uri of the results folder; suite: name of the parent run that holds the
-    runs of one suite, default the one that the run's own command named; running: the run goes on,
-    so log its running means and traces only; traces: log the first so many questions as traces,
-    begun before the moment `until` of time.monotonic. Returns how many traces are still missing.
-    Raises CannotRun (no MLflow, a URI it cannot use), UserError (no run folder) and SaveError (it
-    could not log).
+    Args:
+        folder: The run folder.
+        uri: The store; default_uri of the results folder by default.
+        suite: Name of the parent run that holds the runs of one suite; by default the one that the
+            run's own command named.
+        running: The run goes on, so log its running means and traces only.
+        traces: Log the first so many questions as traces.
+        until: No trace is started after this moment of time.monotonic.
+
+    Returns:
+        How many traces are still missing.
+
+    Raises:
+        CannotRun: MLflow is not there, or cannot use the URI.
+        UserError: There is no run folder.
+        SaveError: It could not log.
     """
     folder = Path(folder)
     uri = uri or default_uri(folder.parent.parent)
-    if sentences := uri_problems(uri):
-        raise CannotRun(". ".join(sentences))
+    problems = uri_problems(uri)
+    if problems:
+        raise CannotRun(". ".join(problems))
     run = read_run(folder)
     if uri.startswith(wandb_run.SCHEME):
         if not running:
-            from wandb.errors import Error
-
-            try:
-                wandb_run.log_run(run, uri, suite)
-            except (Error, OSError) as error:
-                raise StoreError([run.path], uri, f"{type(error).__name__}: {error}") from error
+            _log_to_wandb(run, uri, suite)
         return 0
     with mlflow_errors([folder], uri):
         from harness.tracking.mlflow_run import MlflowRun
@@ -201,6 +227,16 @@ def track(
         return missing
 
 
+def _log_to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
+    """Log a run to W&B. Raises StoreError."""
+    from wandb.errors import Error
+
+    try:
+        wandb_run.log_run(run, uri, suite)
+    except (Error, OSError) as error:
+        raise StoreError([run.path], uri, f"{type(error).__name__}: {error}") from error
+
+
 @contextlib.contextmanager
 def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
     """Turn what MLflow raises in the block into a StoreError, with bounded retries and quiet
@@ -209,8 +245,10 @@ def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
     Raises it at once for a server where nobody answers: MLflow takes seconds to import and asks it
     three times.
     """
-    if uri.startswith("http") and (reason := unreachable(uri)):
-        raise StoreError(folders, uri, reason)
+    if uri.startswith("http"):
+        reason = unreachable(uri)
+        if reason:
+            raise StoreError(folders, uri, reason)
     for name, value in BOUNDS.items():
         os.environ.setdefault(name, value)
     failures: tuple[type[Exception], ...] = (OSError,)
@@ -225,11 +263,8 @@ def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:  # MLflow itself, or the driver of a database
         name = error.name or "mlflow"
-        sentence = (
-            _INSTALL
-            if name == "mlflow"
-            else f"MLflow needs the package '{name}': pip install {name}"
-        )
-        raise CannotRun(sentence) from error
+        if name == "mlflow":
+            raise CannotRun(_INSTALL) from error
+        raise CannotRun(f"MLflow needs the package '{name}': pip install {name}") from error
     except failures as error:
         raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error

@@ -14,24 +14,28 @@ has.
 import hashlib
 import importlib.util
 import os
-from typing import Any
+from typing import Any, Literal
 
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import final_metrics, params, run_state, run_tags, running_points
 
-SCHEME, PROJECT = "wandb:", "longdoc-harness"
+SCHEME = "wandb:"
+PROJECT = "longdoc-harness"
+_INSTALL = "W&B is not installed; install it with: pip install 'longdoc-harness[wandb]'"
 _TAGS = ("method", "model", "dataset", "profile")
 # Nothing but what `log` names is sent: no output of the process, no code, no facts of the machine.
-_DISABLED = (
-    "disable_git",
-    "disable_code",
-    "x_disable_stats",
-    "x_disable_meta",
-    "x_disable_machine_info",
-)
-_SETTINGS: dict[str, Any] = {**dict.fromkeys(_DISABLED, True), "x_save_requirements": False}
-_SETTINGS |= {"console": "off", "silent": True, "init_timeout": 30}
+_SETTINGS: dict[str, Any] = {
+    "disable_git": True,
+    "disable_code": True,
+    "x_disable_stats": True,
+    "x_disable_meta": True,
+    "x_disable_machine_info": True,
+    "x_save_requirements": False,
+    "console": "off",
+    "silent": True,
+    "init_timeout": 30,
+}
 
 
 def address(tracker: str) -> str:
@@ -45,12 +49,9 @@ def address(tracker: str) -> str:
 
 def install_problem() -> list[str]:
     """[A sentence] if W&B is not installed, else []."""
-    installed = importlib.util.find_spec("wandb") is not None
-    return (
-        []
-        if installed
-        else ["W&B is not installed; install it with: pip install 'longdoc-harness[wandb]'"]
-    )
+    if importlib.util.find_spec("wandb") is None:
+        return [_INSTALL]
+    return []
 
 
 def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
@@ -60,34 +61,49 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
     import wandb
 
     from reports.facts import suite as suite_of
+    from reports.main_table import frame  # which needs pandas
 
     config = run.config
     group = suite or suite_of(run)
     tags = run_tags(run, group)
-    place = (
-        run.manifest.get("id")
-        or f"{config['dataset']['name']}/{run.path.name}/{run.manifest.get('started')}"
-    )
+    resume: Literal["allow"] | None = "allow"
+    if os.environ.get("WANDB_MODE") == "offline":
+        resume = None
+    settings: dict[str, Any] = {**params(config, run.manifest.get("models") or {})[0]}
+    settings["seed"] = config["seed"]
+    settings["state"] = run_state(run)
     logged = wandb.init(
         project=uri.removeprefix(SCHEME) or PROJECT,
-        id=hashlib.sha256(place.encode()).hexdigest()[:16],
-        resume=None if os.environ.get("WANDB_MODE") == "offline" else "allow",
+        id=_wandb_id(run),
+        resume=resume,
         name=run.path.name,
         group=group or config["dataset"]["name"],
         job_type=config["dataset"]["name"],
         tags=[tags[name][:64] for name in _TAGS if name in tags],
-        config=params(config, run.manifest.get("models") or {})[0]
-        | {"seed": config["seed"], "state": run_state(run)},
+        config=settings,
         dir=str(run.path.parent.parent),
         settings=wandb.Settings(**_SETTINGS),
     )
+    for step, values in _points_by_step(run).items():
+        logged.log(values, step=step)
+    if run.records:
+        logged.summary.update(final_metrics(run, frame([run])))
+    exit_code = 1
+    if run_state(run) == "finished":
+        exit_code = 0
+    logged.finish(exit_code=exit_code)
+
+
+def _wandb_id(run: StoredRun) -> str:
+    """The id of the run there: the same each time that it is logged."""
+    started = run.manifest.get("started")
+    place = f"{run.config['dataset']['name']}/{run.path.name}/{started}"
+    return hashlib.sha256((run.manifest.get("id") or place).encode()).hexdigest()[:16]
+
+
+def _points_by_step(run: StoredRun) -> dict[int, dict[str, float]]:
+    """Number of questions -> the means over them by name."""
     steps: dict[int, dict[str, float]] = {}
     for step, name, value in running_points(run):
         steps.setdefault(step, {})[name] = value
-    for step, values in steps.items():
-        logged.log(values, step=step)
-    if run.records:
-        from reports.main_table import frame
-
-        logged.summary.update(final_metrics(run, frame([run])))
-    logged.finish(exit_code=0 if run_state(run) == "finished" else 1)
+    return steps
