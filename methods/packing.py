@@ -171,6 +171,16 @@ def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Pa
 
 
 def _touched_tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """The tokens [first, last) that characters [start, end) touch; starts: of tokens, maybe at the
-    space before."""
-    return max(0, bisect_right(starts, start) - 1), bisect_left(starts, end)
+    """The range of tokens that overlap a range of characters.
+
+    Args:
+        starts: The first character of each token; it may be the space before a word.
+        start: The first character.
+        end: The character after the last one.
+
+    Returns:
+        The first token, and the one after the last.
+    """
+    first = bisect_right(starts, start) - 1  # the last token that starts at or before `start`
+    last = bisect_left(starts, end)
+    return max(0, first), last

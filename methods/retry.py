@@ -70,17 +70,24 @@ def window_of(window: int | None, model: MeteredModel) -> int:
 
 
 def fit_lines(
-    pieces: Callable[[int], Pieces], lines: int, room: int, model: MeteredModel
+    request_of: Callable[[int], Pieces], n_lines: int, room: int, model: MeteredModel
 ) -> tuple[Pieces, int]:
-    """The request pieces(n) with the most of its `lines` listed lines that fits `room` tokens, and
-    n; n may be 0.
+    """Leave out lines from the end of a list until the request fits.
 
-    A request that does not fit even without lines is returned as it is; `require_room` reports it.
+    Args:
+        request_of: Gives the request with the first n lines.
+        n_lines: How many lines there are.
+        room: Most tokens of the request.
+        model: Counts its tokens.
+
+    Returns:
+        The request, and how many lines it has. One that does not fit even without lines is
+        returned as it is; `require_room` reports it.
     """
-    n = lines
-    while n and prompt_tokens(pieces(n), model) > room:
-        n -= 1
-    return pieces(n), n
+    n_shown = n_lines
+    while n_shown and prompt_tokens(request_of(n_shown), model) > room:
+        n_shown -= 1
+    return request_of(n_shown), n_shown
 
 
 def require_room(

@@ -407,9 +407,11 @@ def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
     return searched + answered
 
 
-def full_only_notes(records: Sequence[StoredRecord], convention: str) -> list[str]:
-    """A note where steps have FLOPs under "full" alone and `convention` is another one; else
-    nothing."""
+def notes_on_steps_without_convention(
+    records: Sequence[StoredRecord], convention: str
+) -> list[str]:
+    """One note if an old run stored a step's FLOPs under "full" alone and `convention` is another
+    one; else []."""
     for record in records:
         for step in record.steps:
             if step_flops(step.get("flops") or 0.0, convention) is None:

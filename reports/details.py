@@ -303,7 +303,9 @@ def _cost_notes(runs: Sequence[StoredRun], convention: str) -> list[str]:
     """What is not known of the FLOPs of steps, each sentence once."""
     notes: dict[str, None] = {}
     for run in runs:
-        notes.update(dict.fromkeys(costs.full_only_notes(run.whole_records, convention)))
+        notes.update(
+            dict.fromkeys(costs.notes_on_steps_without_convention(run.whole_records, convention))
+        )
     return list(notes)
 
 

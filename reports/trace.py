@@ -21,7 +21,7 @@ from harness.errors import UnknownName, UserError, printable
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
-from reports.costs import check_convention, full_only_notes, probe_share
+from reports.costs import check_convention, notes_on_steps_without_convention, probe_share
 from reports.evidence import UNKNOWN, evidence
 from reports.facts import headline
 from reports.gold_rows import Rows, read_rows
@@ -254,7 +254,7 @@ def _cost_lines(search: Search) -> list[str]:
     if search.steps:
         check_convention(convention)
         lines.append(_headed("TFLOPs", f"under the convention {convention}"))
-        lines += full_only_notes([record], convention)
+        lines += notes_on_steps_without_convention([record], convention)
     return lines
 
 

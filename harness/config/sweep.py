@@ -72,37 +72,45 @@ def suite_axes(
 
 
 def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
-    """The runs at every point of a sweep over `axes`, and a sentence for each method that lacks a
-    swept parameter.
+    """Repeat each run with every combination of the swept values.
 
-    Raises UserError for a parameter that no method of the runs has, and for a key that `--set` sets
-    too.
+    Args:
+        runs: The runs before the sweep.
+        axes: Key -> its values, {"method.k": (1, 3), "model": ("a", "b")}.
+
+    Returns:
+        The runs, in the order of `runs`, but where models are swept all runs of one model together;
+        and a sentence for each swept key that some methods do not have: these run without it.
+
+    Raises:
+        UserError: No method of the runs has a swept parameter, or `--set` sets a swept key too.
     """
     for key in axes:
         _check_not_set(key, runs)
     expanded: list[Choices] = []
-    parameters: dict[str, set[str]] = {}  # method -> those that it has
-    lacking: dict[str, dict[str, None]] = {}  # swept key -> methods without it
+    parameters: dict[str, set[str]] = {}  # method -> names of its parameters
+    methods_without: dict[str, list[str]] = {}  # swept key -> methods that do not have it
     for run in runs:
-        info = method_and_parameters(run)
         own_axes = dict(axes)
-        if info is not None:
-            _, names = info
-            parameters[str(run.method)] = names
-            for key in _keys_without_parameter(axes, names):
-                lacking.setdefault(key, {})[str(run.method)] = None
+        method = str(run.method)
+        found = method_and_parameters(run)
+        if found is not None:  # else the run has a mistake, which planning reports
+            _, parameters[method] = found
+            for key in _keys_without_parameter(axes, parameters[method]):
+                methods_without.setdefault(key, []).append(method)
                 del own_axes[key]
         expanded += _at_every_point(run, own_axes)
     if "model" in axes:  # a model is loaded once for all its runs
         models = [str(value) for value in axes["model"]]
         expanded.sort(key=lambda run: models.index(str(run.model)))
     notes: list[str] = []
-    for key, methods in lacking.items():
-        if methods.keys() == parameters.keys():
+    for key, methods in methods_without.items():
+        distinct = dict.fromkeys(methods)
+        if distinct.keys() == parameters.keys():
             known = set().union(*parameters.values())
             what = f"key '{key}' (--sweep): no method of this command has it"
             raise unknown(what, key.split(".")[1], known)
-        notes.append(f"{key} is not swept for {', '.join(methods)}: no such parameter")
+        notes.append(f"{key} is not swept for {', '.join(distinct)}: no such parameter")
     return expanded, notes
 
 

@@ -108,7 +108,10 @@ class _KindShares:
         return cls(name, first, all_counts, len(dataset.examples), dataset.rows)
 
     def largest_difference(self) -> str:
-        """The kind whose shares differ most: "hops 2 is 90% of them, 52% of all 2417"."""
+        """The kind whose share of the first questions differs most from its share of all.
+
+        "hops 2 is 90% of them, 52% of all 2417", where "them" are the first questions.
+        """
         kind = max(self.all, key=self._difference)
         share = self.first[kind] / self.n_first
         share_of_all = self.all[kind] / self.n_all

@@ -108,7 +108,8 @@ class _RowParser:
         return list(unique.values())[: self.top]
 
     def _entries(self, raw: dict[str, Any], row: OpenRow) -> list[Entry] | None:
-        """The documents that the row or the store has for a question. Raises RowError."""
+        """The documents that the row or the store has for a question, best first; None where it has
+        none. Raises RowError."""
         if self.store is None:
             return documents_in_row(raw)
         return self.store.find(raw, row.id, row.question)

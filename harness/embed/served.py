@@ -25,7 +25,9 @@ from harness.llm.endpoint_info import api_key
 from harness.llm.endpoint_tokens import EstimatedTokens
 from harness.parallel.scheduler import timed
 
-_FRAME, _VECTOR = 1 << 20, 1 << 18  # most bytes of a reply around its vectors, and of one vector
+# Most bytes of a reply around its vectors, and of one vector.
+_FRAME = 1 << 20
+_VECTOR = 1 << 18
 
 
 @functools.cache
@@ -55,16 +57,27 @@ def _place(row: dict[str, Any]) -> int:
 
 
 class _Served:
-    """What encoders and rerankers behind a server share. role: for the meter and for messages."""
+    """What encoders and rerankers behind a server share.
+
+    Args:
+        config: Its address, model and batch size.
+        meter: Records what its requests cost.
+        role: "encoder" or "reranker", in records and messages.
+    """
 
     def __init__(self, config: EncoderConfig, meter: Meter, role: str) -> None:
         facts = encoder_facts(config, role)
         if facts.problems:
             raise CannotRun(facts.problems[0])
-        self.name, self.identity = config.name, facts.identity
-        self._config, self._meter, self._role = config, meter, role
+        self.name = config.name
+        self.identity = facts.identity
+        self._config = config
+        self._meter = meter
+        self._role = role
         self._server = _server(config, role)
-        self._shape = None if config.shape is None else ModelShape(**config.shape.model_dump())
+        self._shape: ModelShape | None = None
+        if config.shape is not None:
+            self._shape = ModelShape(**config.shape.model_dump())
 
     def _ask(
         self,
@@ -74,7 +87,21 @@ class _Served:
         texts: Sequence[str],
         check: Callable[[Any], str | None],
     ) -> Any:
-        """The parsed reply to a batch of `texts`, booked as `kind`; check: as of Server.post."""
+        """Send a batch of texts, and record what the request cost.
+
+        Args:
+            kind: "embed" or "rerank", as the cost is recorded.
+            path: "/embeddings" or "/rerank".
+            body: The request, which has the texts.
+            texts: The batch, for counting tokens where the server does not say them.
+            check: Gives the problem of a parsed reply that cannot be used, None for a good one.
+
+        Returns:
+            The parsed reply.
+
+        Raises:
+            RequestFailed: No try gave a reply that can be used; what the tries cost is recorded.
+        """
         tries = Tries()
         reply: Any = None
         estimator = EstimatedTokens()
@@ -88,10 +115,15 @@ class _Served:
                 if unanswered:
                     self._book(kind, unanswered * estimate, answered=False)
         counted = _counted_tokens(reply, estimate)
+        n_tokens = counted
+        if n_tokens is None:
+            n_tokens = estimate
         self._book(
             kind,
-            estimate if counted is None else counted,
+            n_tokens,
+            # A token attends to every token of its own text, so a text has size * size pairs.
             pairs=sum(size * size for size in sizes),
+            # The last layer (an encoder's pooler, a reranker's head) runs once for each text.
             logits=len(texts),
             requests=1,
             texts=len(texts),
@@ -102,6 +134,7 @@ class _Served:
         return reply
 
     def _book(self, kind: Kind, new: int, **counts: Any) -> None:
+        """Record the cost of a request; new: its tokens; counts: other fields of an Event."""
         event = Event(
             self._role, self.name, self._meter.current_phase, kind, new, billed=0, **counts
         )
@@ -129,7 +162,9 @@ class ServedEncoder(_Served):
             rows += [row["embedding"] for row in sorted(reply["data"], key=_place)]
         if len(set(map(len, rows))) > 1:
             raise ModelOutputError(f"encoder '{self.name}' gave vectors of several widths")
-        width = len(rows[0]) if rows else 0
+        width = 0
+        if rows:
+            width = len(rows[0])
         vectors = np.asarray(rows, dtype=np.float32).reshape(len(rows), width)
         if self._config.similarity == "cosine":
             vectors /= np.maximum(

@@ -136,7 +136,8 @@ def opened_job(
     folder = Path(out) / plan.folder
     with RunStore.open(folder, plan.dataset.fingerprint, progress.note, options.part) as store:
         if store.unscored or not store.fresh:
-            # A part begun after a merge has unscored answers of the run.
+            # Also in a new folder: a shard that starts after a merge takes over answers of the run
+            # that have no scores yet.
             bring_up_to_date(store, plan, progress.note, options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
         job = Job(plan, store, progress, command, options)
@@ -144,7 +145,7 @@ def opened_job(
             job.begin()
             yield job
         except BaseException as error:
-            job.record_early_end(error)
+            job.close_early(error)
             raise
 
 
@@ -282,17 +283,25 @@ class Job:
         failed = summary.get("n_failed", 0)
         return RunResult(self.store.folder, summary, failed, self.run.problems)
 
-    def record_early_end(self, error: BaseException) -> None:
-        """Write the summary of what was answered before `error`, with state "interrupted" or
-        "stopped"."""
-        interrupted = isinstance(error, KeyboardInterrupt)
-        self._write_summary("interrupted" if interrupted else "stopped", None)
+    def close_early(self, error: BaseException) -> None:
+        """Write the summary of what was answered before `error` ended the run.
+
+        Notes on `error` what could not be saved, and whether questions were answered. For a
+        UserError, deletes a folder that this run made and in which nothing was recorded.
+
+        Args:
+            error: A KeyboardInterrupt gives the run the state "interrupted", others "stopped".
+        """
+        state = "stopped"
+        if isinstance(error, KeyboardInterrupt):
+            state = "interrupted"
+        self._write_summary(state, None)
         for problem in self.run.problems:
             error.add_note(problem)
         if isinstance(error, HarnessError):
             error.midway = self._record.recorded > 0
         if isinstance(error, UserError):
-            self.store.discard()
+            self.store.delete_if_nothing_recorded()
 
     def _note_odd_results(self, summary: dict[str, Any]) -> None:
         """Note texts that an encoder cut, scorers without a score, and what made models slow."""

@@ -205,7 +205,8 @@ class Scheduler:
             self._start_member(work, reserved=True, ended=ended)
         return True
 
-    def _reserve(self, member: object) -> None:  # give it a slot that is free
+    def _reserve(self, member: object) -> None:
+        """Give a member a slot, and count it as working."""
         self._held += 1
         self._working.add(member)
 
@@ -215,9 +216,8 @@ class Scheduler:
         """Start a thread that takes a slot unless `reserved`, runs work(), calls ended() and gives
         the slot back."""
         member = object()  # stands for the thread, before and while it works
-        if (
-            reserved
-        ):  # counted before it runs: the next batch waits for what the new member will ask
+        if reserved:
+            # Counted before it runs: the next batch waits for what the new member will ask.
             self._reserve(member)
 
         def body() -> None:  # of the thread
@@ -239,8 +239,11 @@ class Scheduler:
         thread.start()
 
     def _take_slot(self) -> None:
-        """Wait until a slot is free or the run ends; the calling thread then holds one and counts
-        as working."""
+        """Wait until a slot is free; the calling thread then holds one and counts as working.
+
+        When the run is stopped it takes one at once, even beyond the limit: the thread has to go on
+        in order to end, and gives the slot back.
+        """
         with self._lock:
             while self._held >= self.slots and not self.stopped:
                 self._free.wait()
@@ -255,13 +258,13 @@ class Scheduler:
             self._free.notify()
             self._wake_if_ready()
 
-    def _forget_member(
-        self, member: object
-    ) -> None:  # it waits or has ended: no batch waits for it
+    def _forget_member(self, member: object) -> None:
+        """No batch waits for a member that waits itself, or has ended."""
         self._working.discard(member)
         self._late.discard(member)
 
-    def _wake_if_ready(self) -> None:  # wake the thread of the batches where its wait may be over
+    def _wake_if_ready(self) -> None:
+        """Wake the thread of the batches where its wait may be over."""
         if self._working <= self._late or len(self._asks) == 1:
             self._idle.notify()
 

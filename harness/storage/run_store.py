@@ -327,9 +327,9 @@ class RunStore:
         if question_ids != in_order:
             self._replace_record_lines(lines_at(path, [places[each] for each in in_order]))
 
-    def discard(self) -> None:
-        """Delete the folder of a run that this process began if no question was recorded and no
-        batch was sent."""
+    def delete_if_nothing_recorded(self) -> None:
+        """Delete the run folder if this process made it, no question is recorded in it and no batch
+        was sent."""
         used = (self.folder / BATCHES).exists() or next(self.records(), None) is not None
         if self.fresh and not used:
             with contextlib.suppress(SaveError, OSError):

@@ -109,16 +109,22 @@ class Walk:
         return Step("stop", scores=scores, flops=self.tools.meter.flops(), note=note)
 
     def _walk(self) -> str:
-        """Go down, and back up from what is given up, until a segment answers; "" where none does,
-        and `_why` why."""
+        """Go down the tree, and back up from nodes that are given up, until a segment answers.
+
+        Returns:
+            The answer. "" where no segment answers or the replies are used up; `_why` then says
+            which. An empty document has no answer and no reason.
+        """
         if not self.graph.text:
             return ""
-        path = [len(self.graph.text) - 1]
+        root = len(self.graph.text) - 1
+        path = [root]
         while path:
             node = path[-1]
             self._depth = max(self._depth, len(path))
             untried = self._untried_children(node)
-            if self.graph.span[node] is not None:
+            is_segment = self.graph.span[node] is not None
+            if is_segment:
                 verdict = self._read_segment(node)
                 if verdict is None:
                     return ""

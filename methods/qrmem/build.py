@@ -329,15 +329,24 @@ class _GraphBuilder:
         return [str(question) for question in questions][: self.config.questions]
 
     def _fit_request(
-        self, k: int, pieces: Callable[[int], Pieces], lines: int, limit: int
+        self, k: int, request_of: Callable[[int], Pieces], n_lines: int, limit: int
     ) -> Pieces:
-        """pieces(n) about segment `k`, with the most of its `lines` that leave a reply of `limit`
-        tokens room."""
+        """The request about a segment, with as many listed lines as fit beside its reply.
+
+        Notes in `_cut` that lines of the segment were left out.
+
+        Args:
+            k: Number of the segment.
+            request_of: Gives the request with the first n lines.
+            n_lines: How many lines there are.
+            limit: Most tokens of the reply.
+        """
         model: MeteredModel = self.tools.model("builder")
-        made, n = fit_lines(pieces, lines, window_of(self.config.window, model) - limit, model)
-        if n < lines:
+        room = window_of(self.config.window, model) - limit
+        request, n_shown = fit_lines(request_of, n_lines, room, model)
+        if n_shown < n_lines:
             self._cut.add(k)
-        return made
+        return request
 
     def _ask_parsed(
         self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], Any]

@@ -24,7 +24,7 @@ from harness.cost.flops import DEFAULT
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.costs import check_convention, full_only_notes
+from reports.costs import check_convention, notes_on_steps_without_convention
 from reports.figures.replay import Rule, Scored, Stop, Trials
 from reports.run_notes import run_notes
 from reports.search_steps import STUDY
@@ -107,7 +107,10 @@ class _RunRules:
         """A row for each rule."""
         run = self.part.run
         clusters = facts.question_clusters(run)
-        sentences = [*run_notes(run), *full_only_notes(run.records, self.convention)]
+        sentences = [
+            *run_notes(run),
+            *notes_on_steps_without_convention(run.records, self.convention),
+        ]
         outcomes = [self._outcome(rule, clusters) for rule in self.part.rules]
         rules = zip(self.part.rules, outcomes, strict=True)
         return [self._row(rule, outcome, sentences) for rule, outcome in rules]

@@ -46,7 +46,10 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
         raise UserError(
             "--data holds the rows of one data set, but the runs have several; name one run"
         )
-    names = dict(zip(map(text_group, runs), facts.datasets(runs), strict=True))
+    # Data set names, with a hash where two data sets of one name have other rows.
+    names: dict[TextGroup, str] = {}
+    for run, name in zip(runs, facts.datasets(runs), strict=True):
+        names[text_group(run)] = name
     rows: list[dict[str, Any]] = []
     problems: list[UserError] = []
     for group, members in groups.items():

@@ -144,16 +144,16 @@ def tables(
 
     Args:
         runs: The runs; there may be none.
-        chosen: That table alone, with the one whose rows it runs too, and no summary.
+        chosen: Show only this table and the one whose rows it reuses (`like`), and no summary.
         margin: As in `frame`.
         lines: As there.
     """
     whole = frame(runs, margin=margin, lines=lines)
-    titles = {place.label: f"{place.label}: {place.title}" for place in tables_and_figures()}
+    titles = {item.label: f"{item.label}: {item.title}" for item in tables_and_figures()}
     found = {}
-    for place, group in whole.groupby("place", sort=False):
-        if chosen is None or _is_chosen(str(place), chosen):
-            title = titles.get(str(place), str(place))
+    for label, group in whole.groupby("place", sort=False):
+        if chosen is None or _is_chosen(str(label), chosen):
+            title = titles.get(str(label), str(label))
             found[title] = group.drop(columns=["place"]).reset_index(drop=True)
     in_order = [title for title in titles.values() if title in found]
     others = [title for title in found if title not in in_order]

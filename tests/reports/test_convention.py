@@ -7,7 +7,7 @@ import re
 import pytest
 
 from harness.cost.flops import DEFAULT
-from reports.costs import full_only_notes
+from reports.costs import notes_on_steps_without_convention
 from reports.figures.curves import frame, rules_to_show
 from reports.figures.replay import Rule, Scored
 from reports.page import Comparison, page
@@ -127,7 +127,7 @@ def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path):
     assert replay.stop(row, Rule(1, 0.5)).flops == pytest.approx(2.1 * TERA), (
         "measured, so under all four"
     )
-    assert full_only_notes([row], "full") == []
+    assert notes_on_steps_without_convention([row], "full") == []
     run = searched_run(tmp_path, [row], settings=settings(t_n=1, record_stops=2))
     table = frame([Scored(run, replay, rules_to_show(replay, 2, [0.5]), {("q0", 2): 1.0})])
     (note,) = {note for notes in table["notes"] for note in notes if "--convention full" in note}
