@@ -46,7 +46,9 @@ def _is_zip(archive: Path) -> bool:
 
 
 def _bad_archive(name: str, archive: Path, error: Exception) -> DataError:
-    kind = "zip" if _is_zip(archive) else "tar"
+    kind = "tar"
+    if _is_zip(archive):
+        kind = "zip"
     return DataError(name, None, None, f"not a readable {kind} archive ({error}); fetch it again")
 
 
@@ -70,7 +72,10 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
     name = source.name
     try:
         if isinstance(source, Member):
-            with (_in_zip if _is_zip(source.archive) else _in_tar)(source) as stream:
+            open_member = _in_tar
+            if _is_zip(source.archive):
+                open_member = _in_zip
+            with open_member(source) as stream:
                 yield stream
         elif name.lower().endswith(".gz") or _begins_as_gzip(source):
             with gzip.open(source) as unzipped:
@@ -90,8 +95,9 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
         RuntimeError,
         NotImplementedError,
     ) as error:
-        archive = source.archive if isinstance(source, Member) else source
-        raise _bad_archive(str(source), archive, error) from None
+        if isinstance(source, Member):
+            raise _bad_archive(str(source), source.archive, error) from None
+        raise _bad_archive(str(source), source, error) from None
     except OSError as error:
         raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None
 
@@ -125,21 +131,28 @@ def _in_tar(source: Member) -> Iterator[_Stream]:
     """Open a file of a tar archive as a stream of bytes. Raises KeyError where there is no such
     file."""
     with _open_tar(source.archive) as archive:
-        entry = next(
-            (e for e in archive if e.isreg() and e.name.removeprefix("./") == source.name), None
-        )
-        inner = archive.extractfile(entry) if entry is not None else None
+        for entry in archive:
+            if entry.isreg() and entry.name.removeprefix("./") == source.name:
+                inner = archive.extractfile(entry)
+                break
+        else:
+            inner = None
         if inner is None:
             raise KeyError(f"there is no file {source.name} in it")
         yield _unzip_by_name(inner, source.name)
 
 
 def _open_tar(archive: Path) -> tarfile.TarFile:
-    return tarfile.open(archive, "r:gz" if archive.name.lower().endswith("gz") else "r:")
+    if archive.name.lower().endswith("gz"):
+        return tarfile.open(archive, "r:gz")
+    return tarfile.open(archive, "r:")
 
 
 def _unzip_by_name(inner: _Stream, name: str) -> _Stream:
-    return cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
+    """The stream, unzipped if the name ends in .gz."""
+    if name.lower().endswith(".gz"):
+        return cast("_Stream", gzip.GzipFile(fileobj=inner))
+    return inner
 
 
 def gunzipped(data: bytes, name: str) -> bytes:

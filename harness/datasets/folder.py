@@ -15,6 +15,7 @@ pages, or from no text.
 """
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -76,15 +77,19 @@ def joined_document(name: str, pages: Sequence[Page]) -> tuple[Document, dict[st
     for page in pages:
         start = at
         for heading, text in page.sections:
-            title = page.title if heading in ("", page.title) else f"{page.title}: {heading}"
-            piece = "\n".join(part for part in (title, text) if part)
+            title = page.title
+            if heading not in ("", page.title):
+                title = f"{page.title}: {heading}"
+            piece = "\n".join(filter(None, (title, text)))
             passages.append(Passage(title, at, at + len(piece)))
             spans.setdefault(f"{page.id}#{heading}", Support(name, at, at + len(piece)))
             pieces.append(piece)
             at += len(piece) + len(SEPARATOR)
         spans[page.id] = Support(name, start, at - len(SEPARATOR))
-    text = SEPARATOR.join(pieces)
-    return Document(name, text, pages[0].title if len(pages) == 1 else "", tuple(passages)), spans
+    title = ""
+    if len(pages) == 1:
+        title = pages[0].title
+    return Document(name, SEPARATOR.join(pieces), title, tuple(passages)), spans
 
 
 class _Questions:
@@ -96,8 +101,10 @@ class _Questions:
 
     def __init__(self, folder: FolderPages, allow_left_out: bool) -> None:
         self._pages = {page.id: page for page in folder.pages}
-        self._ids = {file: page for page, file in folder.files.items() if _is_its_page(page, file)}
-        self._ids |= {page: page for page in self._pages}
+        self._ids = {page: page for page in self._pages}  # page id, or name of its file -> page id
+        for page_id, file in folder.files.items():
+            if _is_its_page(page_id, file):
+                self._ids.setdefault(file, page_id)
         self._alike = folder.alike
         self._allow_left_out = allow_left_out
         self._joined: dict[tuple[str, ...], tuple[Document, dict[str, Support]]] = {}
@@ -133,12 +140,11 @@ class _Questions:
         if unread:
             self.unread[row.id] = unread
             supporting = []  # what is left would make the recall too high
-        documents = () if document is None else (document,)
-        question = Question(row.id, row.question, tuple(one.id for one in documents))
-        example = Example(question, Gold(row.answers, tuple(supporting), row.extra))
+        gold = Gold(row.answers, tuple(supporting), row.extra)
         if document is None:
-            return Retrieved((), example)
-        return Group(document, (example,))
+            return Retrieved((), Example(Question(row.id, row.question, ()), gold))
+        question = Question(row.id, row.question, (document.id,))
+        return Group(document, (Example(question, gold),))
 
     def _document(self, names: tuple[str, ...]) -> tuple[Document, dict[str, Support]]:
         """The pages of these names as one document, or all of them, and the spans of its parts."""
@@ -220,8 +226,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     notes = list(read.notes(folder.name))
     if questions.assumed:
         notes.append(f"{file.name} is not UTF-8 and was read as {questions.assumed}")
-    asked = {example.question.id for example in examples}
-    notes += _unread_note({key: names for key, names in parser.unread.items() if key in asked})
+    question_ids = [example.question.id for example in examples]
+    notes += _unread_note([parser.unread[name] for name in question_ids if name in parser.unread])
     notes += _unanswered_note(examples)
     source = Source([file], file.name)
     suffix = f" with {folder.resolve().name}"
@@ -265,18 +271,27 @@ def _unanswered_note(examples: Sequence[Example]) -> list[str]:
             unknown += 1
     if not unknown:
         return []
-    noun = "question has" if unknown == 1 else "questions have"
+    noun = "questions have"
+    if unknown == 1:
+        noun = "question has"
     return [f"{unknown} {noun} no accepted answer, so scores of answers do not count these"]
 
 
-def _unread_note(unread: dict[str, list[str]]) -> list[str]:
-    """A sentence on the questions that name pages which were not read; none without any."""
+def _unread_note(unread: Sequence[Sequence[str]]) -> list[str]:
+    """A sentence on the questions that name pages which were not read; none without any.
+
+    Args:
+        unread: The pages of each such question.
+    """
     if not unread:
         return []
-    pages = list(dict.fromkeys(name for names in unread.values() for name in names))
+    pages = list(dict.fromkeys(itertools.chain.from_iterable(unread)))
     listed = ", ".join(pages[:8])
-    more = f" and {len(pages) - 8} more" if len(pages) > 8 else ""
-    noun = "question names" if len(unread) == 1 else "questions name"
-    asked = "asked without them, they count (--allow-left-out leaves them out)"
-    pages_text = f"pages that are not in the folder or were not read ({listed}{more})"
-    return [f"{len(unread)} {noun} {pages_text}; {asked}"]
+    if len(pages) > 8:
+        listed += f" and {len(pages) - 8} more"
+    noun = "questions name"
+    if len(unread) == 1:
+        noun = "question names"
+    pages_text = f"pages that are not in the folder or were not read ({listed})"
+    consequence = "asked without them, they count (--allow-left-out leaves them out)"
+    return [f"{len(unread)} {noun} {pages_text}; {consequence}"]

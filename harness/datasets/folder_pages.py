@@ -66,7 +66,9 @@ class FolderPages:
         """Sentences on what was not read and what was assumed. folder: its name."""
         notes = []
         if self.unread:
-            noun = "file was" if len(self.unread) == 1 else "files were"
+            noun = "files were"
+            if len(self.unread) == 1:
+                noun = "file was"
             listed = ", ".join(self.unread)
             notes.append(
                 f"{len(self.unread)} {noun} not read, or not in full, in {folder}: {listed}"
@@ -103,25 +105,28 @@ def read_pages(folder: Path, questions: Path | None = None) -> FolderPages:
     Raises:
         DataError: The folder has no page, two pages have one id, or a link leads out of the folder.
     """
-    paths = {
-        _name(path, folder): path
-        for path in document_files(folder)
-        if questions is None or not path.samefile(questions)
-    }
+    paths: dict[str, Path] = {}
+    for path in document_files(folder):
+        if questions is None or not path.samefile(questions):
+            paths[_name(path, folder)] = path
     alike = _alike(paths)
     pages: dict[str, Page] = {}
     files: dict[str, str] = {}
     unread: list[str] = []
     assumed: list[str] = []
     for name, path in paths.items():
-        page_id = name if name in alike else _without_suffix(name)
+        page_id = _without_suffix(name)
+        if name in alike:
+            page_id = name
         try:
             read = _reader_of(path.suffix.lower())(path, page_id)
         except _Unreadable as error:
             unread.append(f"{name} ({error})")
             continue
         if read.note:
-            noted = assumed if read.note.startswith("read as") else unread
+            noted = unread
+            if read.note.startswith("read as"):
+                noted = assumed
             noted.append(f"{name} ({read.note})")
         for page in read.pages:
             if page.id in pages:
@@ -135,8 +140,8 @@ def read_pages(folder: Path, questions: Path | None = None) -> FolderPages:
         if unread:
             problem += f": {', '.join(unread[:5])}"
         raise DataError(folder.name, None, None, problem)
-    kept = tuple(name for name in alike if name in pages)
-    return FolderPages(tuple(pages.values()), tuple(unread), tuple(assumed), kept, files)
+    alike_pages = tuple(name for name in alike if name in pages)
+    return FolderPages(tuple(pages.values()), tuple(unread), tuple(assumed), alike_pages, files)
 
 
 def _name(path: Path, folder: Path) -> str:
@@ -165,13 +170,18 @@ def _page(page_id: str, title: str, sections: Sequence[tuple[str, str]]) -> Page
 def _read_text(path: Path) -> tuple[str, str]:
     """(Text of a file with "\\n" as its line ends, the note on its encoding). Raises _Unreadable."""
     data = path.read_bytes()
-    declared = _declared_in_html(data) if path.suffix.lower() in _HTML else None
+    declared = None
+    if path.suffix.lower() in _HTML:
+        declared = _declared_in_html(data)
     try:
         decoded = decode_text(data, declared)
     except NotText:
         raise _Unreadable("not text") from None
     text = decoded.text.replace("\r\n", "\n").replace("\r", "\n")
-    return text, f"read as {decoded.assumed}" if decoded.assumed else ""
+    note = ""
+    if decoded.assumed:
+        note = f"read as {decoded.assumed}"
+    return text, note
 
 
 def _declared_in_html(data: bytes) -> str | None:
@@ -231,13 +241,21 @@ def _read_pdf(path: Path, page_id: str) -> ReadFile:
     try:
         reader = PdfReader(path)
         texts = [page.extract_text().strip() for page in reader.pages]
-        title = "" if reader.metadata is None else str(reader.metadata.title or "")
+        title = ""
+        if reader.metadata is not None:
+            title = str(reader.metadata.title or "")
     except damaged as error:
         raise _Unreadable(_cannot_be_read(error)) from None
     sections = [(f"page {n}", text) for n, text in enumerate(texts, start=1) if text]
-    blank = len(texts) - len(sections)
-    note = f"{blank} of its pages have no text" if blank else ""
+    note = _blank_note(len(texts) - len(sections), "pages")
     return ReadFile((_page(page_id, title, sections),), note)
+
+
+def _blank_note(n_blank: int, parts: str) -> str:
+    """The note on parts of a file ("pages", "rows") without text; "" for none."""
+    if not n_blank:
+        return ""
+    return f"{n_blank} of its {parts} have no text"
 
 
 def _cannot_be_read(error: Exception) -> str:
@@ -248,18 +266,18 @@ def _read_rows(path: Path, page_id: str) -> ReadFile:
     """Rows of pages, which have ids of their own."""
     del page_id
     rows = list(parse_each(read_rows(path), _page_row))
-    pages = tuple(
-        Page(row.id, row.title or row.id, (("", row.text),)) for row in rows if row.text.strip()
-    )
-    if not pages:
+    with_text = [row for row in rows if row.text.strip()]
+    if not with_text:
         raise _Unreadable("empty")
-    blank = len(rows) - len(pages)
-    return ReadFile(pages, f"{blank} of its rows have no text" if blank else "")
+    pages = [Page(row.id, row.title or row.id, (("", row.text),)) for row in with_text]
+    return ReadFile(tuple(pages), _blank_note(len(rows) - len(pages), "rows"))
 
 
 def _page_row(raw: dict[str, Any]) -> _PageRow:
     """Parse a row {"id", "title", "text"}; BEIR calls its id "_id". Raises RowError."""
-    return _PageRow.read({"id": raw["_id"], **raw} if "_id" in raw else raw)
+    if "_id" in raw:
+        raw = {"id": raw["_id"], **raw}
+    return _PageRow.read(raw)
 
 
 def _reader_of(suffix: str) -> Callable[[Path, str], ReadFile]:

@@ -50,7 +50,7 @@ class QuestionFile:
 def parse_columns(text: str) -> dict[str, str]:
     """{"question": "user_input"} of "question=user_input". Raises ConfigError."""
     columns = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in filter(None, map(str.strip, text.split(","))):
         ours, equals, theirs = part.partition("=")
         if not equals or ours not in FIELDS or not theirs:
             known = ", ".join(FIELDS)
@@ -115,7 +115,9 @@ def _json_rows(path: Path) -> Rows:
 
 def _listed_rows(name: str, value: Any) -> Rows:
     """The rows of a value: a list, or an object with a list at "data". Raises DataError."""
-    listed = value.get("data") if isinstance(value, dict) else value
+    listed = value
+    if isinstance(value, dict):
+        listed = value.get("data")
     if not isinstance(listed, list):
         problem = f"should be a list of questions, is {type_name(value)}"
         if isinstance(value, dict):
@@ -140,8 +142,9 @@ def _our_row(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any] 
     try:
         return _as_texts(_renamed(row, columns))
     except RowError as error:
-        place = f"column '{error.field}' " if error.field else ""
-        return BrokenRow(f"{place}{error.problem}")
+        if error.field:
+            return BrokenRow(f"column '{error.field}' {error.problem}")
+        return BrokenRow(error.problem)
 
 
 def _squad_questions(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -159,12 +162,12 @@ def _renamed(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     """The row with our names in place of those of `columns`, ragas and other spellings. Raises
     RowError where no column holds the question."""
     if columns:
-        named = {ours: _column(row, theirs) for ours, theirs in columns.items()}
-        others = {name: row[name] for name in row if name not in columns.values()}
-        return _without_input(others | named)
+        return _without_input(_with_named_columns(row, columns))
     row = _lower_case_names(row)
     if "question" not in row:
-        row = row | {ours: row[theirs] for theirs, ours in _RAGAS.items() if theirs in row}
+        for theirs, ours in _RAGAS.items():
+            if theirs in row:
+                row[ours] = row[theirs]
     for name in _GROUND_TRUTH:
         if name in row:
             row = {**row, "answer": None, "answers": row[name]}
@@ -174,11 +177,22 @@ def _renamed(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     return _without_input(row)
 
 
+def _with_named_columns(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """The row with our names in place of those of `columns`. Raises RowError for one that it
+    lacks."""
+    renamed = {name: value for name, value in row.items() if name not in columns.values()}
+    for ours, theirs in columns.items():
+        if theirs not in row:
+            raise RowError(theirs, f"is not there; the row has {_names(row)}")
+        renamed[ours] = row[theirs]
+    return renamed
+
+
 def _refuse_other_answer(row: Mapping[str, Any]) -> None:
     """Raise RowError for a row without an answer that has a column which looks like one."""
-    if any(name in row for name in (*_ANSWERS, *_GROUND_TRUTH)) or _is_kilt(row):
+    if not row.keys().isdisjoint((*_ANSWERS, *_GROUND_TRUTH)) or _is_kilt(row):
         return
-    likely = next((name for name in _LIKELY_ANSWERS if name in row), None)
+    likely = _likely_answer(row)
     if likely is not None:
         raise RowError(
             "answer", f"is not there, but '{likely}' is; name it: --columns answer={likely}"
@@ -192,27 +206,25 @@ def _without_input(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "input"}
 
 
-def _column(row: Mapping[str, Any], name: str) -> Any:
-    if name not in row:
-        raise RowError(name, f"is not there; the row has {_names(row)}")
-    return row[name]
-
-
 def _lower_case_names(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with "Question" as "question"; TriviaQA's rows, which are written so, stay."""
+    """A copy of the row with "Question" as "question"; TriviaQA's rows, which are written so,
+    stay."""
     if isinstance(row.get("Answer"), dict):
-        return row
-    renamed = {}
+        return dict(row)
+    renamed: dict[str, Any] = {}
     for name, value in row.items():
-        plain = name.strip().casefold() if isinstance(name, str) else name
-        ours = plain if plain in FIELDS and plain not in row else name
+        ours = name
+        if isinstance(name, str):
+            folded = name.strip().casefold()
+            if folded in FIELDS and folded not in row:
+                ours = folded
         renamed[ours] = value
     return renamed
 
 
 def _found_question(row: Mapping[str, Any]) -> bool:
     """Whether a row holds a question in one of the forms that are read."""
-    return _is_kilt(row) or any(name in row for name in _QUESTIONS)
+    return _is_kilt(row) or not row.keys().isdisjoint(_QUESTIONS)
 
 
 def _is_kilt(row: Mapping[str, Any]) -> bool:
@@ -225,38 +237,69 @@ def _no_question(row: Mapping[str, Any]) -> str:
     problem = f"has no column 'question'; its columns are {_names(row)}"
     if isinstance(row.get("input"), list):
         return f"{problem}; 'input' is a list of messages: write its question as text"
-    question = next((name for name in _LIKELY_QUESTIONS if isinstance(row.get(name), str)), None)
-    answer = next((name for name in _LIKELY_ANSWERS if name in row), "COLUMN")
-    if question is None:
-        if "pred" in row or "prediction" in row:
-            return f"{problem}; answers of a run are read by `harness import`"
-        return f"{problem}; name them: --columns question=COLUMN,answer=COLUMN"
-    return f"{problem}; name them: --columns question={question},answer={answer}"
+    question = _likely_question(row)
+    if question is not None:
+        answer = _likely_answer(row) or "COLUMN"
+        return f"{problem}; name them: --columns question={question},answer={answer}"
+    if "pred" in row or "prediction" in row:
+        return f"{problem}; answers of a run are read by `harness import`"
+    return f"{problem}; name them: --columns question=COLUMN,answer=COLUMN"
+
+
+def _likely_question(row: Mapping[str, Any]) -> str | None:
+    """The column that other tools put the question into; None where there is none."""
+    for name in _LIKELY_QUESTIONS:
+        if isinstance(row.get(name), str):
+            return name
+    return None
+
+
+def _likely_answer(row: Mapping[str, Any]) -> str | None:
+    """The column that other tools put the answer into; None where there is none."""
+    for name in _LIKELY_ANSWERS:
+        if name in row:
+            return name
+    return None
 
 
 def _names(row: Mapping[str, Any]) -> str:
-    names = [str(name) for name in row]
-    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    return ", ".join(names[:12])[:300] + more
+    """The first twelve names of the row's columns, and how many more there are."""
+    names = list(map(str, row))
+    listed = ", ".join(names[:12])[:300]
+    if len(names) > 12:
+        listed += f" and {len(names) - 12} more"
+    return listed
 
 
 def _as_texts(row: dict[str, Any]) -> dict[str, Any]:
     """The row with text in place of numbers and of true and false, and SQuAD's answers as a list
     of texts."""
+    texts = dict(row)
     answers = row.get("answers")
     if isinstance(answers, dict) and "text" in answers:  # the hub's copy of SQuAD
-        row = {**row, "answers": answers["text"]}
+        texts["answers"] = answers["text"]
     elif isinstance(answers, list) and any(isinstance(entry, dict) for entry in answers):
-        texts = [entry.get("text") if isinstance(entry, dict) else entry for entry in answers]
-        row = {**row, "answers": list(dict.fromkeys(texts))}
-    return {name: _as_text(value) if name in FIELDS else value for name, value in row.items()}
+        texts["answers"] = list(dict.fromkeys(map(_answer_text, answers)))
+    for name, value in texts.items():
+        if name in FIELDS:
+            texts[name] = _as_text(value)
+    return texts
+
+
+def _answer_text(entry: Any) -> Any:
+    """The text of one of SQuAD's answers, {"text", "answer_start"}; another value as it is."""
+    if isinstance(entry, dict):
+        return entry.get("text")
+    return entry
 
 
 def _as_text(value: Any) -> Any:
     """A number, true or false as the text that JSON has for it; of a list each entry."""
     if isinstance(value, list):
         return [_as_text(entry) for entry in value]
-    return json.dumps(value) if isinstance(value, bool | int | float) else value
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    return value
 
 
 def _with_qrels(rows: Rows, path: Path) -> Rows:
@@ -279,9 +322,10 @@ def _is_beir_query(row: Mapping[str, Any]) -> bool:
 def _beir_question(row: dict[str, Any], pages: list[str]) -> dict[str, Any]:
     """A question of a query; HotpotQA's queries have their answer among the metadata, others
     none."""
+    answer = row.get("answer")
     metadata = row.get("metadata")
-    known = metadata if isinstance(metadata, dict) else {}
-    answer = row.get("answer", known.get("answer"))
+    if "answer" not in row and isinstance(metadata, dict):
+        answer = metadata.get("answer")
     return {"id": row["_id"], "question": row["text"], "answer": answer, "gold_pages": pages}
 
 
@@ -298,9 +342,10 @@ def _read_qrels(queries: Path) -> dict[str, list[str]]:
     for place, row in read_rows((test or tables)[0]):
         if isinstance(row, BrokenRow):
             raise place.error(None, row.problem)
-        query, page, score = (row.get(key) for key in ("query-id", "corpus-id", "score"))
+        query = row.get("query-id")
+        page = row.get("corpus-id")
         if query is None or page is None:
             raise place.error(None, "should have the columns query-id, corpus-id, score")
-        if score != "0":
+        if row.get("score") != "0":
             relevant.setdefault(query, []).append(page)
     return relevant

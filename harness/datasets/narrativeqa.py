@@ -23,7 +23,7 @@ import csv
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -123,14 +123,23 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         return _load_official(folder, config, limit, folder.resolve().name, None)
     if config.data is None and config.hub is not None and not patterns:
         commit, files = resolve(DATASETS, config.hub, config.revision)
-        tables = [n for n in files if PurePosixPath(n).name == TABLES]
-        names = (tables[0], str(PurePosixPath(tables[0]).with_name(STORIES))) if tables else ()
-        if names and set(names).issubset(files):
-            first, _ = (download(DATASETS, config.hub, commit, name) for name in names)
-            return _load_official(
-                first.parent, config, limit, f"{config.hub} ({', '.join(names)})", commit
-            )
+        archives = _official_archives(files)
+        if archives:
+            paths = [download(DATASETS, config.hub, commit, name) for name in archives]
+            source = f"{config.hub} ({', '.join(archives)})"
+            return _load_official(paths[0].parent, config, limit, source, commit)
     return _load_rows(find_source(config), config, limit)
+
+
+def _official_archives(files: Sequence[str]) -> list[str]:
+    """The two official archives in a folder of the hub, tables first; [] where it lacks one."""
+    for name in files:
+        if PurePosixPath(name).name == TABLES:
+            stories = str(PurePosixPath(name).with_name(STORIES))
+            if stories in files:
+                return [name, stories]
+            return []
+    return []
 
 
 def _official_folder(config: DatasetConfig) -> Path | None:
@@ -139,16 +148,13 @@ def _official_folder(config: DatasetConfig) -> Path | None:
     if config.data is None or config.data.startswith(PACKAGE):
         return None
     path = Path(config.data).expanduser()
-    path = path.parent if path.name == "qaps.csv" and path.is_file() else path
-    places = (path, path / "data")  # of the authors' repository, and of a clone of the hub's
-    return next(
-        (
-            place
-            for place in places
-            if any((place / name).is_file() for name in ("qaps.csv", TABLES))
-        ),
-        None,
-    )
+    if path.name == "qaps.csv" and path.is_file():
+        path = path.parent
+    # The authors' repository, and a clone of the hub's.
+    for folder in (path, path / "data"):
+        if (folder / "qaps.csv").is_file() or (folder / TABLES).is_file():
+            return folder
+    return None
 
 
 def _load_official(
@@ -157,10 +163,13 @@ def _load_official(
     """Load the first `limit` questions of the official files; check all. source, commit: said in
     the `Dataset`."""
     split_name = _SET_OF_SPLIT.get(config.split.lower(), config.split)
-    rows = (row for _, row in _read_table(folder, "documents.csv"))
-    story_rows = {row["document_id"]: row for row in rows if row["set"] == split_name}
+    story_rows: dict[str, dict[str, str]] = {}
+    for _, row in _read_table(folder, "documents.csv"):
+        if row["set"] == split_name:
+            story_rows[row["document_id"]] = row
     stories = stories_in(folder)
-    examples, hashed = _Collected(limit), hashlib.sha256(b"narrativeqa 1\n")
+    examples = _Collected(limit)
+    hashed = hashlib.sha256(b"narrativeqa 1\n")
     order: dict[str, None] = {}
     for place, row in _read_table(folder, "qaps.csv"):
         if row["set"] != split_name:
@@ -179,9 +188,9 @@ def _load_official(
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
             if not examples.full():
                 about = story_rows[document_id]
-                document = examples.documents.get(document_id) or _story_document(
-                    document_id, about, stories, folder
-                )
+                document = examples.documents.get(document_id)
+                if document is None:
+                    document = _story_document(document_id, about, stories, folder)
                 examples.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
         except RowError as error:
             raise place.error(error.field, error.problem + _HINT) from None
@@ -211,7 +220,9 @@ def _read_table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, s
     if damaged."""
     source: Path | Member = folder / name
     if not (folder / name).is_file():
-        listed = members(folder / TABLES) if (folder / TABLES).is_file() else []
+        listed = []
+        if (folder / TABLES).is_file():
+            listed = members(folder / TABLES)
         inside = [member for member in listed if PurePosixPath(member).name == name]
         if not inside:
             raise DataError(
@@ -225,7 +236,8 @@ def _read_table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, s
         try:
             reader = csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""))
             columns = reader.fieldnames or ()
-            if lacking := [c for c in _COLUMNS[name] if c not in columns]:
+            lacking = [column for column in _COLUMNS[name] if column not in columns]
+            if lacking:
                 raise DataError(
                     name,
                     1,
@@ -234,7 +246,8 @@ def _read_table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, s
                 )
             for row in reader:
                 place = RowPlace(name, line=reader.line_num)
-                if missing := [c for c in _COLUMNS[name] if row[c] is None]:
+                missing = [column for column in _COLUMNS[name] if row[column] is None]
+                if missing:
                     raise place.error(missing[0], "is missing: the row has too few columns")
                 yield place, row
         except UnicodeDecodeError as error:
@@ -274,11 +287,20 @@ def _parse_and_add(stories: _Collected, raw: dict[str, Any]) -> None:
     )
     answers = [answer.text for answer in row.answers]
     clean_answers(answers[:1], "answers")
-    title = story.summary.title if story.summary else None
-    document = Document(story.id, story.text, title or "")
+    title = ""
+    if story.summary:
+        title = story.summary.title or ""
+    document = Document(story.id, story.text, title)
     stories.add(
         document, row.question.text, clean_answers(answers, "answers"), {"kind": story.kind or ""}
     )
+
+
+def _add_rows(stories: _Collected, file: Path | Member) -> None:
+    """Add the questions of a file of rows to `stories`, up to its limit. Raises DataError."""
+    for _ in parse_each(read_rows(file), partial(_parse_and_add, stories), _HINT):
+        if stories.full():
+            return
 
 
 def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Dataset:
@@ -287,17 +309,15 @@ def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Data
 
     The fingerprint is that of the files' bytes or, on the hub, of their names at the commit.
     """
-    stories, hashed = _Collected(limit), hashlib.sha256(b"narrativeqa rows 1\n")
+    stories = _Collected(limit)
+    hashed = hashlib.sha256(b"narrativeqa rows 1\n")
     if source.revision is not None:
         hashed.update(f"{source.name} {source.revision}".encode())
     for file in source.files:
         if source.revision is None:
             hashed.update(content_digest(file))
-        for _ in parse_each(
-            iter(()) if stories.full() else read_rows(file), partial(_parse_and_add, stories), _HINT
-        ):
-            if stories.full():
-                break
+        if not stories.full():
+            _add_rows(stories, file)
         if stories.full() and source.revision is not None:
             break  # before the next file is fetched
     if not stories.examples:

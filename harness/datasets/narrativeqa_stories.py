@@ -62,25 +62,32 @@ class _Folder:
         self._folders = (folder, folder / "tmp")
 
     def _path(self, document_id: str) -> Path | None:
-        file_name = document_id + SUFFIX
-        return next(
-            (path for place in self._folders if (path := inside(place, file_name)).is_file()), None
-        )
+        for folder in self._folders:
+            path = inside(folder, document_id + SUFFIX)
+            if path.is_file():
+                return path
+        return None
 
     def read(self, document_id: str) -> str | None:
         """The text of a story's file, None without one. Raises DataError for one that cannot be
         read."""
         path = self._path(document_id)
+        if path is None:
+            return None
         try:
-            return None if path is None else decode_story(path.read_bytes(), path.name)
+            return decode_story(path.read_bytes(), path.name)
         except (OSError, ValueError) as error:
             raise DataError(document_id + SUFFIX, None, None, f"cannot be read ({error})") from None
 
     def digest(self, document_ids: Iterable[str]) -> str:
         """The hash of the files of these stories."""
         whole = hashlib.sha256()
-        for path in map(self._path, document_ids):
-            whole.update(b"-" if path is None else bytes.fromhex(file_hash(path)))
+        for document_id in document_ids:
+            path = self._path(document_id)
+            if path is None:
+                whole.update(b"-")
+            else:
+                whole.update(bytes.fromhex(file_hash(path)))
         return whole.hexdigest()
 
 
@@ -97,9 +104,10 @@ class _Archive:
             raise DataError(
                 path.name, None, None, f"not a readable zip archive ({error}); fetch it again"
             ) from None
-        self._members = {
-            PurePosixPath(entry.filename).name.removesuffix(SUFFIX): entry for entry in stories
-        }
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        for entry in stories:
+            document_id = PurePosixPath(entry.filename).name.removesuffix(SUFFIX)
+            self._members[document_id] = entry
 
     def read(self, document_id: str) -> str | None:
         """The text of a story's member, None without one. Raises DataError for a damaged
@@ -113,8 +121,13 @@ class _Archive:
 
     def digest(self, document_ids: Iterable[str]) -> str:
         """The hash of size and checksum of these stories, without reading them."""
-        members = (self._members.get(document_id) for document_id in document_ids)
-        rows = [f"{entry.file_size} {entry.CRC:08x}" if entry else "-" for entry in members]
+        rows = []
+        for document_id in document_ids:
+            entry = self._members.get(document_id)
+            if entry is None:
+                rows.append("-")
+            else:
+                rows.append(f"{entry.file_size} {entry.CRC:08x}")
         return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
@@ -137,7 +150,8 @@ class _Lines:
                 return None
             if isinstance(row, BrokenRow):
                 raise place.error(None, row.problem)
-            name, text = row.get("document_id"), row.get("text")
+            name = row.get("document_id")
+            text = row.get("text")
             if not isinstance(name, str) or not isinstance(text, str):
                 raise place.error(None, "needs 'document_id' and 'text'")
             self._seen[name] = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -152,5 +166,7 @@ def stories_in(folder: Path) -> Stories:
     loose files."""
     if (folder / STORIES).is_file():
         return _Archive(folder / STORIES)
-    lines = [folder / name for name in LINES if (folder / name).is_file()]
-    return _Lines(lines[0]) if lines else _Folder(folder)
+    for name in LINES:
+        if (folder / name).is_file():
+            return _Lines(folder / name)
+    return _Folder(folder)
