@@ -246,15 +246,22 @@ class ComoRAG(ExtractingMethod):
             return "scikit-learn", "umap-learn"
         return ("scikit-learn",)
 
-    def _passages(self) -> HippoRAG:
-        """What finds passages."""
+    def _index_settings(self) -> dict[str, Any]:
+        """The settings of HippoRAG's index."""
+        config = self.config
+        return {
+            "prompts": config.prompts,
+            "chunk_tokens": config.chunk_tokens,
+            "reply_tokens": config.reply_tokens,
+            "synonyms": config.synonyms,
+        }
+
+    def passages(self) -> HippoRAG:
+        """What ranks passages."""
         config = self.config
         return HippoRAG(
             HippoRAG.Config(
-                prompts=config.prompts,
-                chunk_tokens=config.chunk_tokens,
-                reply_tokens=config.reply_tokens,
-                synonyms=config.synonyms,
+                **self._index_settings(),
                 link_k=config.link_k,
                 passage_weight=config.passage_weight,
             )
@@ -262,7 +269,7 @@ class ComoRAG(ExtractingMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """HippoRAG's index; "summaries" and "episodes", each [text, spans], with their vectors."""
-        index = self._passages().index(document, tools)
+        index = HippoRAG(HippoRAG.Config(**self._index_settings())).index(document, tools)
         config = self.config
         tree, vectors = build_tree(
             document,
@@ -377,7 +384,7 @@ class _Search:
             query: What is looked for.
             noted_for: What the notes are to help with.
         """
-        ranked = self.method._passages().rank(
+        ranked = self.method.passages().rank(
             replace(self.question, text=query, options=None), self.index, self.tools
         )
         self.memory.steps.append(ranked.step)
