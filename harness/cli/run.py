@@ -32,6 +32,7 @@ from harness.engine.progress import Progress
 from harness.engine.progress_line import ProgressLine
 from harness.engine.runs_in_turn import Hook, Lost, Outcome, Planned, bug_sentence, in_turn
 from harness.errors import FirstFailure, HarnessError, UserError
+from harness.parallel.phases import forget_phases, phase, phase_table
 from harness.storage.files import check_home
 
 # 0 done, 3 incomplete, 4 a check failed, 2 the user's mistake (3 once any run started), 1 a bug;
@@ -91,6 +92,7 @@ def run_request(
         The most severe exit code of the runs, and of the trackers and checks, which give theirs
         when they are closed after the last run.
     """
+    forget_phases()
     scaling.check(request, printing.plan)
     printing.check()
     runs = request.runs(say)
@@ -99,11 +101,14 @@ def run_request(
     check_home()
     command = _Command(request, printing, scaling)
     hooks, unlogged = trackers_and_checks(request, checks, scaling)
-    planned = plan_runs(runs, say)
+    with phase("planning"):
+        planned = plan_runs(runs, say)
     print_warnings(planned.plans, unlogged)
     of_plans = hooks_of_plans(request, planned.plans, command.budget, printing, command.words)
     hooks = [*of_plans, *hooks]
     command.execute(planned, hooks)
+    if printing.debug:
+        say(phase_table())
     if finished_folders is not None:
         finished_folders += command.finished
     if len(runs) > 1 and (planned.lost or request.suite is not None):

@@ -25,7 +25,11 @@ class Printing:
     """What `harness run` prints, and whether it runs anything at all."""
 
     debug: Annotated[
-        bool, execution("--debug -v", "Print the traceback of the first question that fails.")
+        bool,
+        execution(
+            "--debug -v",
+            "Print the traceback of the first question that fails, and what took how long.",
+        ),
     ] = False
     plan: Annotated[
         bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")

@@ -27,6 +27,7 @@ from harness.engine.open_run import OpenRun
 from harness.engine.searching import as_quotes, documents_of, searches_of
 from harness.engine.tools import EngineTools
 from harness.method import Index
+from harness.parallel.phases import phase
 from harness.storage.failures import STOPS, describe_failure
 from harness.storage.kept_requests import request_rows
 from harness.storage.record_texts import with_texts, without_texts
@@ -156,7 +157,8 @@ class AnswerQuestion:
         tools = EngineTools(self.run.models, attempt.meter, self._plan.task, self.run.progress.part)
         tools.question = question
         tools.searcher = self.run.searches.searcher(view.documents)
-        answer: object = self._plan.method.answer(question, view.documents, indexes, tools)
+        with phase("answers"):
+            answer: object = self._plan.method.answer(question, view.documents, indexes, tools)
         if not isinstance(answer, Answer) or not isinstance(answer.text, str):
             name = type(self._plan.method).__name__
             raise TypeError(f"{name}.answer returned no Answer with a text")

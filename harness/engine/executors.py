@@ -19,6 +19,7 @@ from harness.engine.record_answer import RecordAnswer
 from harness.engine.scoring import unanswered_verdict
 from harness.llm.backend import backend_of
 from harness.parallel.in_flight import in_flight, places_for
+from harness.parallel.phases import phase
 from harness.stats.rng import derived_seed
 from harness.types import Example
 
@@ -152,7 +153,8 @@ def _default_in_flight(plan: PlannedRun) -> int:
         return IN_FLIGHT_ON_A_GPU
     if all(model.backend != "hf" for model in plan.models.values()):
         return 1
-    import torch
+    with phase("imports"):
+        import torch
 
     if torch.cuda.is_available():
         return IN_FLIGHT_ON_A_GPU

@@ -22,6 +22,7 @@ from harness.method.abilities import index_packages_of
 from harness.method.settings import index_fields
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
+from harness.parallel.phases import phase
 from harness.storage.failures import STOPS, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import request_rows
@@ -139,7 +140,8 @@ class Indexer:
         tools.question = question
         self._models.reseed(digest)
         try:
-            value = method.index(document, tools)
+            with phase("indexes"):
+                value = method.index(document, tools)
             if not isinstance(value, dict):
                 raise TypeError(
                     f"{type(plan.method).__name__}.index returned {type(value).__name__}, not a "

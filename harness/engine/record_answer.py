@@ -14,6 +14,7 @@ from harness.engine.open_run import OpenRun
 from harness.engine.progress import Counted
 from harness.engine.scoring import score_record
 from harness.errors import FirstFailure
+from harness.parallel.phases import phase
 from harness.storage.failures import one_line
 from harness.storage.records import StoredRecord
 
@@ -52,7 +53,8 @@ class RecordAnswer:
             self.append(records)
 
     def _scored(self, answer: Unscored) -> StoredRecord:
-        return score_record(answer.record, self.run.plan.config.dataset, answer.example.gold)
+        with phase("scores"):
+            return score_record(answer.record, self.run.plan.config.dataset, answer.example.gold)
 
     def append(self, records: Sequence[StoredRecord]) -> None:
         """Write lines of records.jsonl, and show them once they are on disk."""

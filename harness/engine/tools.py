@@ -23,6 +23,7 @@ from harness.method import Encoder, Reranker, Retriever, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
+from harness.parallel.phases import phase
 from harness.retrieval.served import ServedRetriever
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import IndexCache, cache_root
@@ -138,7 +139,7 @@ class Models:
         key = config.model_dump_json()
         with self._loading.hold(key):
             if key not in self._loaded:
-                with _global_draws_restored(self.seed):
+                with _global_draws_restored(self.seed), phase("models"):
                     self._loaded[key] = backend.load_model(config)
                     self._loaded[key].tell(self._note)
         return self._loaded[key]
@@ -159,7 +160,11 @@ class Models:
         config = self.plan.encoders.get(role)
         if config is None:
             raise LookupError(_undeclared_role("encoders", role, self.plan.encoders))
-        with self._loading.hold("encoders"), _global_draws_restored(self.seed):
+        with (
+            self._loading.hold("encoders"),
+            _global_draws_restored(self.seed),
+            phase("encoders"),
+        ):
             return load(config, meter, role, self.plan.config.model.deterministic)
 
     def retriever(self) -> ServedRetriever | None:

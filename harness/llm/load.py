@@ -9,6 +9,7 @@ from harness.config.schema import SAMPLING, ModelConfig, canonical
 from harness.errors import import_error_as_cannot_run
 from harness.llm.backend import Backend, ModelFacts
 from harness.models import LanguageModel
+from harness.parallel.phases import phase
 
 if TYPE_CHECKING:
     from harness.llm.hf_session import HFModel
@@ -39,7 +40,8 @@ class Transformers(Backend):
                 _loaded.popitem(last=False)
             folder, _ = local_folder(config)
             with import_error_as_cannot_run():
-                from harness.llm.hf_session import HFModel
+                with phase("imports"):
+                    from harness.llm.hf_session import HFModel
 
                 _loaded[key] = HFModel(config, facts, str(folder))
         _loaded.move_to_end(key)

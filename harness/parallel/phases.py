@@ -1,0 +1,73 @@
+"""Where the time of a command goes: seconds of its phases, which `harness run --debug` prints.
+
+    with phase("models"):          loading a model
+        with phase("imports"):     inside it; these seconds are not counted as "models" too
+            import torch
+
+Seconds of threads are added up, so that those of questions in flight are more than passed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass
+class Phase:
+    """What a phase took so far: seconds without those of phases inside it, and how often it was
+    entered."""
+
+    seconds: float = 0.0
+    times: int = 0
+
+
+class _Phases:
+    """The phases of this process's command. inner: of each thread, seconds of phases inside the
+    one that it is in."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._local = threading.local()
+        self._found: dict[str, Phase] = {}
+        self._began = time.perf_counter()
+
+    def forget(self) -> None:
+        """Begin anew, as another command begins."""
+        with self._lock:
+            self._found = {}
+            self._began = time.perf_counter()
+
+    @contextlib.contextmanager
+    def measured(self, name: str) -> Iterator[None]:
+        """Count the seconds of the block."""
+        outer = getattr(self._local, "inner", 0.0)
+        self._local.inner = 0.0
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            passed = time.perf_counter() - began
+            with self._lock:
+                found = self._found.setdefault(name, Phase())
+                found.seconds += passed - self._local.inner
+                found.times += 1
+            self._local.inner = outer + passed
+
+    def table(self) -> str:
+        """A line for each phase in the order in which they were left, and one for all the time."""
+        lines = ["phase            seconds  times"]
+        with self._lock:
+            for name, found in self._found.items():
+                lines.append(f"{name:<15} {found.seconds:8.2f} {found.times:6}")
+        lines.append(f"{'passed':<15} {time.perf_counter() - self._began:8.2f}")
+        return "\n".join(lines)
+
+
+_PHASES = _Phases()
+phase = _PHASES.measured
+forget_phases = _PHASES.forget
+phase_table = _PHASES.table
