@@ -16,7 +16,19 @@ from typing import Any
 from pocket.world.sample import sample
 
 from harness.config import presets
-from tests.datasets.more_rows import LEVAL, LOOGLE, LVEVAL, babilong, leval, locomo, lveval
+from tests.datasets.more_rows import (
+    LEVAL,
+    LOOGLE,
+    LVEVAL,
+    MEMORY,
+    babilong,
+    json_kv,
+    leval,
+    locomo,
+    lveval,
+    memoryagentbench,
+    rerank,
+)
 from tests.datasets.support import (
     helmet,
     infinite,
@@ -94,6 +106,24 @@ MADE: dict[str, Callable[[int, str], Row]] = {
         f"infinitebench/{name}": lambda n, text: infinite(n, context=text)
         for name in ("en_dia", "en_sum", "zh_qa")
     },
+    **{
+        f"memoryagentbench/{name}": lambda n, text, name=name: memoryagentbench(
+            n,
+            context=text,
+            questions=["Who built it?"],
+            answers=[["Bo"]],
+            metadata={"source": name},
+        )
+        for name in MEMORY
+    },
+    "helmet/json_kv": lambda n, text: json_kv(n),
+    "helmet/msmarco": lambda n, text: rerank(n),
+    "helmet/infbench_qa": lambda n, text: infinite(n, context=text),
+    "helmet/infbench_mc": lambda n, text: infinite(
+        n, context=text, options=["Ada", "Bo", "Cy", "Di"], answer=["Ada"]
+    ),
+    "loong/legal": lambda n, text: loong(n, docs=text, type="legal"),
+    "loong/financial_zh": lambda n, text: loong(n, docs=text, type="financial", language="zh"),
     **{f"leval/{name}": _on_document for name in LEVAL},
     **{f"lveval/{name}": lambda n, text: lveval(n, context=text) for name in LVEVAL},
     **{f"loogle/{name}": _first_question_of(row) for name, row in LOOGLE.items()},

@@ -227,9 +227,13 @@ def _choose_local_files(
 
 
 def _is_of_subset(name: str, subset: str) -> bool:
-    """Whether a path's folder or stem is `subset`."""
-    path = PurePosixPath(name)
-    return subset in path.parts[:-1] or path.name.split(".")[0] == subset
+    """Whether a path's folder or stem, without the number of a part, is `subset`."""
+    return subset in PurePosixPath(name).parts[:-1] or _stem(name) == subset
+
+
+def _stem(name: str) -> str:
+    """A file's name without the number of a part and what follows a full stop."""
+    return _SHARD.sub("", PurePosixPath(name).name).split(".")[0]
 
 
 def _members_of_split(
@@ -351,7 +355,9 @@ def choose_files(
         return data  # which of its members are meant is another choice
     chosen = _matching_files(data, patterns)
     if not patterns:
-        chosen = _split_files(_files_of_subset(data, subset), split)
+        chosen = _files_of_subset(data, subset)
+        if set(map(_stem, chosen)) != {subset}:  # a file of the subset's own name holds one split
+            chosen = _split_files(chosen, split)
     if len(set(map(_ending, chosen))) > 1:
         raise Ambiguous(f"has files of several formats ({_names_text(chosen)}); name one of them")
     if shards_only and not patterns and len({_SHARD.sub("", name) for name in chosen}) > 1:

@@ -84,7 +84,11 @@ def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
     if name not in parsers:
         return partial(_run_users_parser, parser, name), ()
-    settings = {"subset": config.subset, "question": config.options.get("question")}
+    settings = {
+        "subset": config.subset,
+        "split": config.split,
+        "question": config.options.get("question"),
+    }
     accepted = inspect.signature(parser).parameters.keys() & settings
     parser = partial(parser, **{key: settings[key] for key in accepted})
     return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ()))

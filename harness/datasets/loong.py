@@ -15,7 +15,14 @@ where papers keep the placeholder of the documents.
 
 from typing import Any
 
-from harness.datasets.rows import Group, StrictRow, clean_answers, refuse_blank, text_with_question
+from harness.datasets.rows import (
+    Group,
+    Skip,
+    StrictRow,
+    clean_answers,
+    refuse_blank,
+    text_with_question,
+)
 
 _LEVELS = {1: "spotlight locating", 2: "comparison", 3: "clustering", 4: "chain of reasoning"}
 
@@ -25,6 +32,7 @@ class _Row(StrictRow):
     level: int
     set: int | None = None
     type: str
+    language: str | None = None
     question: str
     instruction: str
     prompt_template: str
@@ -37,10 +45,16 @@ class _Row(StrictRow):
         return with_question.replace("{instruction}", self.instruction)
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group | Skip:
     """One Loong row. Gold.extra: type (the task), level (the kind of documents), set (the length of
-    the documents, 1 to 4), and what the judge sees. Raises RowError naming the field."""
+    the documents, 1 to 4), and what the judge sees.
+
+    subset: of the authors' one file of all kinds, the kind that is asked, "legal", or with its
+    language, "financial_zh"; rows of others are left out. Raises RowError naming the field.
+    """
     row = _Row.read(raw)
+    if subset not in (None, row.type, f"{row.type}_{row.language}"):
+        return Skip(f"not of '{subset}'")
     refuse_blank({"docs": row.docs, "prompt_template": row.prompt_template})
     asked = row.filled().replace("{docs}", "").strip()
     judged = row.filled()

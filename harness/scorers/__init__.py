@@ -70,6 +70,7 @@ _FILES = (
     "longbench_zh",
     "longmemeval",
     "lveval",
+    "memoryagentbench",
     "musique",
     "newer_sets",
     "nolima",

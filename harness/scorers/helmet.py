@@ -10,14 +10,16 @@ With `.first_line`, the reply ends at its first line break, where generation sto
 configuration of questions with retrieved passages (`stop_new_line`).
 """
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
 from harness.scorers.base import best, need, published
 from harness.scorers.flashrag import acc
 from harness.scorers.hotpotqa import answer_overlap, em
 
+_IDS = re.compile(r"\d+(?:\s*>\s*\d+)*")
 scorer = published("princeton-nlp/HELMET utils.py and data.py")
 
 _Metric = Callable[[str, Sequence[str]], float]
@@ -60,6 +62,46 @@ def of_reply(prediction: str, references: Sequence[str], *, metric: _Metric) -> 
 def of_first_line(prediction: str, references: Sequence[str], *, metric: _Metric) -> float:
     """`of_reply` for the reply up to its first line break."""
     return of_reply(prediction.partition("\n")[0], references, metric=metric)
+
+
+def ranking(reply: str) -> list[str]:
+    """The ids of the longest "3 > 1 > 2" in a reply, each where it stands first."""
+    text = re.sub(r"[\[\]:]", "", reply).lower().replace("id", "")
+    longest = max(_IDS.findall(text), key=len, default="")
+    ids = [part.strip() for part in longest.split(">")]
+    return list(dict.fromkeys(filter(str.isdigit, ids)))
+
+
+def _gain(grades: Sequence[int]) -> float:
+    """The discounted sum of grades, best place first, as trec_eval computes it."""
+    total = 0.0
+    for place, grade in enumerate(grades, start=1):
+        total += max(grade, 0) / math.log2(place + 1)
+    return total
+
+
+@scorer("helmet.ndcg_10", "NDCG of the first ten ids of the longest ranking in the reply")
+def ndcg_10(prediction: str, _references: Sequence[str], *, labels: Mapping[str, int]) -> float:
+    """The discounted gain of the first ten ids over the best possible one. labels: id of a passage
+    -> its grade."""
+    ideal = _gain(sorted(labels.values(), reverse=True)[:10])
+    if ideal == 0:
+        return 0.0
+    return _gain([labels.get(name, 0) for name in ranking(prediction)[:10]]) / ideal
+
+
+@scorer("helmet.choice", "the right letter, or the letter with its option in the reply")
+def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> float:
+    """1.0 where the whole reply or the parsed one is the right letter or "A. option", or the reply
+    contains the latter; else 0.0.
+
+    references: the right option's text, first; gold_label: its number, from 1.
+    """
+    letter = "ABCD"[gold_label - 1]
+    full = f"{letter}. {references[0]}"
+    if full.lower() in prediction.lower():
+        return 1.0
+    return of_reply(prediction, [letter, full], metric=em)
 
 
 _METRICS: dict[str, tuple[str, _Metric, tuple[str, ...]]] = {

@@ -14,7 +14,7 @@ import pytest
 from harness.scorers import score
 from harness.storage.run_folder import read_run
 from tests.datasets import more_rows as rows
-from tests.datasets.support import infinite
+from tests.datasets.support import infinite, loong
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ CONVERSATION = (
     'Ann said, "I painted mill 1."\nBo said, "Look!"\n[shares a photo of a barn]\n\n'
     'DATE: 9:00 am on 2 June, 2023\nCONVERSATION:\nAnn said, "I sold it yesterday."'
 )
+HELMET_SCORES = ("helmet.substring_exact_match", "helmet.f1", "helmet.exact_match")
 LOCOMO = Layout(
     "locomo",
     "locomo10.json",
@@ -151,7 +152,72 @@ LEVAL_SUMMARY = Layout(
     [("Question: Summarize.", "A mill Ada built")],
     [{"rouge_score.rougeL": 0.5, "rouge_score.rouge1": 1.0, "rouge_score.rouge2": 2 / 3}],
 )
+JSON_KV = Layout(
+    "helmet/json_kv",
+    "test_k1800_dep6.jsonl",
+    [rows.json_kv(1), rows.json_kv(2)],
+    [
+        (
+            "Key: k1\nCorresponding value: v1\n\nKey: k2\nCorresponding value: v2\n\nKey: a1\n",
+            "Corresponding value: b1",
+        ),
+        ("Key: a2\n", "b1"),
+    ],
+    [{"helmet.substring_exact_match": 1.0}, {"helmet.substring_exact_match": 0.0}],
+)
+RERANK = Layout(
+    "helmet/msmarco",
+    "test_reranking_data_k1000_dep3.jsonl",
+    [rows.rerank(1), rows.rerank(2)],
+    [
+        ("[ID: 3] Document: It rained on mill 1.\n\n[ID: 1] Document: Ada", "ID1 > ID2 > ID3"),
+        ("mill 2.", "Ranking: [3] > [1]"),
+    ],
+    [
+        {"helmet.ndcg_10": 1.0},
+        {"helmet.ndcg_10": (2 / math.log2(3)) / (2 + 1 / math.log2(3))},
+    ],
+    {"dataset.shots": "0"},
+)
+INFBENCH_MC = Layout(
+    "helmet/infbench_mc",
+    "longbook_choice_eng.jsonl",
+    [infinite(n, options=["Ada", "Bo", "Cy", "Di"], answer=["Ada"]) for n in (1, 2)],
+    [("mill 1?", "It is A. Ada"), ("mill 2?", "It is A")],
+    [{"helmet.choice": 1.0}, {"helmet.choice": 0.0}],
+)
+OTHER_SET = {"source": "other"}
+MEMORY = Layout(
+    "memoryagentbench/factconsolidation",
+    "Conflict_Resolution.jsonl",
+    [rows.memoryagentbench(), rows.memoryagentbench(2, metadata=OTHER_SET)],
+    [("Question: Who built it?", "Answer: Bo"), ("Question: Who left?", "Ada")],
+    [dict.fromkeys(HELMET_SCORES, 1.0), {**dict.fromkeys(HELMET_SCORES, 0.0), "helmet.f1": 2 / 3}],
+)
+EVENTS = Layout(
+    "memoryagentbench/eventqa",
+    "Accurate_Retrieval.jsonl",
+    [
+        rows.memoryagentbench(metadata={"source": "eventqa_full"}),
+        rows.memoryagentbench(2, metadata=OTHER_SET),
+    ],
+    [("Question: Who built it?", "bo, BO T."), ("Question: Who left?", "Ada")],
+    [{"memoryagentbench.events": 1.0}, {"memoryagentbench.events": 0.0}],
+)
+LOONG = Layout(
+    "loong/legal",
+    "loong_process.jsonl",
+    [loong(1, type="legal", docs="Verdict"), loong(2)],
+    [("Text:\nVerdict", "{'Reference': ['Bo']}")],
+    [{"longbench.qa_f1_score": 1.0}],
+)
 LAYOUTS = [
+    JSON_KV,
+    RERANK,
+    INFBENCH_MC,
+    MEMORY,
+    EVENTS,
+    LOONG,
     LEVAL,
     LEVAL_SUMMARY,
     LOCOMO,

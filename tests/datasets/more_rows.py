@@ -1,4 +1,5 @@
-"""Made-up rows in the layouts of LoCoMo, BABILong, LV-Eval, LooGLE, L-Eval and NoLiMa."""
+"""Made-up rows in the layouts of LoCoMo, BABILong, LV-Eval, LooGLE, L-Eval, NoLiMa, HELMET's
+recall and MemoryAgentBench."""
 
 from typing import Any
 
@@ -94,6 +95,35 @@ def nolima_book(lines: int = 1000) -> str:
     return "".join(f"It rained on day {day}.\n" for day in range(lines))
 
 
+def json_kv(number: int = 1) -> dict[str, Any]:
+    """A row of HELMET's json_kv."""
+    demos = [["k1", "v1"], ["k2", "v2"], ["k3", "v3"]]
+    text = f'{{"a{number}": "b{number}", "k1": "v1"}}'
+    asked = {"question": f"a{number}", "answer": f"b{number}"}
+    return {"context": text, **asked, "demos": demos, "num_kvs": 2}
+
+
+def rerank(number: int = 1) -> dict[str, Any]:
+    """A row of HELMET's re-ranking."""
+    passages = [
+        {"id": "3", "text": f"It rained on mill {number}.", "label": 0},
+        {"id": "1", "text": f"Ada built mill {number}.", "label": 2},
+        {"id": "2", "text": "Ada was born.", "label": 1},
+    ]
+    return {"qid": f"q{number}", "query": "Who built it?", "ctxs": passages}
+
+
+def memoryagentbench(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A context of MemoryAgentBench with two questions."""
+    row = {
+        "context": f"0. Ada built mill {number}. 1. Bo built mill {number}.",
+        "questions": ["Who built it?", "Who left?"],
+        "answers": [["Bo", "Bo T."], ["Ada left"]],
+        "metadata": {"source": "factconsolidation_mh_6k", "qa_pair_ids": ["a", "b"]},
+    }
+    return {**row, **changes}
+
+
 LOOGLE = {
     "shortdep_qa": loogle,
     "longdep_qa": loogle,
@@ -128,3 +158,11 @@ LEVAL = {
     "tv_show_summ": "rouge_score.rougeL",
 }
 """Task of L-Eval -> its headline."""
+MEMORY = {
+    "factconsolidation": ("Conflict_Resolution", 10, "helmet.substring_exact_match"),
+    "ruler_qa": ("Accurate_Retrieval", 50, "helmet.substring_exact_match"),
+    "eventqa": ("Accurate_Retrieval", 40, "memoryagentbench.events"),
+    "icl": ("Test_Time_Learning", 20, "memoryagentbench.parsed_match"),
+    "detective_qa": ("Long_Range_Understanding", 2000, "helmet.substring_exact_match"),
+}
+"""Set of MemoryAgentBench -> its file, cap and headline."""

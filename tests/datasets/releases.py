@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.datasets.files import read_rows
 from tests.datasets import more_rows, support
+from tests.datasets.more_rows import MEMORY
 from tests.datasets.support import REAL, parquet, real
 
 Rows = list[dict[str, Any]]
@@ -187,6 +188,21 @@ def leval():
     rows_of = lines([more_rows.leval(n) for n in range(2)])
     made = {f"LEval/Exam/{name}.jsonl": rows_of for name in more_rows.LEVAL}
     return {**made, "LEval.py": OTHER, "README.md": b""}
+
+
+def memory(name):
+    """MemoryAgentBench's four files, two contexts of set `name` and others in its own."""
+    shard = "00000-of-00001.parquet"
+    made = [more_rows.memoryagentbench(n, metadata={"source": f"{name}_{n}"}) for n in (1, 2)]
+    other = [more_rows.memoryagentbench(metadata={"source": "other"})]
+    files = {f"data/{file}-{shard}": support.parquet(other) for file, _, _ in MEMORY.values()}
+    return lambda: {**files, f"data/{MEMORY[name][0]}-{shard}": support.parquet(made)}
+
+
+def loong(kind, language):
+    """The file of the authors' step 1."""
+    made = [support.loong(n, type=kind, language=language, answer="Bo") for n in range(3)]
+    return lambda: {"loong_process.jsonl": lines(made)}
 
 
 def nolima():

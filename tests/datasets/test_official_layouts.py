@@ -93,6 +93,12 @@ NEWER |= {
     for n in range(1, 11)
 }
 
+for _name, _file, _row in (
+    ("json_kv", "json_kv/test_k1800_dep6", more_rows.json_kv),
+    ("msmarco", "msmarco/test_reranking_data_k1000_dep3", more_rows.rerank),
+):
+    NEWER[f"helmet/{_name}"] = ("princeton-nlp/HELMET", f"data/{_file}.jsonl", _row, 3)
+
 RELEASES = [
     Release("narrativeqa", "narrativeqa/", releases.narrativeqa, STORIES),
     Release("narrativeqa", "hub:deepmind/narrativeqa", releases.narrativeqa_hub, STORIES),
@@ -119,6 +125,16 @@ RELEASES = [
     *(
         Release(preset, f"hub:{repo}", releases.newer(file, row, count), count)
         for preset, (repo, file, row, count) in NEWER.items()
+    ),
+    *(
+        Release(f"memoryagentbench/{name}", "hub:ai-hyz/MemoryAgentBench", releases.memory(name), 4)
+        for name in more_rows.MEMORY
+    ),
+    Release("loong/legal", "processed/", releases.loong("legal", "zh"), 3),
+    Release("loong/financial_zh", "processed/", releases.loong("financial", "zh"), 3),
+    *(
+        Release(f"helmet/infbench_{name}", "InfiniteBench/", releases.infinitebench, count)
+        for name, count in (("qa", 351), ("mc", 229))
     ),
     *(
         Release(f"nolima/{name}", place, releases.nolima, 26)

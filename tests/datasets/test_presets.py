@@ -16,7 +16,7 @@ from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets.formats import formats, option_fields
 from harness.scorers.longbench_eval import _SCORED_ON_FIRST_LINE, DATASETS
-from tests.datasets.more_rows import LEVAL, LOOGLE, LVEVAL
+from tests.datasets.more_rows import LEVAL, LOOGLE, LVEVAL, MEMORY
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
 NAMES = sorted(
@@ -30,6 +30,7 @@ BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
 CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
 # Their sizes are not known.
 UNCOUNTED = {"oolong/synth", "oolong/real", *(f"loogle/{name}" for name in LOOGLE)}
+UNCOUNTED |= {f"memoryagentbench/{name}" for name in MEMORY}
 UNCOUNTED |= {f"leval/{name}" for name in LEVAL}
 NEWER = {
     "oolong/synth",
@@ -87,9 +88,21 @@ HEADLINES = {
     # Qasper's own scorer is the same metric under the data set's name.
     **dict.fromkeys(("qasper", "qasper-hints"), "qasper.token_f1_score"),
 }
-NOT_ON_A_HUB = {"locomo", *(f"loogle/{name}" for name in LOOGLE)}
+NOT_ON_A_HUB = {
+    "locomo",
+    "loong/legal",
+    "loong/financial_zh",
+    *(f"loogle/{name}" for name in LOOGLE),
+}
 # The caps and headlines of the sets after them, which are their authors'.
 LATER = {
+    **{f"memoryagentbench/{name}": made[1:] for name, made in MEMORY.items()},
+    "helmet/json_kv": (100, "helmet.substring_exact_match"),
+    "helmet/msmarco": (200, "helmet.ndcg_10"),
+    "helmet/infbench_qa": (10, "helmet.rougeL_recall"),
+    "helmet/infbench_mc": (10, "helmet.choice"),
+    "loong/legal": (1024, "longbench.qa_f1_score"),
+    "loong/financial_zh": (1024, "longbench.qa_f1_score"),
     **{f"nolima/{n}": (128, "nolima.contains") for n in ("standard", "hard", "direct")},
     **{f"leval/{name}": (512, headline) for name, headline in LEVAL.items()},
     "infinitebench/en_dia": (40, "infinitebench.name"),

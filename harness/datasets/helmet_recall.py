@@ -1,0 +1,103 @@
+"""HELMET's recall and re-ranking (Yen et al., ICLR 2025): a value of a JSON object of 1,800 keys, and
+the order of 1,000 passages.
+
+    json_kv   {"context": "{\"a1..\": \"b2..\", ..}", "question": "a1..", "answer": "b2..",
+               "demos": [["k", "v"], ..], "num_kvs": 1800}
+    rerank    {"qid": "1", "query": "..", "ctxs": [{"id": "7", "text": "..", "label": 2}, ..]}
+
+The layouts of data/json_kv and data/msmarco as the authors' program reads them (load_json_kv,
+load_msmarco_rerank in data.py). Two solved examples of a row of json_kv stand in its question; those
+of re-ranking come from a second file (dataset.shots_from).
+"""
+
+from operator import attrgetter
+from typing import Any
+
+from harness.datasets.rows import (
+    SEPARATOR,
+    Group,
+    RowError,
+    StrictRow,
+    clean_answers,
+    made_id,
+    refuse_blank,
+    text_with_question,
+)
+from harness.types import Document, Example, Gold, Passage, Question
+
+SHOTS = 2
+
+
+class _KeyRow(StrictRow):
+    context: str
+    question: str
+    answer: str | list[str]
+    demos: list[list[str]]
+
+
+class _Candidate(StrictRow):
+    id: str
+    text: str
+    label: int
+    title: str | None = None
+
+    def shown(self) -> str:
+        """The passage as the authors' prompt shows it."""
+        if self.title is None:
+            return f"[ID: {self.id}] Document: {self.text}"
+        return f"[ID: {self.id}] Document (Title: {self.title}): {self.text}"
+
+
+class _RankRow(StrictRow):
+    qid: str
+    query: str
+    ctxs: list[_Candidate]
+
+
+def parse_key(raw: dict[str, Any]) -> Group:
+    """One row of json_kv. Raises RowError naming the field."""
+    row = _KeyRow.read(raw)
+    refuse_blank({"context": row.context, "question": row.question})
+    answers = row.answer
+    if isinstance(answers, str):
+        answers = [answers]
+    lines = []
+    for number, pair in enumerate(row.demos[:SHOTS]):
+        if len(pair) != 2:
+            raise RowError(f"demos[{number}]", f"should be a key and a value, are {len(pair)}")
+        key, value = pair
+        lines.append(f"Key: {key}\nCorresponding value: {value}")
+    lines.append(f"Key: {row.question}")
+    name = made_id("json-kv", f"{row.context}\n{row.question}")
+    asked = (name, SEPARATOR.join(lines))
+    return text_with_question(
+        "json-kv-text", row.context, asked, clean_answers(answers, "answer"), {}
+    )
+
+
+def parse_ranking(raw: dict[str, Any]) -> Group:
+    """One row of re-ranking. Gold.extra: labels (id of a passage -> its grade), and draw_key, which
+    identifies the question for the draw of its solved examples. Raises RowError naming the field."""
+    row = _RankRow.read(raw)
+    refuse_blank({"query": row.query})
+    if not row.ctxs:
+        raise RowError("ctxs", "is empty")
+    best_first = sorted(row.ctxs, key=attrgetter("label"), reverse=True)
+    ranking = " > ".join(map(attrgetter("id"), best_first))
+    labels = {passage.id: passage.label for passage in row.ctxs}
+    document = _document(row)
+    question = Question(document.id, f"Query: {row.query}", (document.id,))
+    gold = Gold((ranking,), extra={"labels": labels, "draw_key": row.qid})
+    return Group(document, (Example(question, gold),))
+
+
+def _document(row: _RankRow) -> Document:
+    """The passages as one document; its id is the question's and a hash of their order."""
+    spans = []
+    start = 0
+    for passage in row.ctxs:
+        end = start + len(passage.shown())
+        spans.append(Passage(passage.title or "", start, end))
+        start = end + len(SEPARATOR)
+    text = SEPARATOR.join(passage.shown() for passage in row.ctxs)
+    return Document(made_id(row.qid, text, 8), text, passages=tuple(spans))

@@ -1,0 +1,57 @@
+"""MemoryAgentBench (Hu et al., ICLR 2026): up to a hundred questions on each of some long contexts.
+
+    {"context": "..", "questions": ["..", ..], "answers": [["Ada", "A."], ..],
+     "metadata": {"source": "factconsolidation_mh_32k", "qa_pair_ids": ["..", ..], ..}}
+
+The layout of ai-hyz/MemoryAgentBench, a file each of four abilities; `source` is the set
+(load_data_huggingface in utils/eval_data_utils.py). Not here are the sets that a model rates
+(LongMemEval, which is a data set of its own, and summaries) and the recommendations of films.
+"""
+
+from typing import Any
+
+from harness.datasets.rows import (
+    Group,
+    RowError,
+    Skip,
+    StrictRow,
+    clean_answers,
+    made_id,
+    refuse_blank,
+)
+from harness.types import Document, Example, Gold, Question
+
+
+class _About(StrictRow):
+    source: str
+
+
+class _Row(StrictRow):
+    context: str
+    questions: list[str]
+    answers: list[list[str]]
+    metadata: _About
+
+
+def parse_row(raw: dict[str, Any], *, split: str) -> Group | Skip:
+    """One context with its questions. Gold.extra: type, the set.
+
+    split: how the names of the sets that are asked begin; others are left out. Raises RowError
+    naming the field.
+    """
+    row = _Row.read(raw)
+    source = row.metadata.source
+    if not source.startswith(split):
+        return Skip(f"not of '{split}'")
+    refuse_blank({"context": row.context})
+    if len(row.answers) != len(row.questions):
+        wanted = f"should be a list of each of {len(row.questions)} questions"
+        raise RowError("answers", f"{wanted}, are {len(row.answers)}")
+    document = Document(made_id(source, row.context), row.context)
+    examples = []
+    for number, (text, answers) in enumerate(zip(row.questions, row.answers, strict=True)):
+        refuse_blank({f"questions[{number}]": text})
+        question = Question(f"{document.id}-{number}", text, (document.id,))
+        gold = Gold(clean_answers(answers, f"answers[{number}]"), extra={"type": source})
+        examples.append(Example(question, gold))
+    return Group(document, tuple(examples))

@@ -1,0 +1,27 @@
+"""MemoryAgentBench's scores beside HELMET's, which it takes over (Hu et al., ICLR 2026;
+utils/eval_other_utils.py of its repository).
+
+    events("Then Ada left.", ["ada left"])          -> 1.0   (all answers stand in the reply)
+    parsed_match("Answer: label: 7", ["label: 7"])  -> 1.0   (the parsed answer alone)
+"""
+
+from collections.abc import Sequence
+
+from harness.scorers.base import published
+from harness.scorers.helmet import parsed
+from harness.scorers.hotpotqa import em
+
+scorer = published("HUST-AI-HYZ/MemoryAgentBench utils/eval_other_utils.py")
+
+
+@scorer("memoryagentbench.events", "all answers stand in the reply, without regard to case")
+def events(prediction: str, references: Sequence[str]) -> float:
+    """1.0 where every reference stands in the reply, else 0.0 (EventQA)."""
+    reply = prediction.lower()
+    return float(all(reference.lower() in reply for reference in references))
+
+
+@scorer("memoryagentbench.parsed_match", "exact match of the parsed answer")
+def parsed_match(prediction: str, references: Sequence[str]) -> float:
+    """1.0 where the answer behind "Answer:", else the first line, is a reference (labels)."""
+    return float(em(parsed(prediction), references))
