@@ -57,6 +57,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["small_interval"] = small_interval
+    made.filters["breakable"] = breakable
     made.policies["json.dumps_kwargs"] = {"allow_nan": False}
     return made
 
@@ -74,6 +75,11 @@ def read_template(name: str) -> Html:
 def sha256(code: str) -> str:
     """The hash of a style or script in the form of a content security policy: "sha256-..."."""
     return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+
+
+def breakable(name: str) -> Html:
+    """The name of a column, which may break after "_" and "."."""
+    return Html(re.sub(r"([_.])", r"\1<wbr>", str(text(name))))
 
 
 def small_interval(cell: str) -> Html:

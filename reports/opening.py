@@ -119,9 +119,12 @@ def money_of_many(row: TableRow) -> float | None:
 
 
 def _counted(rows: Sequence[TableRow]) -> str:
-    """ "30 questions about 60 documents"; of rows with other numbers, the largest."""
+    """ "30 questions about 60 documents"; of rows with other numbers, the largest. Where each
+    question counts as a document of its own, as in a folder of pages, "30 questions"."""
     questions = max(row.n_questions for row in rows)
     documents = max(row.n_documents for row in rows)
+    if documents == questions:
+        return _number_of(questions, "question")
     return f"{_number_of(questions, 'question')} about {_number_of(documents, 'document')}"
 
 

@@ -19,7 +19,7 @@ import typer
 from harness.errors import UserError
 from harness.storage.files import save_error, write_atomic
 
-_FILES = {
+FILES = {
     "documents/setup.md": "documents/setup.md",
     "documents/people.md": "documents/people.md",
     "documents/office.md": "documents/office.md",
@@ -52,10 +52,10 @@ def init(folder: Folder = ".") -> int:
     root = Path(folder)
     _check_free(root)
     _check_links(root)
-    for place, source in _FILES.items():
+    for place, source in FILES.items():
         content = resources.files("harness.cli").joinpath("init_files", source).read_bytes()
         _write(root / place, content)
-    print("\n".join(str(root / place) for place in _FILES))
+    print("\n".join(str(root / place) for place in FILES))
     print()
     print(_NEXT.format(folder=root))
     return 0
@@ -65,7 +65,7 @@ def _check_free(root: Path) -> None:
     """Raise UserError where a file is there already, or the folder is a file."""
     if root.exists() and not root.is_dir():
         raise UserError(f"'{root}' is a file; name a folder: harness init DIR")
-    taken = [place for place in _FILES if (root / place).exists() or (root / place).is_symlink()]
+    taken = [place for place in FILES if (root / place).exists() or (root / place).is_symlink()]
     if taken:
         raise UserError(
             f"nothing is written, as '{root}' has {', '.join(taken)} already; move them away or "
@@ -76,7 +76,7 @@ def _check_free(root: Path) -> None:
 def _check_links(root: Path) -> None:
     """Raise UserError where a folder below the root is a link that leads out of it."""
     inside = root.resolve()
-    for place in _FILES:
+    for place in FILES:
         parent = (root / place).parent
         if not parent.resolve().is_relative_to(inside):
             raise UserError(f"'{parent}' leads out of '{root}'; nothing is written")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cli.init import _FILES
+from harness.cli.init import FILES
 from tests.stand_in_server import StandIn
 
 
@@ -135,4 +135,4 @@ def test_a_file_in_its_place_is_one_sentence(here, tmp_path):
 def test_a_folder_that_is_there_gets_the_files(here, tmp_path):
     (tmp_path / "README.md").write_text("mine")
     here("init").checked()
-    assert all((tmp_path / place).exists() for place in _FILES)
+    assert all((tmp_path / place).exists() for place in FILES)
