@@ -1,6 +1,6 @@
 """Model cards of adapters: card.json beside each, and CARD.md for all of them.
 
-    write_card(folder, method, base, ...)                      after training
+    write_card(folder, about, base, job, progress)                   after training
     write_measures(out, exam, measures)                   adds the measures, and writes CARD.md
 
 The card names the base weights, so that harness/llm/adapters.py can refuse the adapter for others;
@@ -10,8 +10,8 @@ The card names the base weights, so that harness/llm/adapters.py can refuse the 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 _COURSE = ("seed", "rows", "left_out", "steps", "tokens", "minutes", "hardware")
 
 
-def write_card(
-    folder: Path,
-    method: str,
-    base: Base,
-    prompts: dict[str, str],
-    job: Job,
-    progress: Progress,
-    **trained: Any,
-) -> None:
-    """Write an adapter's card; measures in a card of the same training are kept. Raises OSError.
+@dataclass(frozen=True)
+class AboutAdapter:
+    """What an adapter learnt.
 
-    method: the preset; prompts: name -> hash, of the prompts that it learnt; trained: further facts
-    about its data.
+    Args:
+        method: The preset of its method.
+        prompts: Name -> hash, of the prompts that it learnt.
+        data: Facts about its data, as they stand in the card.
     """
-    import torch
 
-    threads = "" if base.device.startswith("cuda") else f", {torch.get_num_threads()} threads"
-    trained |= {
+    method: str
+    prompts: dict[str, str]
+    data: dict[str, Any]
+
+
+def write_card(folder: Path, about: AboutAdapter, base: Base, job: Job, progress: Progress) -> None:
+    """Write an adapter's card; measures in a card of the same training stay. Raises OSError."""
+    trained = about.data | {
         "seed": job.seed,
         "rows": len(job.data.rows),
         "left_out": job.data.left_out,
@@ -55,15 +55,13 @@ def write_card(
         "of_steps": job.steps,
         "tokens": progress.tokens,
         "minutes": round(progress.seconds / 60, 1),
-        "hardware": processor(base.device) + threads,
+        "hardware": _hardware(base.device),
     }
-    of_base = {"name": base.config.name, "where": base.where}
-    settings = job.task_settings.model_dump(mode="json", exclude={"recipes"})
     values = {
-        "method": method,
-        "base": of_base,
-        "prompts": prompts,
-        "settings": settings,
+        "method": about.method,
+        "base": {"name": base.config.name, "where": base.where},
+        "prompts": about.prompts,
+        "settings": job.task_settings.model_dump(mode="json", exclude={"recipes"}),
         "trained": trained,
     }
     before = read_json_or_empty(folder / CARD)
@@ -81,22 +79,31 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
         card = read_json_or_empty(adapters / task / CARD)
         card["measures"] = {"exam": exam, "rows": [asdict(m) for m in measures if m.task == task]}
         write_json(adapters / task / CARD, card)
-    other_methods = sorted({path.parent.name for path in adapters.glob(f"*/{CARD}")} - {*now})
-    cards = {
-        task: card
-        for task in (*now, *other_methods)
-        if "measures" in (card := read_json_or_empty(adapters / task / CARD))
-    }
+    others = {path.parent.name for path in adapters.glob(f"*/{CARD}")}
+    cards: dict[str, Any] = {}
+    for task in (*now, *sorted(others.difference(now))):
+        card = read_json_or_empty(adapters / task / CARD)
+        if "measures" in card:
+            cards[task] = card
+    page = _page(cards)
+    (adapters / "CARD.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+
+
+def _page(cards: Mapping[str, Any]) -> list[str]:
+    """The lines of CARD.md; cards: task -> card.json with measures."""
     any_card = next(iter(cards.values()))
-    every = [row for card in cards.values() for row in card["measures"]["rows"]]
-    exams = [card["measures"]["exam"] for card in cards.values()]
-    scenes = dict.fromkeys(f"{exam['scenes']} scenes a task, {exam['source']}" for exam in exams)
+    measured: list[Any] = []
+    scenes: list[str] = []
+    for card in cards.values():
+        measured += card["measures"]["rows"]
+        exam = card["measures"]["exam"]
+        scenes.append(f"{exam['scenes']} scenes a task, {exam['source']}")
     page = [
         f"# Adapters of {any_card['method']} for {any_card['base']['name']}",
         "",
-        f"Percent [95 % interval] over {' or '.join(scenes)}; they were not trained on.",
+        f"Percent [95 % interval] over {' or '.join(dict.fromkeys(scenes))}; they were not trained on.",
         "",
-        markdown_table(table_rows(every)),
+        markdown_table(table_rows(measured)),
     ]
     training = [("task", "rank", *(name.replace("_", " ") for name in _COURSE))]
     for task, card in cards.items():
@@ -105,33 +112,35 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
             training.append(tuple(map(str, cells)))
     page.append(markdown_table(training).rstrip())
     for task, card in cards.items():
-        t = card["trained"]
-        sources = [
-            f"{name} ({t['data'][name]} questions, {licence})"
-            if name in t["data"]
-            else f"{name} ({licence})"
-            for name, licence in t.get("licences", {}).items()
-        ]
+        trained = card["trained"]
+        sources = _sources(trained)
         if sources:
             page += ["", f"{task} was trained on {', '.join(sources)}."]
-        if skills := t.get("skills"):
-            page += [
-                "",
-                f"Rows by skill: {', '.join(f'{name} {rows}' for name, rows in skills.items())}.",
-            ]
-    (adapters / "CARD.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+        skills = [f"{name} {rows}" for name, rows in trained.get("skills", {}).items()]
+        if skills:
+            page += ["", f"Rows by skill: {', '.join(skills)}."]
+    return page
+
+
+def _sources(trained: Mapping[str, Any]) -> list[str]:
+    """The data sets that an adapter was trained on, with licence and number of questions."""
+    sources = []
+    for name, licence in trained.get("licences", {}).items():
+        if name in trained["data"]:
+            sources.append(f"{name} ({trained['data'][name]} questions, {licence})")
+        else:
+            sources.append(f"{name} ({licence})")
+    return sources
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     """The rows as a table in Markdown, the first one as its head; ends with a line feed."""
     head, *rest = rows
-    lines = [head, ["---"] * len(head), *rest]
-    return (
-        "\n".join(
-            "| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines
-        )
-        + "\n"
-    )
+    text = ""
+    for line in (head, ["---"] * len(head), *rest):
+        cells = [cell.replace("|", "/") for cell in line]
+        text += f"| {' | '.join(cells)} |\n"
+    return text
 
 
 def training_history(folder: Path) -> list[dict[str, Any]]:
@@ -139,16 +148,26 @@ def training_history(folder: Path) -> list[dict[str, Any]]:
     no card."""
     trained = read_json_or_empty(folder / CARD).get("trained", {})
     this_training = {name: trained[name] for name in _COURSE if name in trained}
-    return [*trained.get("before", []), *([this_training] if this_training else [])]
+    history = list(trained.get("before", []))
+    if this_training:
+        history.append(this_training)
+    return history
 
 
 def processor(device: str) -> str:
     """The processor or GPU, without the machine's name."""
     import torch
 
-    on_gpu = device.startswith("cuda")
-    return (
-        str(torch.cuda.get_device_name(device))
-        if on_gpu
-        else platform.processor() or platform.machine()
-    )
+    if device.startswith("cuda"):
+        return str(torch.cuda.get_device_name(device))
+    return platform.processor() or platform.machine()
+
+
+def _hardware(device: str) -> str:
+    """The processor with the number of threads, or the GPU."""
+    import torch
+
+    name = processor(device)
+    if device.startswith("cuda"):
+        return name
+    return f"{name}, {torch.get_num_threads()} threads"

@@ -11,7 +11,7 @@ twice at once.
 
 import gc
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,31 +85,18 @@ class Course:
             self._make_data(task, tell, stop)
             scenes, _ = self.scenes(task)
             job = self._job(task, scenes, steps_before, last_step)
-            for number, name in enumerate(task.classes):
-                share = sum(scene.verdicts[0] == (number == 0) for scene in scenes) / len(scenes)
-                tell(f"{task.name}: {share:.1%} of {len(scenes):,} labels are {name}")
-            tell(
-                f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} "
-                "steps"
-            )
-            for count, what in ((job.data.left_out, "left out"), (job.data.cut, "cut")):
-                if count:
-                    tell(
-                        f"{task.name}: {count} rows are longer than {job.task_settings.length} "
-                        f"tokens and {what}"
-                    )
+            for sentence in [*_label_sentences(task, scenes), *_row_sentences(job)]:
+                tell(f"{task.name}: {sentence}")
             progress = train(self.base_model(), job, tell, stop)
             if progress.step < job.steps:
                 return False
-            made_of = (
-                f"{self.labels.teacher.name} over {self.labels.names}"
-                if self.labels
-                else "the synthetic world"
+            made_of = "the synthetic world"
+            if self.labels:
+                made_of = f"{self.labels.teacher.name} over {self.labels.names}"
+            about = cards.AboutAdapter(
+                self.method_name, self.prompt_hashes(task), {"data": made_of}
             )
-            folder, prompts = self.folder(task), self.prompt_hashes(task)
-            cards.write_card(
-                folder, self.method_name, self.base_model(), prompts, job, progress, data=made_of
-            )
+            cards.write_card(self.folder(task), about, self.base_model(), job, progress)
             steps_before += job.steps
         self.unload()
         return True
@@ -136,25 +123,25 @@ class Course:
 
     def with_adapters(self, tasks: Sequence[TrainingTask]) -> LanguageModel:
         """The base as a run loads it, with the adapters of `tasks`. Raises CannotRun."""
-        folders = {task.name: str(self.folder(task)) for task in tasks}
-        device = {} if self.device == "auto" else {"device": self.device}
-        return load_model(self.base.model_copy(update={"adapters": folders, **device}))
+        changes: dict[str, object] = {
+            "adapters": {task.name: str(self.folder(task)) for task in tasks}
+        }
+        if self.device != "auto":
+            changes["device"] = self.device
+        return load_model(self.base.model_copy(update=changes))
 
     def _make_data(
         self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None
     ) -> None:
         """Write a task's data: scenes of the synthetic world, or labels of the teacher."""
-        path, task_settings = self.data_file(task), self.settings.tasks[task.name]
+        path = self.data_file(task)
+        task_settings = self.settings.tasks[task.name]
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
             example_files.write_world(path, task, recipes, task_settings.scenes, self.seed)
             return
         self.unload()  # so that base and teacher are never in memory together
-        missing = [
-            name
-            for name in task.after
-            if not (self.out / "adapters" / name / "adapter_config.json").is_file()
-        ]
+        missing = self._untrained(task.after)
         if missing:
             raise UserError(
                 f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task "
@@ -168,20 +155,24 @@ class Course:
             "asked": digest(self.label_prompt(task) or task.asked)[:16],
             "after": [hash_files(self.out / "adapters" / name)[:16] for name in task.after],
         }
-        every, labelling = list(merged.items(task.per, task_settings.scenes)), self.labelling(task)
-        LabelWriter(path, task, labelling, tell, stop).write(
-            every, about, lambda: self.count_in_flight(tell)
-        )
+        items = list(merged.items(task.per, task_settings.scenes))
+        writer = LabelWriter(path, task, self.labelling(task), tell, stop)
+        writer.write(items, about, lambda: self.count_in_flight(tell))
         self.unload()
+
+    def _untrained(self, names: Iterable[str]) -> list[str]:
+        """The tasks of these names that have no adapter in the folder."""
+        adapters = self.out / "adapters"
+        return [name for name in names if not (adapters / name / "adapter_config.json").is_file()]
 
     def count_in_flight(self, tell: Callable[[str], None]) -> int:
         """How many items to label at once: fewer where the contexts of a local teacher do not fit
         into memory."""
         assert self.labels is not None  # called with labels only
-        local = self.labels.teacher.backend == "hf" and self.labels.parallel > 1
-        return places_for(
-            [load_model(self.labels.teacher)] if local else [], self.labels.parallel, tell
-        )
+        local: list[LanguageModel] = []
+        if self.labels.teacher.backend == "hf" and self.labels.parallel > 1:
+            local.append(load_model(self.labels.teacher))
+        return places_for(local, self.labels.parallel, tell)
 
     def _questions(self, tell: Callable[[str], None]) -> TrainingQuestions:
         """The merged training questions, loaded once for all tasks."""
@@ -195,20 +186,25 @@ class Course:
         """What `task` makes labels with: the teacher, and the base with the adapters that its
         labels need."""
         assert self.labels is not None  # called with labels only
-        teacher, length = self.labels.teacher, self.settings.tasks[task.name].length
+        teacher = self.labels.teacher
+        length = self.settings.tasks[task.name].length
         after = [other for other in trainings_of(self.method) if other.name in task.after]
-        load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
-        instruction, offsets = (
+        return LabelModels(
             answer_prefix.task(self.labels.sets[0].training),
+            lambda: load_model(teacher),
+            lambda: self.with_adapters(after),
             load_teacher(self.base, length).offsets,
+            length,
+            self.label_prompt(task),
         )
-        return LabelModels(instruction, *load, offsets, length, self.label_prompt(task))
 
     def label_prompt(self, task: TrainingTask) -> str:
         """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown
         placeholder."""
-        asked, places = self.settings.tasks[task.name].asked, Prompt("labels", task.asked).places()
-        if unknown := [place for place in Prompt("labels", asked).places() if place not in places]:
+        asked = self.settings.tasks[task.name].asked
+        places = Prompt("labels", task.asked).places()
+        unknown = [place for place in Prompt("labels", asked).places() if place not in places]
+        if unknown:
             known_places = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
             raise UserError(
                 f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are "
@@ -222,26 +218,25 @@ class Course:
 
         Labelled scenes have the answer instruction of the first data set.
         """
-        instruction = (
-            _WORLD if self.labels is None else answer_prefix.task(self.labels.sets[0].training)
-        )
+        instruction = _WORLD
+        if self.labels is not None:
+            instruction = answer_prefix.task(self.labels.sets[0].training)
         scenes, _ = example_files.read_scenes(self.data_file(task), instruction)
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
             return scenes, exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
         held = max(1, round(len(scenes) * self.settings.held))
-        if not scenes[: len(scenes) - held]:
-            before = (
-                f", or adapter '{task.after[0]}' needs more training: it comes before"
-                if task.after
-                else ""
-            )
+        count = len(scenes) - held
+        if count < 1:
+            before = ""
+            if task.after:
+                before = f", or adapter '{task.after[0]}' needs more training: it comes before"
             raise UserError(
                 f"the labels of '{task.name}' make {len(scenes)} scenes, and training needs two at "
                 "least; "
                 f"{self.data_file(task)} has them. The teacher's replies could not be read{before}"
             )
-        return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
+        return scenes[:count], scenes[count:][: self.settings.exam]
 
     def _job(
         self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None
@@ -274,32 +269,52 @@ class Course:
         adapter meets other texts.
         """
         digests = prompt_digests(self.method.prompts())
-        return {
-            name: d for name, d in digests.items() if name.removesuffix(", system") == task.name
-        } or digests
+        names = [name for name in digests if name.removesuffix(", system") == task.name]
+        if not names:
+            return digests
+        return {name: digests[name] for name in names}
 
     def examine(self, tell: Callable[[str], None]) -> list[exam.Measure]:
         """Measure the base without and with every adapter, and write the cards. Raises UserError,
         CannotRun."""
-        if missing := [
-            task.name
-            for task in self.tasks
-            if not (self.folder(task) / "adapter_config.json").is_file()
-        ]:
+        missing = self._untrained(task.name for task in self.tasks)
+        if missing:
             raise CannotRun(
                 f"there is no adapter '{missing[0]}' in {self.out / 'adapters'}; train it first"
             )
-        model, count, results = self.with_adapters(self.tasks), 0, list[exam.Measure]()
+        model = self.with_adapters(self.tasks)
+        count = 0
+        results: list[exam.Measure] = []
         for task in self.tasks:
             _, held = self.scenes(task)
             count = max(count, len(held))
-            results += exam.examine(
-                exam.task_part(task, held), [(model, None), (model, task.name)], tell
-            )
-        source = (
-            "texts of evaluation seeds" if self.labels is None else "labels that were held back"
-        )
-        cards.write_measures(
-            self.out, {"scenes": count, "seed": self.seed, "source": source}, results
-        )
+            part = exam.task_part(task, held)
+            results += exam.examine(part, [(model, None), (model, task.name)], tell)
+        source = "labels that were held back"
+        if self.labels is None:
+            source = "texts of evaluation seeds"
+        about = {"scenes": count, "seed": self.seed, "source": source}
+        cards.write_measures(self.out, about, results)
         return results
+
+
+def _label_sentences(task: TrainingTask, scenes: Sequence[Scene]) -> list[str]:
+    """How many labels are of each class."""
+    sentences = []
+    for number, name in enumerate(task.classes):
+        is_first = number == 0
+        share = sum(scene.verdicts[0] == is_first for scene in scenes) / len(scenes)
+        sentences.append(f"{share:.1%} of {len(scenes):,} labels are {name}")
+    return sentences
+
+
+def _row_sentences(job: Job) -> list[str]:
+    """What there is to train on, and what was too long."""
+    data = job.data
+    too_long = f"rows are longer than {job.task_settings.length} tokens and"
+    sentences = [f"{len(data.rows)} rows, {data.tokens} tokens, {job.steps} steps"]
+    if data.left_out:
+        sentences.append(f"{data.left_out} {too_long} left out")
+    if data.cut:
+        sentences.append(f"{data.cut} {too_long} cut")
+    return sentences

@@ -12,7 +12,7 @@ run. The synthetic world is a module with a pydantic model `Recipe` and a functi
 """
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
@@ -50,9 +50,9 @@ def scene_from_json(values: dict[str, Any], task: Task) -> Scene:
     """The scene of `scene_to_json`. Raises UserError where a key is missing."""
     try:
         options = values["options"]
-        question = Question(
-            "scene", values["question"], ("scene",), None if options is None else tuple(options)
-        )
+        if options is not None:
+            options = tuple(options)
+        question = Question("scene", values["question"], ("scene",), options)
         return Scene(
             question,
             tuple(values["texts"]),
@@ -79,7 +79,8 @@ class Recipe(Protocol):
 
 def world_module() -> Any:
     """The module of the synthetic world: `Recipe` and `make_scenes`, see above."""
-    if (module := registry.shipped("scenes").get("world")) is None:
+    module = registry.shipped("scenes").get("world")
+    if module is None:
         raise CannotRun(
             "scenes of the made-up world need the package longdoc-harness-pocket; install "
             "packages/pocket"
@@ -102,17 +103,17 @@ def world_scenes(
 
     Raises UserError where the recipes make no scene.
     """
-    number = idle = 0
+    weighted = [(recipe, recipe.weight) for recipe in recipes]
+    number = 0
+    idle = 0
     while True:
         dice = Dice("adapters", purpose, seed, task.name, number)
-        of_text = list(
-            draw_scenes(
-                dice.weighted([(r, r.weight) for r in recipes]), task.skill.scene, dice, purpose
-            )
-        )
-        if of_text:
-            yield number, of_text
-        idle = 0 if of_text else idle + 1
+        recipe = dice.weighted(weighted)
+        scenes = list(draw_scenes(recipe, task.skill.scene, dice, purpose))
+        idle += 1
+        if scenes:
+            yield number, scenes
+            idle = 0
         if idle > _TRIES:
             raise UserError(
                 f"the recipes of '{task.name}' make no scene: no text allows what they ask"
@@ -129,13 +130,12 @@ def write_world(
     about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": identity}
     if is_made_from(path, about):
         return
-    lines, made = [json_line({"id": HEAD, **about})], 0
-    for number, of_text in world_scenes(task, recipes, seed, "training"):
-        kept = of_text[: count - made]
-        lines.append(
-            json_line({"id": f"text {number}", "scenes": [scene_to_json(scene) for scene in kept]})
-        )
-        made += len(kept)
+    lines = [json_line({"id": HEAD, **about})]
+    made = 0
+    for number, scenes in world_scenes(task, recipes, seed, "training"):
+        rows = [scene_to_json(scene) for scene in scenes[: count - made]]
+        lines.append(json_line({"id": f"text {number}", "scenes": rows}))
+        made += len(rows)
         if made == count:
             break
     make_folder(path.parent)
@@ -145,14 +145,15 @@ def write_world(
 def is_made_from(path: Path, about: dict[str, Any]) -> bool:
     """Whether the file exists and its first line says `about`. Raises UserError if it was made from
     other data."""
-    first = next(iter(read_lines(path, "id", [])), None) if path.exists() else None
+    if not path.exists():
+        return False
+    first = next(iter(read_lines(path, "id", [])), None)
     if first is None:
         return False
-    before = {key: value for key, value in first.items() if key != "id"}
+    before = dict(first)
+    before.pop("id")
     if before != about:
-        wrong = [
-            f"{k} ({before.get(k)} there, {v} here)" for k, v in about.items() if before.get(k) != v
-        ]
+        wrong = differing_values(before, about)
         raise UserError(
             f"{path.name} in {path.parent} is of other data: {', '.join(wrong)}; name another "
             "folder with --out, or "
@@ -161,12 +162,24 @@ def is_made_from(path: Path, about: dict[str, Any]) -> bool:
     return True
 
 
+def differing_values(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """ "seed (1 there, 2 here)" for each value of `here` that is another there."""
+    wrong = []
+    for name, value in here.items():
+        if there.get(name) != value:
+            wrong.append(f"{name} ({there.get(name)} there, {value} here)")
+    return wrong
+
+
 def read_scenes(path: Path, task: Task) -> tuple[list[Scene], int]:
     """Return a file's scenes, `task` in each, in the order of items, and count items without one.
     Raises UserError."""
     lines = [line for line in read_lines(path, "id", []) if line["id"] != HEAD]
     lines.sort(key=lambda line: line.get("n", 0))
-    rows = [cast("list[dict[str, Any]]", line.get("scenes", [])) for line in lines]
-    return [scene_from_json(row, task) for of_item in rows for row in of_item], sum(
-        not of_item for of_item in rows
-    )
+    scenes: list[Scene] = []
+    empty = 0
+    for line in lines:
+        rows = cast("list[dict[str, Any]]", line.get("scenes", []))
+        scenes += [scene_from_json(row, task) for row in rows]
+        empty += not rows
+    return scenes, empty

@@ -30,6 +30,7 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArgu
 
 from harness.errors import CannotRun, UserError
 from harness.storage.files import write_atomic, write_json
+from harness_training.example_files import differing_values
 from harness_training.mlflow_run import log_numbers
 
 B = TypeVar("B")
@@ -78,18 +79,14 @@ def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
 
     Raises UserError if they differ, as for another seed, tokenizer or shape.
     """
-    by_step = {
-        int(path.parent.name.rpartition("-")[2]): path
-        for path in folder.glob(f"checkpoint-*/{STATE}")
-    }
-    if not by_step:
+    paths = list(folder.glob(f"checkpoint-*/{STATE}"))
+    if not paths:
         return None
-    path = by_step[max(by_step)]
+    path = max(paths, key=_step_of)
     state = json.loads(path.read_text(encoding="utf-8"))
     theirs = state.pop("about")
-    if wrong := [
-        f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v
-    ]:
+    wrong = differing_values(theirs, about)
+    if wrong:
         raise UserError(
             f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another "
             "folder with --out"
@@ -97,18 +94,30 @@ def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
     return Checkpoint(Progress(**state), path.parent, theirs)
 
 
+def _step_of(state: Path) -> int:
+    """The step of the checkpoint whose state this is."""
+    return int(state.parent.name.rpartition("-")[2])
+
+
 def truncate_log(path: Path, step: int, task: str | None = None) -> None:
     """Remove an incomplete last line and lines after `step` from a log; of several tasks only those
     of `task`."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-    kept = []
-    for line in lines:
-        values = json.loads(line) if line.endswith("\n") else {}
-        of_other_task = task is not None and values.get("task", task) != task
-        if values and (of_other_task or values["step" if task is None else "task_step"] <= step):
-            kept.append(line)
-    if kept != lines:
-        write_atomic(path, "".join(kept).encode())
+    if not path.exists():
+        return
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    left = [line for line in lines if _stays(line, step, task)]
+    if left != lines:
+        write_atomic(path, "".join(left).encode())
+
+
+def _stays(line: str, step: int, task: str | None) -> bool:
+    """Whether a line of the log is complete, and of another task or not after `step`."""
+    if not line.endswith("\n"):
+        return False
+    values = json.loads(line)
+    if task is None:
+        return bool(values["step"] <= step)
+    return values.get("task", task) != task or bool(values["task_step"] <= step)
 
 
 class Loop(Trainer, Generic[B]):  # type: ignore[misc]
@@ -154,10 +163,13 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         self.remove_callback(PrinterCallback)
         logging.disable_progress_bar()
         logging.set_verbosity_error()  # it would say how it sorts checkpoints
-        self.about, self._file = about, out / "log.jsonl"
-        self.saved, self.stop = saved, threading.Event()
-        self.progress = Progress() if saved is None else saved.progress
+        self.about = about
+        self._file = out / "log.jsonl"
+        self.saved = saved
+        self.stop = threading.Event()
+        self.progress = Progress()
         if saved is not None:
+            self.progress = saved.progress
             self._load_from_checkpoint(str(saved.folder))
         truncate_log(self._file, self.progress.step, task)
         self._losses = list[float]()
@@ -193,11 +205,14 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
     def run(self, stop: threading.Event | None = None) -> None:
         """Train until all steps are done or `stop` is set; log and save on the way, and save at the
         end."""
-        self.stop, self._began = stop or self.stop, time.perf_counter()
-        if not self._finished():
-            self.train(
-                resume_from_checkpoint=None if self.saved is None else str(self.saved.folder)
-            )
+        self.stop = stop or self.stop
+        self._began = time.perf_counter()
+        if self._finished():
+            return
+        checkpoint = None
+        if self.saved is not None:
+            checkpoint = str(self.saved.folder)
+        self.train(resume_from_checkpoint=checkpoint)
 
     def backward(self, losses: Iterable[Tensor], rate: float | None = None) -> float:
         """Add the gradients of `losses`; return their sum. rate: of learning in this step, None for
@@ -205,8 +220,9 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
 
         Raises CannotRun for a sum that is not finite.
         """
-        for group in self.optimizer.param_groups if rate is not None else ():
-            group["lr"] = rate
+        if rate is not None:
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
         total = 0.0
         for loss in losses:
             loss.backward()  # type: ignore[no-untyped-call]
@@ -256,18 +272,24 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
         """Count the step, write the log, and say whether to save or to stop."""
-        loop, p, now = self._loop, self._loop.progress, time.perf_counter()
-        p.step, p.seconds, loop._began = state.global_step, p.seconds + now - loop._began, now
+        loop = self._loop
+        p = loop.progress
+        now = time.perf_counter()
+        p.step = state.global_step
+        p.seconds = p.seconds + now - loop._began
+        loop._began = now
         if p.step % loop.args.logging_steps == 0 or p.step == loop.args.max_steps:
             loop._log(sum(loop._losses) / len(loop._losses))
             loop._losses.clear()
         loop._after_step()
         if loop._finished() or loop.stop.is_set():
-            control.should_save = control.should_training_stop = True
+            control.should_save = True
+            control.should_training_stop = True
 
     def on_save(self, *_: Any, **__: Any) -> None:
         """Complete the checkpoint."""
-        loop, step = self._loop, self._loop.progress.step
+        loop = self._loop
+        step = loop.progress.step
         state = {**dataclasses.asdict(loop.progress), "about": loop.about}
         write_json(Path(loop.args.output_dir) / f"checkpoint-{step}" / STATE, state)
         loop._after_save()

@@ -96,50 +96,53 @@ class ReaderTraining:
         rows = self.rows()
         base = Base(self.base, self.settings, self.device)
         data, skills = self._token_rows(base, rows)
-        counted = ", ".join(
-            f"{name} {count}" for name, count in sorted(skills.items(), key=lambda item: -item[1])
-        )
+        counted = ", ".join(f"{name} {count}" for name, count in skills.most_common())
         tell(
             f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: "
             f"{counted}"
         )
-        start = None if self.settings.start is None else Path(self.settings.start)
-        from_adapter: dict[str, Any] = {} if start is None else {"start": hash_files(start)[:16]}
-        ids = sorted(row.id for row in rows)
-        about = identity(
-            base,
-            self.settings,
-            NAME,
-            self.seed,
-            data=ids,
-            prompts=prompts_by_name(),
-            **from_adapter,
-        )
+        start = None
+        from_adapter: dict[str, Any] = {}
+        if self.settings.start is not None:
+            start = Path(self.settings.start)
+            from_adapter = {"start": hash_files(start)[:16]}
+        sources = {"data": sorted(row.id for row in rows), "prompts": prompts_by_name()}
+        sources |= from_adapter
         job = Job(
-            NAME, self.out, data, self.settings, self.seed, about, 0, last_step, start, partial=True
+            name=NAME,
+            out=self.out,
+            data=data,
+            settings=self.settings,
+            seed=self.seed,
+            about=identity(base, self.settings, NAME, self.seed, **sources),
+            last_step=last_step,
+            start=start,
+            partial=True,
         )
         progress = train(base, job, tell, stop)
         if stop.is_set():
             return progress.step >= job.steps
-        licences = {
-            name: presets.read("datasets", name)[-1][1].get("licence", "")
-            for name in self.settings.sources
-        }
-        methods: Counter[str] = Counter()
-        for skill, owner in skill_owners().items():
-            methods[owner] += skills[skill]
         trained: dict[str, Any] = {
             "data": dict(Counter(row.dataset for row in rows)),
             "skills": dict(skills),
-            "methods": dict((+methods).most_common()),
-            "licences": {**licences, "the made-up world": "as this project"},
+            "methods": _rows_by_method(skills),
+            "licences": self._licences(),
         }
         if start is not None:  # the adapter that was continued, and how it was trained
-            trained |= {**from_adapter, "before": cards.training_history(start)}
-        cards.write_card(
-            self.folder, NAME, base, prompt_digests(prompts_by_name()), job, progress, **trained
-        )
+            trained |= from_adapter
+            trained["before"] = cards.training_history(start)
+        card = cards.AboutAdapter(NAME, prompt_digests(prompts_by_name()), trained)
+        cards.write_card(self.folder, card, base, job, progress)
         return progress.step >= job.steps
+
+    def _licences(self) -> dict[str, str]:
+        """Source -> its licence."""
+        licences = {}
+        for name in self.settings.sources:
+            _, values = presets.read("datasets", name)[-1]
+            licences[name] = str(values.get("licence", ""))
+        licences["the made-up world"] = "as this project"
+        return licences
 
     def examine(self, tell: Callable[[str], None]) -> list[Measure]:
         """Measure the base without and with the adapter, and write the measures to its card.
@@ -154,19 +157,11 @@ class ReaderTraining:
         sources = {name: s.measured for name, s in self.settings.sources.items() if s.measured}
         exam_rows = load_rows(sources, self.data, training=False)
         check_apart(self.rows(), exam_rows)
-        models = (
-            load_model(self.base),
-            load_model(self.base.model_copy(update={"adapter": str(self.folder)})),
-        )
+        adapted = self.base.model_copy(update={"adapter": str(self.folder)})
+        models = (load_model(self.base), load_model(adapted))
         measures: list[Measure] = []
-        for part in exam_parts(
-            exam_rows,
-            self._recipes(),
-            declared_skills(),
-            self.settings.exam,
-            self.settings.exam_world,
-            self.seed,
-        ):
+        size = ExamSize(self.settings.exam, self.settings.exam_world)
+        for part in exam_parts(exam_rows, self._recipes(), declared_skills(), size, self.seed):
             measures += examine(part, [(model, None) for model in models], tell)
         about = {"scenes": self.settings.exam, "seed": self.seed, "source": "rows of other splits"}
         cards.write_measures(self.out, about, measures)
@@ -186,7 +181,9 @@ class ReaderTraining:
     def _recipes(self) -> list[Recipe]:
         """The recipes of made-up scenes that the settings list for the reader; none where they list
         none."""
-        return self.settings.recipes(NAME, "answer") if self.settings.tasks[NAME].recipes else []
+        if not self.settings.tasks[NAME].recipes:
+            return []
+        return self.settings.recipes(NAME, "answer")
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
         """Draw the token rows to train on, of `rows` and of the synthetic world; and count them by
@@ -200,12 +197,19 @@ class ReaderTraining:
         return Rows([tree.row() for _, tree in taken]), Counter(skill for skill, _ in taken)
 
 
+@dataclass(frozen=True)
+class ExamSize:
+    """questions: the most for each data set and kind; world: made-up scenes for each skill."""
+
+    questions: int
+    world: int
+
+
 def exam_parts(
     rows: Sequence[RealRow],
     recipes: Sequence[Recipe],
     skills: Mapping[str, Skill],
-    questions: int,
-    world: int,
+    size: ExamSize,
     seed: int,
 ) -> Iterator[Part]:
     """Yield the parts of the adapter's exam: rows of other splits, then unseen texts of the
@@ -214,43 +218,76 @@ def exam_parts(
     For each data set: token F1 with the gold passages alone and with four others, the area under
     the ROC curve of P(Yes) between searches with all gold passages and searches that lack one, and
     the other kinds of examples. For each skill of the recipes: token F1 of its replies, or accuracy
-    of its probes. skills: by name; questions: most for each data set and kind; world: scenes of the
-    world for each skill.
+    of its probes.
+
+    Args:
+        rows: Rows of evaluation splits.
+        recipes: What the made-up world is asked for.
+        skills: Name -> skill.
+        size: How many of each.
+        seed: Of the rows and scenes that are drawn.
     """
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        dataset_rows = [row for row in rows if row.dataset == dataset]
-        usable = [
-            row
-            for row in Dice("exam", seed, dataset).shuffled(dataset_rows)
-            if row.questions[0].needs
-        ][:questions]
-        for beside, text in (
-            (0, "gold passages"),
-            (_BESIDE, f"gold passages and {_BESIDE} others"),
-        ):
-            answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in usable]
-            yield _scored_part(dataset, f"token F1, {text}", skills["answer"], answers)
-        several = [row for row in usable if len(row.questions[0].needs) > 1]
-        if pairs := [
-            probe_scene(row, full, Dice("exam", row.id, "probe"))
-            for row in several
-            for full in (True, False)
-        ]:
-            name = f"{dataset}: AUC of P(Yes), full against lacking"
-            yield Part("reader", skills[SKILLS["probe"]], pairs, partial(_probe_auc, name), 0.5)
+        of_dataset = [row for row in rows if row.dataset == dataset]
+        drawn = Dice("exam", seed, dataset).shuffled(of_dataset)
+        usable = [row for row in drawn if row.questions[0].needs][: size.questions]
+        yield from _answer_parts(dataset, usable, skills["answer"])
+        yield from _probe_parts(dataset, usable, skills[SKILLS["probe"]])
         for kind in ("choose", "unanswerable"):
-            lessons = (KINDS[kind](row, dataset_rows, Dice("exam", row.id, kind)) for row in usable)
-            first = [lesson[0] for lesson in lessons if lesson]
+            first: list[Scene] = []
+            for row in usable:
+                first += KINDS[kind](row, of_dataset, Dice("exam", row.id, kind))[:1]
             yield _scored_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], first)
-    for name in dict.fromkeys(recipe.skill for recipe in recipes):
-        recipe, kind = next(r for r in recipes if r.skill == name), skills[name].scene
-        dice = (Dice("exam", seed, name, number) for number in range(20 * world))
-        first_scenes = (
-            next(draw_scenes(recipe, kind, of_text, "evaluation"), None) for of_text in dice
-        )
-        made = list(itertools.islice(filter(None, first_scenes), world))
-        measure = "accuracy" if made and made[0].verdicts else "token F1"
+    first_recipes: dict[str, Recipe] = {}
+    for recipe in recipes:
+        first_recipes.setdefault(recipe.skill, recipe)
+    for name, recipe in first_recipes.items():
+        made = _made_up_scenes(recipe, skills[name].scene, size.world, seed)
+        measure = "token F1"
+        if made and made[0].verdicts:
+            measure = "accuracy"
         yield _scored_part(f"made-up world: {name}", measure, skills[name], made)
+
+
+def _answer_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[Part]:
+    """Answers from the gold passages alone, and among others."""
+    texts = {0: "gold passages", _BESIDE: f"gold passages and {_BESIDE} others"}
+    for beside, text in texts.items():
+        answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in rows]
+        yield _scored_part(dataset, f"token F1, {text}", skill, answers)
+
+
+def _probe_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[Part]:
+    """Probes of searches with all gold passages and of searches that lack one; none where no row
+    has several."""
+    pairs: list[Scene] = []
+    for row in rows:
+        if len(row.questions[0].needs) > 1:
+            pairs.append(probe_scene(row, True, Dice("exam", row.id, "probe")))
+            pairs.append(probe_scene(row, False, Dice("exam", row.id, "probe")))
+    if pairs:
+        name = f"{dataset}: AUC of P(Yes), full against lacking"
+        yield Part("reader", skill, pairs, partial(_probe_auc, name), 0.5)
+
+
+def _made_up_scenes(recipe: Recipe, kind: str, count: int, seed: int) -> list[Scene]:
+    """The first scene of each of `count` unseen texts; fewer where 20 times as many texts do not
+    give them."""
+    made: list[Scene] = []
+    for number in range(20 * count):
+        if len(made) == count:
+            break
+        dice = Dice("exam", seed, recipe.skill, number)
+        made += itertools.islice(draw_scenes(recipe, kind, dice, "evaluation"), 1)
+    return made
+
+
+def _rows_by_method(rows_by_skill: Counter[str]) -> dict[str, int]:
+    """Method -> its rows, of the methods that alone declare a skill; the most first."""
+    rows: Counter[str] = Counter()
+    for skill, owner in skill_owners().items():
+        rows[owner] += rows_by_skill[skill]
+    return dict((+rows).most_common())
 
 
 def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
@@ -258,11 +295,8 @@ def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> 
     "about: name"."""
 
     def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
-        return {
-            f"{about}: {name}": mean_over_scenes(
-                [_scene_score(*pair) for pair in zip(played, outcomes, strict=True)]
-            )
-        }
+        scores = list(map(_scene_score, played, outcomes))
+        return {f"{about}: {name}": mean_over_scenes(scores)}
 
     return Part("reader", skill, made, measure)
 
@@ -279,11 +313,7 @@ def _probe_auc(
 def _scene_score(scene: Scene, outcome: SceneOutcome) -> float:
     """Accuracy of the scene's probes at 0.5; without probes the mean token F1 of its replies."""
     if scene.verdicts:
-        return float(
-            np.mean([(p > 0.5) == v for p, v in zip(outcome.p_first, scene.verdicts, strict=True)])
-        )
-    scores = [
-        qa_f1_score(text, [right])
-        for text, right in zip(outcome.written, scene.replies, strict=True)
-    ]
-    return float(np.mean(scores))
+        probes = zip(outcome.p_first, scene.verdicts, strict=True)
+        return float(np.mean([(p > 0.5) == verdict for p, verdict in probes]))
+    replies = zip(outcome.written, scene.replies, strict=True)
+    return float(np.mean([qa_f1_score(text, [right]) for text, right in replies]))

@@ -8,6 +8,7 @@ mask. Logits are computed at targets only, TARGETS at a time, and recomputed for
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,45 +34,41 @@ class RowLoss(torch.nn.Module):
     def forward(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Return (summed weighted cross-entropy in nats, for each target whether it was the
         likeliest token)."""
-        longest = max(len(row.ids) for row in rows)
-        ids = torch.zeros(len(rows), longest, dtype=torch.long)
-        places: list[int] = []
-        target_ids: list[int] = []
-        weighted: list[float] = []
-        for number, row in enumerate(rows):
-            ids[number, : len(row.ids)] = torch.tensor(row.ids)
-            places += [number * longest + place - 1 for place in row.targets]
-            target_ids += [row.ids[place] for place in row.targets]
-            weighted += row.weights or [1.0] * len(row.targets)
-        device, positions, mask = self.net.device, None, None
-        if any(row.branches for row in rows):
-            positions = torch.arange(longest).repeat(len(rows), 1)
-            seen = torch.ones(longest, longest, dtype=torch.bool).tril().repeat(len(rows), 1, 1)
-            for number, row in enumerate(rows):
-                positions[number, : len(row.ids)] = torch.tensor(row.positions())
-                for top, bottom, left, right in row.masked_blocks():
-                    seen[number, top:bottom, left:right] = False
-            mask = (
-                torch.zeros(seen.shape, dtype=self.net.dtype)
-                .masked_fill_(~seen, float("-inf"))[:, None]
-                .to(device)
-            )
-            positions = positions.to(device)
-        hidden = self.hidden_states(ids.to(device), positions, mask).flatten(0, 1)
-        hidden = hidden[torch.tensor(places, device=device)]
-        targets = torch.tensor(target_ids, device=device)
-        weights = torch.tensor(weighted, device=device)
+        batch = _batch_of(rows)
+        device = self.net.device
+        positions, mask = self._positions_and_mask(rows)
+        hidden = self.hidden_states(batch.ids.to(device), positions, mask).flatten(0, 1)
+        hidden = hidden[torch.tensor(batch.places, device=device)]
+        targets = torch.tensor(batch.targets, device=device)
+        weights = torch.tensor(batch.weights, device=device)
         head = self.net.get_output_embeddings()
-        if len(target_ids) <= TARGETS:
+        if len(batch.targets) <= TARGETS:
             return _loss(hidden, targets, weights, head.weight, head.bias)
-        parts = zip(
-            *(torch.split(values, TARGETS) for values in (hidden, targets, weights)), strict=True
-        )
-        part_losses = [
-            checkpoint(_loss, *part, head.weight, head.bias, use_reentrant=False) for part in parts
-        ]
-        losses, hits = zip(*part_losses, strict=True)
+        losses: list[Tensor] = []
+        hits: list[Tensor] = []
+        for start in range(0, len(batch.targets), TARGETS):
+            part = slice(start, start + TARGETS)
+            values = (hidden[part], targets[part], weights[part], head.weight, head.bias)
+            loss, hit = checkpoint(_loss, *values, use_reentrant=False)
+            losses.append(loss)
+            hits.append(hit)
         return sum(losses[1:], losses[0]), torch.cat(hits)
+
+    def _positions_and_mask(self, rows: Sequence[Row]) -> tuple[Tensor | None, Tensor | None]:
+        """Positions [rows, tokens] and mask [rows, 1, tokens, tokens] of rows with branches; None
+        for each where no row has any."""
+        if not any(row.branches for row in rows):
+            return None, None
+        longest = max(len(row.ids) for row in rows)
+        positions = torch.arange(longest).repeat(len(rows), 1)
+        seen = torch.ones(longest, longest, dtype=torch.bool).tril().repeat(len(rows), 1, 1)
+        for number, row in enumerate(rows):
+            positions[number, : len(row.ids)] = torch.tensor(row.positions())
+            for top, bottom, left, right in row.masked_blocks():
+                seen[number, top:bottom, left:right] = False
+        mask = torch.zeros(seen.shape, dtype=self.net.dtype)
+        mask = mask.masked_fill_(~seen, float("-inf"))[:, None]
+        return positions.to(self.net.device), mask.to(self.net.device)
 
     def hidden_states(
         self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None
@@ -81,21 +78,50 @@ class RowLoss(torch.nn.Module):
         positions: [rows, tokens], as counted by default; mask: [rows, 1, tokens, tokens], with
         `positions` only.
         """
-        more = {} if positions is None else {"position_ids": positions, "attention_mask": mask}
-        hidden: Tensor = self.net.get_decoder()(
-            input_ids=ids, use_cache=False, **more
-        ).last_hidden_state
+        places: dict[str, Tensor | None] = {}
+        if positions is not None:
+            places = {"position_ids": positions, "attention_mask": mask}
+        output = self.net.get_decoder()(input_ids=ids, use_cache=False, **places)
+        hidden: Tensor = output.last_hidden_state
         return hidden
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Rows as one tensor.
+
+    Args:
+        ids: Tokens [rows, longest], 0 after the end of a row.
+        places: Of each target the token before it, counted through all rows.
+        targets: The tokens to learn.
+        weights: Of each in the loss.
+    """
+
+    ids: Tensor
+    places: list[int]
+    targets: list[int]
+    weights: list[float]
+
+
+def _batch_of(rows: Sequence[Row]) -> _Batch:
+    longest = max(len(row.ids) for row in rows)
+    batch = _Batch(torch.zeros(len(rows), longest, dtype=torch.long), [], [], [])
+    for number, row in enumerate(rows):
+        batch.ids[number, : len(row.ids)] = torch.tensor(row.ids)
+        batch.places.extend(number * longest + place - 1 for place in row.targets)
+        batch.targets.extend(row.ids[place] for place in row.targets)
+        batch.weights.extend(row.weights or [1.0] * len(row.targets))
+    return batch
 
 
 def _loss(
     hidden: Tensor, targets: Tensor, weights: Tensor, head: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    kind = (
-        torch.float32 if hidden.device.type == "cpu" else hidden.dtype
-    )  # some CPUs multiply others slowly
-    logits = F.linear(
-        hidden.to(kind), head.to(kind), None if bias is None else bias.to(kind)
-    ).float()
+    kind = hidden.dtype
+    if hidden.device.type == "cpu":  # some multiply other numbers slowly
+        kind = torch.float32
+    if bias is not None:
+        bias = bias.to(kind)
+    logits = F.linear(hidden.to(kind), head.to(kind), bias).float()
     loss = F.cross_entropy(logits, targets, reduction="none") @ weights
     return loss, logits.argmax(-1) == targets

@@ -41,11 +41,12 @@ def presets_by_skill() -> dict[str, list[str]]:
 def skill_owners() -> dict[str, str]:
     """Skill -> the implementation that alone declares it; skills that several declare have none."""
     targets = _implementations()
-    owners = {
-        name: {targets[preset] for preset in of_skill}
-        for name, of_skill in presets_by_skill().items()
-    }
-    return {name: next(iter(of_skill)) for name, of_skill in owners.items() if len(of_skill) == 1}
+    owners: dict[str, str] = {}
+    for name, declaring in presets_by_skill().items():
+        implementations = {targets[preset] for preset in declaring}
+        if len(implementations) == 1:
+            owners[name] = implementations.pop()
+    return owners
 
 
 def prompts_by_name() -> dict[str, str]:
@@ -68,25 +69,17 @@ def methods_by_preset(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     made: dict[str, Method] = {}
     for target, name in first.items():
         cls: type[Method] = registry.load(target, Method)
-        params = {
-            key: value for key, value in table.get(presets.fold(name), {}).items() if key != "roles"
-        }
+        params = dict(table.get(presets.fold(name), {}))
+        params.pop("roles", None)
         made[name] = cls(cls.Config(**params))
     return made
 
 
 def _implementations() -> dict[str, str]:
     """Preset -> its implementation, for those that have one."""
-    layers = {
-        name: [values for _, values in presets.read("methods", name)]
-        for name in presets.names("methods")
-    }
-    by_preset = {
-        name: {k: v for values in of_preset for k, v in values.items()}
-        for name, of_preset in layers.items()
-    }
-    return {
-        name: str(values["implementation"])
-        for name, values in by_preset.items()
-        if "implementation" in values
-    }
+    implementations: dict[str, str] = {}
+    for name in presets.names("methods"):
+        for _, values in presets.read("methods", name):
+            if "implementation" in values:
+                implementations[name] = str(values["implementation"])
+    return implementations

@@ -45,12 +45,16 @@ class Row:
         return positions
 
     def _branch_ends(self) -> list[int]:
-        return [*(start for start, _ in self.branches[1:]), len(self.ids)][: len(self.branches)]
+        if not self.branches:
+            return []
+        return [*(start for start, _ in self.branches[1:]), len(self.ids)]
 
     def masked_blocks(self) -> list[tuple[int, int, int, int]]:
         """Return the blocks (first row, end, first column, end) of attention to mask besides the
         causal mask."""
-        trunk = self.branches[0][0] if self.branches else len(self.ids)
+        if not self.branches:
+            return []
+        trunk, _ = self.branches[0]
         blocks = []
         for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
             blocks += [(start, end, at, trunk), (start, end, trunk, start)]
@@ -88,7 +92,9 @@ def rows_of_scenes(
     data = Rows()
     for scene in scenes:
         transcript = teacher.play(skill, scene)
-        rows = [Row(tuple(transcript.ids), tuple(transcript.targets))] if transcript.targets else []
+        rows = []
+        if transcript.targets:
+            rows.append(Row(tuple(transcript.ids), tuple(transcript.targets)))
         for probe in transcript.probes:
             ids = (*transcript.ids[: probe.at], *probe.ids)
             rows.append(Row(ids, (len(ids) - 1,)))
@@ -114,10 +120,10 @@ def truncate(row: Row, length: int) -> Row:
     source = row.targets[0]
     target = len(row.ids) - source
     max_target = length
-    if 2 * target >= length:
-        max_target = (
-            length - source if 2 * source < length else length * target // (source + target)
-        )
+    if 2 * target >= length and 2 * source < length:
+        max_target = length - source
+    elif 2 * target >= length:
+        max_target = length * target // (source + target)
     target = min(max_target, target)
     kept = min(length - target, source)
     ids = row.ids[:kept] + row.ids[source : source + target]
@@ -131,7 +137,8 @@ def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
     order = dice.shuffled(range(len(rows)))
     near: list[int] = []
     for start in range(0, len(order), size * _NEAR):
-        near += sorted(order[start : start + size * _NEAR], key=lambda i: (len(rows[i].ids), i))
+        part = order[start : start + size * _NEAR]
+        near += sorted(part, key=lambda i: (len(rows[i].ids), i))
     return dice.shuffled([near[start : start + size] for start in range(0, len(near), size)])
 
 
@@ -168,14 +175,18 @@ class Tree:
         tokens, so that a probe of one token counts beside a list of a hundred tokens; otherwise
         each target's weight is 1.
         """
-        ids, branches, parts = list(self.trunk), [], [list(self.targets)] if self.targets else []
+        ids = list(self.trunk)
+        targets = list(self.targets)
+        branches = []
         for branch in self.branches:
             start = len(ids)
             branches.append((start, branch.at))
-            parts.append([start + place for place in branch.targets])
+            targets += [start + place for place in branch.targets]
             ids += branch.ids
-        targets = [place for part in parts for place in part]
-        weights = [len(part) ** -0.5 for part in parts for _ in part] if by_reply else []
+        weights: list[float] = []
+        if by_reply:
+            for length in self.replies:
+                weights += [length**-0.5] * length
         return Row(tuple(ids), tuple(targets), tuple(branches), tuple(weights))
 
 
@@ -186,23 +197,30 @@ def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
     The last shared token stays in the branches, so that every target has its predecessor in its own
     branch.
     """
-    if any(t.probes for t in transcripts):
-        probed = [
-            [Branch(probe.at, probe.ids, [len(probe.ids) - 1]) for probe in t.probes]
-            for t in transcripts
-        ]
-        return [
-            Tree(t.ids, t.targets, branches)
-            for t, branches in zip(transcripts, probed, strict=True)
-        ]
-    if len(transcripts) < 2:
-        return [Tree(t.ids, t.targets, []) for t in transcripts]
+    if len(transcripts) < 2 or any(t.probes for t in transcripts):
+        return [_tree_of_one(t) for t in transcripts]
+    shared = _shared_tokens(transcripts) - 1
+    branches = []
+    for t in transcripts:
+        targets = [place - shared for place in t.targets]
+        branches.append(Branch(shared, t.ids[shared:], targets))
+    return [Tree(transcripts[0].ids[:shared], [], branches)]
+
+
+def _tree_of_one(transcript: Transcript) -> Tree:
+    """A transcript with a branch for each of its probes."""
+    probes = transcript.probes
+    branches = [Branch(probe.at, probe.ids, [len(probe.ids) - 1]) for probe in probes]
+    return Tree(transcript.ids, transcript.targets, branches)
+
+
+def _shared_tokens(transcripts: Sequence[Transcript]) -> int:
+    """How many first tokens all have in common, before the first target of any."""
     shared = min(min(t.targets) for t in transcripts) - 1
     first = transcripts[0].ids
     for other in transcripts[1:]:
-        shared = next((i for i in range(shared) if other.ids[i] != first[i]), shared)
-    shared -= 1
-    branches = [
-        Branch(shared, t.ids[shared:], [i - shared for i in t.targets]) for t in transcripts
-    ]
-    return [Tree(first[:shared], [], branches)]
+        at = 0
+        while at < shared and other.ids[at] == first[at]:
+            at += 1
+        shared = at
+    return shared

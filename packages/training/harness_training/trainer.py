@@ -6,6 +6,7 @@ A step is a function of seed, epoch and its number alone, so a training that was
 the bytes of an undisturbed one on the same machine.
 """
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -82,12 +83,8 @@ def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Eve
     Raises UserError where the checkpoint is of another training, CannotRun for a damaged one or a
     loss not finite.
     """
-    base.add(
-        job.name,
-        job.task_settings.rank,
-        job.task_settings.alpha,
-        Dice("adapter", job.seed, job.name).below(2**31),
-    )
+    seed = Dice("adapter", job.seed, job.name).below(2**31)
+    base.add(job.name, job.task_settings.rank, job.task_settings.alpha, seed)
     try:
         if job.start is not None:
             base.put(job.name, load_file(str(job.start / WEIGHTS)))
@@ -104,10 +101,11 @@ class _Run(Loop[list[list[Row]]]):
     """The optimizer and the position while one adapter is trained."""
 
     def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
-        settings, saved = (
-            job.settings,
-            load_checkpoint(job.out / "checkpoint" / job.name, job.about),
-        )
+        settings = job.settings
+        saved = load_checkpoint(job.out / "checkpoint" / job.name, job.about)
+        schedule: str = settings.schedule
+        if schedule == "constant":
+            schedule = "constant_with_warmup"
         super().__init__(
             base.adapted,
             job.out,
@@ -121,25 +119,20 @@ class _Run(Loop[list[list[Row]]]):
             optim="adamw_torch",
             learning_rate=job.task_settings.rate,
             max_grad_norm=settings.clip,
-            lr_scheduler_type="constant_with_warmup"
-            if settings.schedule == "constant"
-            else settings.schedule,
+            lr_scheduler_type=schedule,
             warmup_steps=math.ceil(settings.warmup * job.steps),
         )
-        self.base, self.job, self.tell = base, job, tell
-        self.owner, self.advice = (
-            f" of '{job.name}'",
-            f"begin again with a lower --set {job.name}.rate",
-        )
-        self.last = (
-            job.steps
-            if job.last_step is None
-            else min(job.steps, max(0, job.last_step - job.before))
-        )
-        self._right = [
-            0,
-            0,
-        ]  # targets whose likeliest token is right, and all, since the last report
+        self.base = base
+        self.job = job
+        self.tell = tell
+        self.owner = f" of '{job.name}'"
+        self.advice = f"begin again with a lower --set {job.name}.rate"
+        self.last = job.steps
+        if job.last_step is not None:
+            self.last = min(job.steps, max(0, job.last_step - job.before))
+        # Targets since the last report, and those of them whose likeliest token is right.
+        self._targets = 0
+        self._right = 0
         if 0 < self.progress.step < job.steps:
             tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
 
@@ -148,51 +141,65 @@ class _Run(Loop[list[list[Row]]]):
 
     def _batches(self) -> Generator[list[list[Row]]]:
         """Yield the batch of each step that is left: its forward passes, each a list of rows."""
-        task_settings, rows, done = self.job.task_settings, self.job.data.rows, self.progress.step
-        number = 0
-        for epoch in range(task_settings.epochs):
-            order = batches(
-                rows, task_settings.batch, Dice("order", self.job.seed, self.job.name, epoch)
-            )
-            for start in range(0, len(order), task_settings.accumulation):
-                if number >= done:
-                    yield [
-                        [rows[i] for i in numbers]
-                        for numbers in order[start : start + task_settings.accumulation]
-                    ]
-                number += 1
+        done = self.progress.step
+        for epoch in range(self.job.task_settings.epochs):
+            for passes in self._steps_of_epoch(epoch):
+                if done > 0:
+                    done -= 1
+                    continue
+                yield [self._rows(numbers) for numbers in passes]
+
+    def _steps_of_epoch(self, epoch: int) -> Iterator[list[list[int]]]:
+        """Yield the forward passes of each step, each pass the numbers of its rows."""
+        settings = self.job.task_settings
+        dice = Dice("order", self.job.seed, self.job.name, epoch)
+        passes = batches(self.job.data.rows, settings.batch, dice)
+        for start in range(0, len(passes), settings.accumulation):
+            yield passes[start : start + settings.accumulation]
+
+    def _rows(self, numbers: list[int]) -> list[Row]:
+        return [self.job.data.rows[number] for number in numbers]
 
     def _step(self, batch: list[list[Row]]) -> float:
         """Compute the gradients of the passes of `batch`; return the mean loss of a target, by
         weight."""
         p = self.progress
-        rows = [row for rows_of_pass in batch for row in rows_of_pass]
+        rows = list(itertools.chain.from_iterable(batch))
         weight = sum(sum(row.weights) or len(row.targets) for row in rows)
 
         def losses() -> Iterator[Tensor]:
             for rows_of_pass in batch:
                 loss, right = self.base.loss(rows_of_pass)
-                self._right[0] += int(right.sum())
+                self._right += int(right.sum())
                 yield loss / weight
 
         loss = self.backward(losses())
-        self._right[1] += sum(len(row.targets) for row in rows)
+        self._targets += sum(len(row.targets) for row in rows)
         p.tokens += sum(len(row.ids) for row in rows)
         return loss
 
     def _log(self, loss: float) -> None:
         """Log and tell the step, the mean loss, the share of targets right and the speed; tell the
         time left too."""
-        p, job = self.progress, self.job
-        right = self._right[0] / max(1, self._right[1])
+        p = self.progress
+        job = self.job
+        right = self._right / max(1, self._targets)
         speed = p.tokens / max(p.seconds, 1e-9)
-        line: dict[str, Any] = {"step": job.before + p.step, "task": job.name, "task_step": p.step}
-        line |= {"loss": {job.name: round(loss, 5)}, "right": {job.name: round(right, 4)}}
-        self.log_line(line | {"tokens_per_s": round(speed)})
+        self.log_line(
+            {
+                "step": job.before + p.step,
+                "task": job.name,
+                "task_step": p.step,
+                "loss": {job.name: round(loss, 5)},
+                "right": {job.name: round(right, 4)},
+                "tokens_per_s": round(speed),
+            }
+        )
         left = p.seconds / p.step * (job.steps - p.step)
         self.tell(
             f"{job.name}: step {p.step} of {job.steps}  loss {loss:.4f}  targets right "
             f"{100 * right:.1f} %  "
             f"{speed:.0f} tokens/s  {duration(left)} left"
         )
-        self._right = [0, 0]
+        self._right = 0
+        self._targets = 0
