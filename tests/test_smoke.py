@@ -7,6 +7,7 @@ here.
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,8 @@ from harness.config import presets
 RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2", "llmlingua-2-longbench"}
 # They run a model's code, which has to be allowed (tests/cli/test_rlm.py).
 CODE = {"rlm", "rlm-depth-2"}
+# They read reports that a model writes, and ask nothing where it wrote none that can be read.
+WRITTEN = {"graphrag-global", "graphrag-global-c0"}
 # One has all presets; on every data set stand those that between them use every kind of view and
 # reading.
 ONE = "pocket/musique"
@@ -94,7 +97,9 @@ def test_every_preset_answers(dataset, methods, command, tmp_path, monkeypatch):
         ]
         for record in records:
             assert record["error"] is None
-            assert sum(phase["flops"]["full"] for phase in record["usage"].values()) > 0
+            counted = sum(phase["flops"]["full"] for phase in record["usage"].values())
+            preset = Path(line["run"]).name.partition("--")[0]
+            assert counted > 0 or preset in WRITTEN
             assert set(record["scores"]) >= {"longbench.qa_f1_score", "flashrag.acc"}
     code, table, err = command("compare", *(line["run"] for line in lines))
     assert code == 0, err
