@@ -22,6 +22,6 @@ def accuracy(prediction: str, references: Sequence[str], *, labels: Sequence[str
     reply = prediction.lower()
     for end in _ENDS:
         reply = reply.partition(end)[0]
-    found = [label for label in labels if label in reply]
-    target = references[0].lower()
-    return float(set(found) == set(target.split(",")))
+    found = set(filter(reply.__contains__, labels))
+    wanted = set(references[0].lower().split(","))
+    return float(found == wanted)

@@ -18,7 +18,10 @@ scorer = published("HUST-AI-HYZ/MemoryAgentBench utils/eval_other_utils.py")
 def events(prediction: str, references: Sequence[str]) -> float:
     """1.0 where every reference stands in the reply, else 0.0 (EventQA)."""
     reply = prediction.lower()
-    return float(all(reference.lower() in reply for reference in references))
+    for reference in references:
+        if reference.lower() not in reply:
+            return 0.0
+    return 1.0
 
 
 @scorer("memoryagentbench.parsed_match", "exact match of the parsed answer")

@@ -43,7 +43,9 @@ NO_ROWS = {
     "nolima/standard",
     "nolima/hard",
     "nolima/direct",
-}  # folder and rows: the user's; NoLiMa's are two folders
+    "graphrag-bench/novel",
+    "graphrag-bench/medical",
+}  # folder and rows: the user's; NoLiMa's and GraphRAG-Bench's are folders
 
 
 def test_every_data_set_that_is_fetched_has_rows() -> None:

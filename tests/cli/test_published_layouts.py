@@ -320,3 +320,41 @@ def test_a_folder_that_is_not_nolimas_is_refused(here):
     Path("NoLiMa").mkdir()
     sentence = "should hold needlesets/needle_set.json and haystack/rand_shuffle/*.txt"
     assert sentence in here("run", "-m", "echo", *NOLIMA).checked(2).stderr
+
+
+GRAPHRAG = ("-d", "graphrag-bench/novel", "--data", "Datas", "--mlflow", "off")
+
+
+def graphrag_folder(corpora, questions):
+    """GraphRAG-Bench's folder "Datas" with two files."""
+    for name, values in (("Corpus/novel", corpora), ("Questions/novel_questions", questions)):
+        file = Path(f"Datas/{name}.json")
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(values), encoding="utf-8")
+
+
+def test_a_question_of_graphrag_bench_is_asked_on_its_corpus(here):
+    graphrag_folder(*rows.graphrag())
+    replies = [
+        {"when": "Text:\nAda built the mill.", "reply": "building a mill"},
+        {"when": "Text:\nBo left.", "reply": "Bo"},
+    ]
+    Path("replies.yaml").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    reader = ("--model", "scripted", "--set", "model.script=replies.yaml", "--json")
+    done = here("run", "-m", "full-context", *GRAPHRAG, *reader).checked()
+    run = read_run(Path(json.loads(done.stdout.splitlines()[-1])["run"]))
+    scores = [record.scores["rouge_score.rougeL_stem"] for record in run.records]
+    assert scores == [pytest.approx(2 / 3), 0.0]
+
+
+def test_a_corpus_that_graphrag_bench_lacks_is_named(here):
+    corpora, questions = rows.graphrag()
+    graphrag_folder(corpora[:1], questions)
+    sentence = "row 2, field 'source': 'Novel-2' is no corpus_name of the corpus file"
+    assert sentence in here("run", "-m", "echo", *GRAPHRAG).checked(2).stderr
+
+
+def test_a_folder_that_is_not_graphrag_benchs_is_refused(here):
+    Path("Datas").mkdir()
+    sentence = "should hold Datas/Questions and Datas/Corpus"
+    assert sentence in here("run", "-m", "echo", *GRAPHRAG).checked(2).stderr

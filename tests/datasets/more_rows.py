@@ -124,6 +124,21 @@ def memoryagentbench(number: int = 1, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
+def graphrag() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The corpora and the questions of GraphRAG-Bench."""
+    corpora = [
+        {"corpus_name": "Novel-1", "context": "Ada built the mill."},
+        {"corpus_name": "Novel-2", "context": "Bo left."},
+    ]
+    asked = {"question": "Who built it?", "answer": "Ada builds mills"}
+    kinds = ("Fact Retrieval", "Complex Reasoning")
+    questions = [
+        {"id": f"Novel-{n}a", "source": f"Novel-{n}", "question_type": kind, **asked}
+        for n, kind in enumerate(kinds, start=1)
+    ]
+    return corpora, questions
+
+
 LOOGLE = {
     "shortdep_qa": loogle,
     "longdep_qa": loogle,

@@ -205,6 +205,16 @@ def loong(kind, language):
     return lambda: {"loong_process.jsonl": lines(made)}
 
 
+def graphrag():
+    """The folder Datas of GraphRAG-Bench."""
+    corpora, questions = more_rows.graphrag()
+    files = {}
+    for name in ("novel", "medical"):
+        files[f"Datas/Corpus/{name}.json"] = listed(corpora)
+        files[f"Datas/Questions/{name}_questions.json"] = listed(questions)
+    return files
+
+
 def nolima():
     """NoLiMa's needles and one book."""
     names = ("needle_set", "needle_set_hard", "needle_set_ONLYDirect")

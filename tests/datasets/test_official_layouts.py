@@ -137,6 +137,10 @@ RELEASES = [
         for name, count in (("qa", 351), ("mc", 229))
     ),
     *(
+        Release(f"graphrag-bench/{name}", "GraphRAG-Benchmark/", releases.graphrag, 2, given)
+        for name, given in (("novel", ""), ("medical", "Datas"))
+    ),
+    *(
         Release(f"nolima/{name}", place, releases.nolima, 26)
         for name in ("standard", "hard", "direct")
         for place in ("hub:amodaresi/NoLiMa", "NoLiMa/")

@@ -89,6 +89,8 @@ HEADLINES = {
     **dict.fromkeys(("qasper", "qasper-hints"), "qasper.token_f1_score"),
 }
 NOT_ON_A_HUB = {
+    "graphrag-bench/novel",
+    "graphrag-bench/medical",
     "locomo",
     "loong/legal",
     "loong/financial_zh",
@@ -96,6 +98,8 @@ NOT_ON_A_HUB = {
 }
 # The caps and headlines of the sets after them, which are their authors'.
 LATER = {
+    "graphrag-bench/novel": (512, "rouge_score.rougeL_stem"),
+    "graphrag-bench/medical": (512, "rouge_score.rougeL_stem"),
     **{f"memoryagentbench/{name}": made[1:] for name, made in MEMORY.items()},
     "helmet/json_kv": (100, "helmet.substring_exact_match"),
     "helmet/msmarco": (200, "helmet.ndcg_10"),
