@@ -162,10 +162,10 @@ class _Result:
 
 
 def _pairs_text(pairs: PairwiseResult) -> str:
-    """ "5 wins, 3 ties, 2 losses beside bm25--...; wins less losses 30.0 [-5.0, 60.0], p 0.12"."""
+    """ "wins 5, ties 3, losses 2 beside bm25--...; wins less losses 30.0 [-5.0, 60.0], p 0.12"."""
     from harness.stats.bootstrap import with_interval
 
-    counts = f"{pairs.wins} wins, {pairs.ties} ties, {pairs.losses} losses"
+    counts = f"wins {pairs.wins}, ties {pairs.ties}, losses {pairs.losses}"
     test = pairs.test
     if test is None:
         return f"{counts} beside {pairs.other_run}"

@@ -7,8 +7,9 @@
 
 Cohen's kappa (1960) is (share - chance) / (1 - chance). Its interval is by the delete-one-document
 jackknife of Fisher's transform of kappa, with Student's t (figures: python -m bench.agreement).
-None is shown with fewer than FEWEST documents, with fewer than FEWEST_RARE that hold anything but the
-commonest rating, and where the two agree throughout: little is known of how they differ then.
+None is shown with fewer than FEWEST documents, and where little is known of how the two agree and
+differ: with fewer than FEWEST_OF_BOTH documents on which they differ, or on which neither gives the
+commonest rating.
 """
 
 import math
@@ -22,7 +23,8 @@ from harness.stats.bootstrap import LEVEL
 from harness.stats.resampling import Floats, student_quantile
 
 FEWEST = 20
-FEWEST_RARE = 5
+FEWEST_OF_BOTH = 2
+_SMALLEST = 1e-9  # an error that is nothing but rounding
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def kappa(
     value = _kappa(tables.sum(axis=0))
     if value is None:
         return Kappa(n, None)
-    half = _half_width(tables, value, level)
+    half = _half_width(tables, level)
     if half is None:
         return Kappa(n, value)
     middle = _transformed(value)
@@ -95,10 +97,10 @@ def _transformed(value: float) -> float:
     return math.atanh(min(max(value, -0.999), 0.999))
 
 
-def _half_width(tables: Floats, value: float, level: float) -> float | None:
+def _half_width(tables: Floats, level: float) -> float | None:
     """Half of the interval of the transformed kappa; None where none is shown."""
     documents = len(tables)
-    if documents < FEWEST or _documents_with_rare_ratings(tables) < FEWEST_RARE:
+    if documents < FEWEST or not _shows_both(tables):
         return None
     total = tables.sum(axis=0)
     left_out = []
@@ -109,14 +111,18 @@ def _half_width(tables: Floats, value: float, level: float) -> float | None:
         left_out.append(_transformed(without))
     spread = np.asarray(left_out) - np.mean(left_out)
     error = math.sqrt((documents - 1) / documents * float(spread @ spread))
-    if error < 1e-9 or abs(value) > 0.999:
+    if error < _SMALLEST:
         return None
     return student_quantile((1.0 + level) / 2.0, documents - 1) * error
 
 
-def _documents_with_rare_ratings(tables: Floats) -> int:
-    """How many documents hold an item that got another rating than the commonest."""
+def _shows_both(tables: Floats) -> bool:
+    """Whether enough documents hold items on which the two differ, and items to which neither gives
+    the commonest rating."""
     total = tables.sum(axis=0)
     commonest = int(np.argmax(total.sum(axis=0) + total.sum(axis=1)))
-    others = tables.sum(axis=(1, 2)) - tables[:, commonest, commonest]
-    return int((others > 0).sum())
+    rare = np.delete(np.delete(tables, commonest, axis=1), commonest, axis=2)
+    neither = (rare.sum(axis=(1, 2)) > 0).sum()
+    alike = np.trace(tables, axis1=1, axis2=2)
+    differing = (tables.sum(axis=(1, 2)) > alike).sum()
+    return bool(min(neither, differing) >= FEWEST_OF_BOTH)

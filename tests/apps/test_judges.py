@@ -88,7 +88,9 @@ def test_claims_are_judged_one_by_one_and_what_cannot_be_read_has_no_score(
     judged = first.notes["judges"][name]
     assert judged == {"verdict": "1 of 2", "reply": "yes: It lasts two years.\nno: It is free."}
     assert table()["claims"][name] == 0.5
-    report = " ".join(here("report", "results").checked().stdout.split())
+    printed = here("report", "results").checked().stdout
+    assert name in printed.split("method", 1)[1].splitlines()[0].split()
+    report = " ".join(printed.split())
     assert f"{name}: share of an answer's claims that the shown texts support" in report
     assert "4 answers have no score (1 contexts not said, 2 no claims, 1 unclear)" in report
 
@@ -137,8 +139,11 @@ CITED = {
     PRICE: reply("It costs forty euros [1][2].", "forty euros", "costs"),
     TEAM: reply("Mira [3].", "Mira leads"),
     TRAINS: reply("In Ghent.", "Ghent"),
+    GARAGE: reply("It closes at ten on Fridays [1][2]. It closes [1, 2].", "at ten", "on Fridays"),
 }
 CITATION_RULES = [
+    ("Texts:\nat ten\n\non Fridays\n\n", "yes"),
+    ("Statement: It closes.", "yes"),
     ("Texts:\ntwo years\n\nQuestion: How long is the warranty?\n\nStatement: It lasts", "yes"),
     ("Texts:\nforty euros\n\ncosts\n\n", "yes"),
     ("Texts:\nforty euros\n\nQuestion", "yes"),
@@ -150,13 +155,14 @@ def test_statements_are_checked_against_the_texts_that_they_cite(answered, judge
     folder = answered("cites", CITED)
     done = judge([folder], "citation-recall", CITATION_RULES).checked()
     found = scores(folder, "judge.scripted.citation-recall")
-    assert found == {"q1": pytest.approx(1 / 3), "q2": 1, "q3": 0, "q4": 0, "q5": 0}
-    assert "2 without a citation, scored 0" in done.stdout
+    assert found == {"q1": pytest.approx(1 / 3), "q2": 1, "q3": 0, "q4": 0, "q5": 1}
+    assert "1 without a citation, scored 0" in done.stdout
     judge([folder], "citation-precision", CITATION_RULES).checked()
     found = scores(folder, "judge.scripted.citation-precision")
-    # Of [1][2] the second supports nothing alone, and the first does without it.
-    assert found == {"q1": 0.5, "q2": 0.5, "q3": 0, "q4": 0, "q5": 0}
-    assert table()["cites"]["judge.scripted.citation-precision"] == pytest.approx(0.2)
+    # Of [1][2] of q2 the second supports nothing alone, and the first does without it; of q5 both are
+    # needed for the first statement, and each supports the second.
+    assert found == {"q1": 0.5, "q2": 0.5, "q3": 0, "q4": 0, "q5": 1}
+    assert table()["cites"]["judge.scripted.citation-precision"] == pytest.approx(0.4)
 
 
 OLD = {
@@ -207,7 +213,7 @@ def test_a_run_that_fails_loses_the_question(answered, judge):
     old, new = answered("old", OLD, 3), answered("new", NEW)
     rules = [(when, "0") for when, _ in PAIR_RULES]
     done = judge([old, new], "pairwise", rules, "--name", "beside-new").checked()
-    assert "0 wins, 4 ties, 1 losses beside" in done.stdout
+    assert "wins 0, ties 4, losses 1 beside" in done.stdout
     assert scores(old, "judge.beside-new")["q4"] == 0
 
 
@@ -239,3 +245,18 @@ def test_a_gate_waits_for_the_judge_that_it_names(answered, judge, here):
     judge([folder], "claim-faithfulness", CLAIM_RULES).checked()
     assert "over the 1 of 5 that have a score" in here(*gated, f"{name}=40").checked().stderr
     here(*gated, f"{name}=60").checked(4)
+
+
+def test_a_gate_fails_where_questions_came_after_the_judge(judge, here, configs, wiki):
+    (configs / "later.py").write_text(APP.format(name="later"))
+    (configs / "later.json").write_text(json.dumps(CLAIMED))
+    words = (
+        "run", "--app", "later=later:answer", "--documents", "wiki",
+        "--questions", "questions.jsonl", "--mlflow", "off",
+    )  # fmt: skip
+    here(*words, "--limit", "2").checked()
+    (folder,) = (wiki / "results" / "wiki").glob("later--*")
+    name = "judge.scripted.claim-faithfulness"
+    judge([folder], "claim-faithfulness", CLAIM_RULES).checked()
+    gated = here(*words, "--fail-under", f"{name}=40").checked(4)
+    assert f"{name} has judged 2 of 5 questions" in gated.stderr
