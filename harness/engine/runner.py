@@ -328,7 +328,7 @@ class Job:
             numbers = self._summarise()
             counts = manifests.asked_counts(manifest.value, len(self.examples), numbers["n_total"])
             summary = {"state": state, **counts, **(early_stop or {}), **numbers}
-            manifest.end(state, early_stop)
+            manifest.end(state, early_stop, self.run.models.server_figures())
             summary = self.store.write_summary(summary)
         except SaveError as error:
             self.run.problems.append(str(error))

@@ -3,7 +3,7 @@ prompt, and at its end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.engine import manifest as manifests
@@ -66,7 +66,16 @@ class StartManifest:
             last = {**last, "changed": last.get("changed", {}) | changed}
             self.value["starts"] = [*starts, last]
 
-    def end(self, state: str, early_stop: dict[str, Any] | None) -> None:
-        """Write the manifest of a start that ended: "finished", "interrupted" or "stopped"."""
-        self.value = manifests.with_end(self.value, state, early_stop)
+    def end(self, state: str, early_stop: Mapping[str, Any] | None, served: Sequence[str]) -> None:
+        """Write the manifest of a start that ended.
+
+        Args:
+            state: "finished", "interrupted" or "stopped".
+            early_stop: Why it stopped; None for no reason.
+            served: What each server of a fleet did, a sentence each.
+        """
+        extra: dict[str, Any] = dict(early_stop or {})
+        if served:
+            extra["served"] = list(served)
+        self.value = manifests.with_end(self.value, state, extra)
         self._store.write(MANIFEST, self.value)

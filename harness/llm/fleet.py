@@ -221,7 +221,12 @@ class Fleet(Server):
             for member in sorted(candidates, key=lambda each: _rank(each.url, tries.document)):
                 if member.in_flight < most[member.url]:
                     return member
-        return min(candidates, key=lambda each: (each.in_flight + 1) * latencies[each.url])
+
+        def wait(member: _Member) -> tuple[float, int]:
+            """Seconds until it would end the request; of equals one that has answered less."""
+            return (member.in_flight + 1) * latencies[member.url], member.requests
+
+        return min(candidates, key=wait)
 
     def _latencies(self, members: Sequence[_Member]) -> dict[str, float]:
         """Address -> seconds of a reply; the mean of the others where it has given none."""
@@ -231,7 +236,9 @@ class Fleet(Server):
             usual = sum(known) / len(known)
         latencies = {}
         for member in members:
-            latencies[member.url] = usual if member.latency is None else member.latency
+            latencies[member.url] = usual
+            if member.latency is not None:
+                latencies[member.url] = member.latency
         return latencies
 
     def _present(self) -> Sequence[_Member]:
@@ -279,10 +286,17 @@ class Fleet(Server):
 
 def _most_in_flight(members: Sequence[_Member], latencies: Mapping[str, float]) -> dict[str, int]:
     """Address -> the most requests in flight there, by its speed; with room for one more in all."""
-    total = 1 + sum(member.in_flight for member in members)
-    speeds = {url: 1 / max(seconds, _SHORTEST) for url, seconds in latencies.items()}
+    total = 1
+    for member in members:
+        total += member.in_flight
+    speeds = {}
+    for url, seconds in latencies.items():
+        speeds[url] = 1 / max(seconds, _SHORTEST)
     together = sum(speeds.values())
-    return {url: math.ceil(_MOST * total * speed / together) for url, speed in speeds.items()}
+    most = {}
+    for url, speed in speeds.items():
+        most[url] = math.ceil(_MOST * total * speed / together)
+    return most
 
 
 def _rank(url: str, document: str) -> bytes:

@@ -14,6 +14,7 @@ from harness.llm import fleet
 from harness.llm.endpoint import complete
 from harness.llm.endpoint_http import RetryPolicy, Tries
 from harness.llm.fleet import Fleet
+from harness.storage.run_folder import read_run
 from tests.llm.endpoints import BODY, KEY, QUICK, answer_to, content, last, records, words
 from tests.llm.loopback import Loopback
 
@@ -74,6 +75,8 @@ def test_four_servers_of_which_one_dies_and_one_is_slow_answer_each_question_onc
     assert sum(int(requests) for _, requests, *_ in figures) == 16
     failed = {url for url, _, _, failures, _ in figures if int(failures)}
     assert failed == {dead.url}
+    (start,) = read_run(Path(last(done)["run"])).manifest["starts"]
+    assert [figure.partition(": ")[0] for figure in start["served"]] == [url for url, *_ in figures]
 
 
 def test_the_number_of_servers_is_not_part_of_the_run(here):
@@ -168,13 +171,17 @@ def test_a_request_that_one_server_fails_goes_to_another_at_once():
         assert len(well.asked) == 6
 
 
-def test_a_server_that_answers_again_gets_requests_again(monkeypatch):
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_server_that_answers_again_gets_requests_again(monkeypatch, place):
     monkeypatch.setattr(fleet, "_AWAY", (0.05, 0.05))
     notes = []
-    with Loopback(["500", "500", "500", "ok"]) as ill, Loopback() as well:
-        servers = fleet_of(ill, well)
+    with Loopback() as one, Loopback() as other:
+        ill = sorted([one, other], key=lambda server: server.url)[place]
+        ill.moods = ["500", "500", "500", "ok"]
+        servers = fleet_of(one, other)
         servers.tell(notes.append)
-        while len(ill.asked) < 4:
+        end = time.monotonic() + 30
+        while len(ill.asked) < 4 and time.monotonic() < end:
             assert complete(servers, BODY).text == "Paris"
     assert [note.partition(" (")[0] for note in notes] == [
         f"warning: {ill.url} went away",
