@@ -28,11 +28,12 @@ from methods.retry import Retry, ask_parsed, parse_list
 
 DECOMPOSE = Prompt(
     "decompose",
-    "Simplify a question, so that it can be answered in steps.\n\nQuestion: {question}\n\nWrite "
-    "the questions that "
-    "have to be answered one after the other, as few as are needed, each on a line that begins "
-    "with '* '. Where a "
-    "question needs the answer of an earlier one, write # and its number, as in #1.\n\nQuestions:",
+    "Simplify a question, so that it can be answered in steps.\n\n"
+    "Question: {question}\n\n"
+    "Write the questions that have to be answered one after the other, as few as are needed, each "
+    "on a line that begins with '* '. Where a question needs the answer of an earlier one, write "
+    "# and its number, as in #1.\n\n"
+    "Questions:",
 )
 STEP = Prompt("steps", "{question} {answer}", first=False)
 INSTRUCTION = Prompt("sub-answers", "Answer the question as concisely as you can.", first=False)

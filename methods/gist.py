@@ -47,11 +47,12 @@ DOTS = "..."
 """Stand for what the request leaves out before and after."""
 PAUSE = Prompt(
     "page break",
-    "Read a part of a text in which numbers in <> mark places where one could "
-    "pause.\n\nText:\n{text}\n\nThe text ends "
-    "here. Behind which number is it natural to pause, because what comes next is about something "
-    "else? Choose the "
-    "first such place. Reply in this form:\nBreak: the number",
+    "Read a part of a text in which numbers in <> mark places where one could pause.\n\n"
+    "Text:\n"
+    "{text}\n\n"
+    "The text ends here. Behind which number is it natural to pause, because what comes next is "
+    "about something else? Choose the first such place. Reply in this form:\n"
+    "Break: the number",
 )
 
 SHORTEN = Prompt(

@@ -42,17 +42,20 @@ ENTITIES = Prompt(
 TRIPLES = Prompt(
     "triples",
     "Turn the text below into triples of subject, relation and object. Each triple has at least "
-    "one of the listed "
-    "entities, better two. Write names in place of pronouns.\n\nText:\n{text}\n\nThe text ends "
-    "here. Entities: "
-    '{entities}\n\nReply with a JSON list of triples alone: [["subject", "relation", "object"]]',
+    "one of the listed entities, better two. Write names in place of pronouns.\n\n"
+    "Text:\n"
+    "{text}\n\n"
+    "The text ends here. Entities: {entities}\n\n"
+    'Reply with a JSON list of triples alone: [["subject", "relation", "object"]]',
 )
 FILTER = Prompt(
     "filter",
     "Below are facts that may help to answer a question, at once or by a further step. Choose "
-    "those that do, {most} at "
-    "most, or none.\n\nQuestion: {question}\n\nFacts:{facts}\n\nReply in this form:\nFacts: "
-    "numbers of the facts",
+    "those that do, {most} at most, or none.\n\n"
+    "Question: {question}\n\n"
+    "Facts:{facts}\n\n"
+    "Reply in this form:\n"
+    "Facts: numbers of the facts",
 )
 FACT = Prompt("filter, one fact", "\n{number}. {fact}", first=False)
 

@@ -35,13 +35,16 @@ from methods.searching import Collected, separated
 
 REASON = Prompt(
     "next sentence",
-    "Read the passages below, then answer a question by reasoning step by step, one short sentence "
-    "a step, with what "
-    "the passages say. When the answer is known, the last sentence is: So the answer is: "
-    "...\n\nPassages:\n{text}\n\n"
-    "The passages end here.\n\nQuestion: {question}\n\nReasoning so far: {reasoning}\n\nWrite the "
-    "next sentence of the "
-    "reasoning and nothing else.\n\nNext sentence:",
+    "Read the passages below, then answer a question by reasoning step by step, one short "
+    "sentence a step, with what the passages say. When the answer is known, the last sentence is: "
+    "So the answer is: ...\n\n"
+    "Passages:\n"
+    "{text}\n\n"
+    "The passages end here.\n\n"
+    "Question: {question}\n\n"
+    "Reasoning so far: {reasoning}\n\n"
+    "Write the next sentence of the reasoning and nothing else.\n\n"
+    "Next sentence:",
 )
 # As in the released code: what ends the reasoning, what only concludes, and words that are left out
 # of a query.

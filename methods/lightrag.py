@@ -34,11 +34,13 @@ from methods.values import strings_in, values_in
 EXTRACT = Prompt(
     "extract",
     "List the entities of the text below, of the types organization, person, geo and event, and "
-    "the pairs of them that "
-    "are clearly related, with a number for how strongly.\n\nText:\n{text}\n\nThe text ends here. "
-    "Reply with a JSON "
-    'list alone, in this form:\n[["entity", "name", "type", "what it is and does"],\n'
-    '["relation", "name", "other name", "how they are related", "keywords of the relation", 5]]',
+    "the pairs of them that are clearly related, with a number for how strongly.\n\n"
+    "Text:\n"
+    "{text}\n\n"
+    "The text ends here. Reply with a JSON list alone, in this form:\n"
+    '[["entity", "name", "type", "what it is and does"],\n'
+    '["relation", "name", "other name", "how they are related", "keywords of the '
+    'relation", 5]]',
 )
 MORE = Prompt(
     "extract the rest",
@@ -48,14 +50,16 @@ MORE = Prompt(
 JOIN = Prompt(
     "join descriptions",
     "Join these descriptions of {name} into one, in the third person, that has all they say and "
-    "settles what they "
-    "contradict each other in.\n\n{texts}\n\nThe descriptions end here. Joined description:",
+    "settles what they contradict each other in.\n\n"
+    "{texts}\n\n"
+    "The descriptions end here. Joined description:",
 )
 KEYWORDS = Prompt(
     "keywords",
     "List the keywords of a question: high-level ones, its concepts and themes, and low-level "
-    "ones, its entities and "
-    'details.\n\nQuestion: {question}\n\nReply with JSON alone: {"high": ["keyword"], "low": ["keyword"]}',
+    "ones, its entities and details.\n\n"
+    "Question: {question}\n\n"
+    'Reply with JSON alone: {"high": ["keyword"], "low": ["keyword"]}',
 )
 GRAPH = Prompt(
     "entities and relations",

@@ -23,19 +23,31 @@ from methods.retry import require_room
 UPDATE = Prompt(
     "memory update",
     "You are presented with a problem, a section of an article that may contain the answer to the "
-    "problem, and a "
-    "previous memory. Please read the provided section carefully and update the memory with the "
-    "new information that "
-    "helps to answer the problem. Be sure to retain all relevant details from the previous memory "
-    "while adding any "
-    "new, useful information.\n\n<problem> \n{question}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\n<section>\n"
-    "{section}\n</section>\n\nUpdated memory:\n",
+    "problem, and a previous memory. Please read the provided section carefully and update the "
+    "memory with the new information that helps to answer the problem. Be sure to retain all "
+    "relevant details from the previous memory while adding any new, useful information.\n\n"
+    "<problem> \n"
+    "{question}\n"
+    "</problem>\n\n"
+    "<memory>\n"
+    "{memory}\n"
+    "</memory>\n\n"
+    "<section>\n"
+    "{section}\n"
+    "</section>\n\n"
+    "Updated memory:\n",
 )
 FINAL = Prompt(
     "answer from memory",
     "You are presented with a problem and a previous memory. Please answer the problem based on "
-    "the previous memory. "
-    "{instruction}\n\n<problem> \n{question}{options}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\nYour answer:\n",
+    "the previous memory. {instruction}\n\n"
+    "<problem> \n"
+    "{question}{options}\n"
+    "</problem>\n\n"
+    "<memory>\n"
+    "{memory}\n"
+    "</memory>\n\n"
+    "Your answer:\n",
     answers=True,
 )
 NOTHING = "No previous memory"

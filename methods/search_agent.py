@@ -31,17 +31,20 @@ from methods.values import values_in
 AGENT = Prompt(
     "agent",
     "Answer a question about a document that you can see through tools alone. To call a tool, "
-    "reply with one of these "
-    'JSON objects and nothing else:\n\n{"tool": "keyword_search", "keywords": ["a name", "a term"], "top": 5}\nThe '
-    "chunks that have the keywords, written just so, with their sentences that have one. Keywords "
-    "are of one to three "
-    'words.\n\n{"tool": "semantic_search", "query": "what you look for", "top": 5}\nThe chunks with the sentences that '
-    'are nearest in meaning, for where you do not know the words.\n\n{"tool": "read_chunk", "chunks": [3, 4]}\nThe '
-    "whole chunks with these numbers.\n\nSearches show parts of chunks. Read the ones that look "
-    "right, and those next "
-    "to them, before you answer. Solve a question of several steps step by step. When what you "
-    "have read gives the "
-    "answer, call no tool and reply: Answer: ...\n\n{instruction}\n\nQuestion: {question}{options}",
+    "reply with one of these JSON objects and nothing else:\n\n"
+    '{"tool": "keyword_search", "keywords": ["a name", "a term"], "top": 5}\n'
+    "The chunks that have the keywords, written just so, with their sentences that have one. "
+    "Keywords are of one to three words.\n\n"
+    '{"tool": "semantic_search", "query": "what you look for", "top": 5}\n'
+    "The chunks with the sentences that are nearest in meaning, for where you do not know the "
+    "words.\n\n"
+    '{"tool": "read_chunk", "chunks": [3, 4]}\n'
+    "The whole chunks with these numbers.\n\n"
+    "Searches show parts of chunks. Read the ones that look right, and those next to them, before "
+    "you answer. Solve a question of several steps step by step. When what you have read gives "
+    "the answer, call no tool and reply: Answer: ...\n\n"
+    "{instruction}\n\n"
+    "Question: {question}{options}",
     answers=True,
 )
 FOUND = Prompt("found sentences", "Chunk {number}: ... {sentences} ...", first=False)

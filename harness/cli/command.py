@@ -25,6 +25,7 @@ from harness.api.option import choice as choice
 from harness.api.option import execution as execution
 from harness.api.option import output as output
 from harness.api.option import setting as setting
+from harness.cli.help_page import write_commands, write_options
 from harness.errors import close_matches
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -99,8 +100,6 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the options by section."""
-        from harness.cli.help_page import write_options
-
         write_options(self, ctx, formatter)
 
 
@@ -196,8 +195,6 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands by section."""
-        from harness.cli.help_page import write_commands
-
         write_commands(self.entries, formatter)
 
 

@@ -10,6 +10,9 @@ from harness.cli.table_output import TableOutput, format_of, terminal_width, wri
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
+from reports.by_kind import split_by_kind
+from reports.comparability import on_common_questions
+from reports.compare import side_by_side
 
 
 def compare(
@@ -29,9 +32,6 @@ def compare(
     form = format_of(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
     folders = run_folders(runs)
-    from reports.by_kind import split_by_kind
-    from reports.comparability import on_common_questions
-    from reports.compare import side_by_side
 
     stored_runs = read_runs(
         folders, hold="all" if table.average_seeds else "numbers"

@@ -16,9 +16,12 @@ from harness.cli.options import Json
 from harness.cli.output import say
 from harness.cli.stage_progress import stage_progress
 from harness.cli.stopping import until_interrupted
+from harness.config.resolve import DEFAULTS, resolved
 from harness.config.schema import EncoderConfig
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError
+from harness.retrieval.corpus import file_of_folder
+from harness.retrieval.search_index import KINDS, IndexRequest, build_index
 
 
 def index_corpus(
@@ -55,8 +58,6 @@ def index_corpus(
     The index holds the passages, so the corpus is not needed any more. The same command resumes one
     that was interrupted.
     """
-    from harness.retrieval.search_index import KINDS, IndexRequest, build_index
-
     if kind not in KINDS:
         raise UserError(f"--kind {kind}: should be {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     settled = _encoder(kind, encoder, sets or [])
@@ -83,8 +84,6 @@ def index_corpus(
 
 def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | None:
     """The encoder that the options name; None for BM25 alone. Raises UserError."""
-    from harness.config.resolve import DEFAULTS, resolved
-
     assignments = parse_assignments(sets, "--set ")
     foreign = [key for key in assignments if not key.startswith("encoder.")]
     if foreign:
@@ -105,8 +104,6 @@ def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | No
 
 def _file_of(folder: Path, out: Path) -> Path:
     """The pages of a folder as a corpus file in the folder of the index."""
-    from harness.retrieval.corpus import file_of_folder
-
     path, notes = file_of_folder(folder, out)
     for note in notes:
         say(f"warning: {note}")

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from harness import scorers
 from harness.cli.options import Json
 from harness.cli.table_output import columns
 from harness.config import presets, registry
@@ -117,7 +118,5 @@ def find_kind(kind: str) -> str:
 def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, for all names of a kind (one of KINDS), sorted by name."""
     if kind == "scorers":
-        from harness import scorers
-
         return {name: scorers.lookup(name).summary for name in sorted(scorers.names())}
     return presets.summaries(kind)

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.command import CONTEXT, Commands, Entry, Group, entries_of
+from harness.cli.exit_codes import print_error
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.config import plugins
 from harness.errors import CannotRun, UserError, escaped_output
@@ -211,6 +212,4 @@ def _run_command(arguments: list[str]) -> int:
                 raise UserError(f"{problem}; use another name (a file: rename it)")
         return int(app(args=arguments, prog_name="harness", standalone_mode=False) or 0)
     except Exception as e:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
-        from harness.cli.exit_codes import print_error
-
         return print_error(e)

@@ -5,6 +5,7 @@ import json as json_
 
 from harness.cli.options import Json, Runs
 from harness.cli.output import say
+from harness.scale.merge import merge as merge_shards
 from harness.storage.named_runs import run_folders
 
 
@@ -15,8 +16,6 @@ def merge(runs: Runs, json: Json = False) -> int:
     is when a shard was lost for good, or before the run is divided in another way; what is left is
     then answered by any harness run.
     """
-    from harness.scale.merge import merge as merge_shards
-
     for folder in run_folders(runs):
         summary = merge_shards(folder, say)
         if json:

@@ -24,6 +24,8 @@ from harness.errors import DataError, HarnessError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_files import locked_folder
 from harness.storage.run_folder import StoredRun
+from reports.facts import is_unfinished
+from reports.superseded import newest_code
 
 UNFINISHED, FAILED, SUPERSEDED = "unfinished", "failed", "superseded"
 
@@ -72,9 +74,6 @@ def prune(
 
 def left_over(runs: Sequence[StoredRun]) -> list[LeftOver]:
     """The runs that are unfinished, failed or superseded, in the given order."""
-    from reports.facts import is_unfinished
-    from reports.superseded import newest_code
-
     finished = [run for run in runs if not is_unfinished(run)]
     superseded = {run.path for run in newest_code(finished)[1]}
     found = []

@@ -8,6 +8,7 @@ from harness.cli.command import setting
 from harness.cli.options import Json, MovedData, Runs, split_names
 from harness.cli.output import mean_texts, say
 from harness.config import registry
+from harness.engine.rescore import rescore
 from harness.errors import UserError
 from harness.storage.named_runs import run_folders
 from harness.storage.run_files import MANIFEST, read_json
@@ -33,8 +34,6 @@ def score(
     records. What was said of the questions when the run began, as that the first ones are not like the
     rest, is said again.
     """
-    from harness.engine.rescore import rescore
-
     names = split_names([scorers or ""])
     if only and not names:
         raise UserError("--only keeps the scores of --scorers alone; add --scorers NAME,...")

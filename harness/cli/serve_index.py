@@ -12,6 +12,8 @@ from harness.cli.command import execution
 from harness.cli.output import say
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
+from harness.retrieval.index_server import make_server
+from harness.retrieval.search_index import SearchIndex
 
 
 def serve_index(
@@ -29,9 +31,6 @@ def serve_index(
     Runs name it by --corpus http://HOST:PORT. POST /retrieve takes Search-R1's requests, POST
     /search and /batch_search those of servers over FlashRAG's retrievers.
     """
-    from harness.retrieval.index_server import make_server
-    from harness.retrieval.search_index import SearchIndex
-
     index = SearchIndex.open(Path(folder).expanduser())
     try:
         server = make_server(index, host, port)

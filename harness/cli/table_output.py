@@ -16,6 +16,7 @@ from harness.cli.command import output, setting
 from harness.cli.options import AllCode, Convention
 from harness.cli.output import say
 from harness.errors import UnknownName, UserError, printable
+from harness.storage.files import save_error, write_atomic
 
 ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 _NAMES = {
@@ -129,7 +130,6 @@ def write(content: str | bytes, out: str | None) -> None:
         return
     if isinstance(content, str):
         content = content.rstrip("\n").encode(errors="backslashreplace") + b"\n"
-    from harness.storage.files import save_error, write_atomic
 
     target = Path(out)
     try:

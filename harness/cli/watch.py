@@ -27,6 +27,8 @@ from harness.cli.output import say
 from harness.cli.stored_runs import newest, without_copies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
+from reports.live_progress import Live
+from reports.page import page
 
 _HOST = "127.0.0.1"
 _OWN_HOST = re.compile(
@@ -84,8 +86,6 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, port: int, folders: Sequence[str]) -> None:
-        from reports.live_progress import Live
-
         self._live = Live(folders)
         self._title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
         self._lock = threading.Lock()
@@ -96,8 +96,6 @@ class _Server(ThreadingHTTPServer):
     def content(self, path: str) -> tuple[str, str] | None:
         """Content type and text at the path of an address, "/TOKEN/state"; None where nothing is
         served."""
-        from reports.page import page
-
         with self._lock:
             if path == f"/{self.token}/state":
                 return "application/json", json.dumps(self._live.state())

@@ -13,6 +13,7 @@ docs/methods/longrefiner.md#longrefiner-answer.
 
 from harness.config.schema import DatasetConfig
 from harness.datasets import answer_schema
+from harness.datasets.few_shot import shots_of
 from harness.method import Task
 
 ASK = " Put '{prefix}' before your final answer."
@@ -37,8 +38,6 @@ def task(dataset: DatasetConfig) -> Task:
     request += answer_schema.request(dataset)
     identity = ""
     if _sets_examples(dataset):
-        from harness.datasets.few_shot import shots_of
-
         shots = shots_of(dataset)
         if shots is not None:
             request += shots.text()

@@ -210,13 +210,10 @@ def _rows_by_key(pairs: Iterator[tuple[str, Any]]) -> Iterator[Any]:
     for key, value in pairs:
         if not isinstance(value, dict):
             yield value
+        elif value.get("id", key) != key:
+            yield BrokenRow(f"its key is '{key}' and its 'id' another")
         else:
-            same = value.get("id", key) == key
-            yield (
-                {**value, "id": key}
-                if same
-                else BrokenRow(f"its key is '{key}' and its 'id' another")
-            )
+            yield {**value, "id": key}
 
 
 def _first_key_in(beginning: bytes) -> str | None:
@@ -226,7 +223,9 @@ def _first_key_in(beginning: bytes) -> str | None:
         key, _ = _DECODER.raw_decode(text)
     except ValueError:
         return None
-    return key if isinstance(key, str) else None
+    if not isinstance(key, str):
+        return None
+    return key
 
 
 def _read_parquet(path: Path) -> Rows:
@@ -272,10 +271,17 @@ def _read_table(name: str, data: bytes) -> Rows:
     yield from read_table(name, decoded.text, "\t")
 
 
+def _name_of(source: Path | Member) -> str:
+    """The name of a file in messages; a file of an archive has the archive's before it."""
+    if isinstance(source, Member):
+        return str(source)
+    return source.name
+
+
 def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> Any:
     """The one JSON value that a file holds. Raises DataError."""
     with opened(source) as stream:
-        text = JsonText(str(source) if isinstance(source, Member) else source.name, stream, decoder)
+        text = JsonText(_name_of(source), stream, decoder)
         value = text.value()
         text.end()
         return value
@@ -288,7 +294,9 @@ def first_key(source: Path | Member) -> str | None:
         return None
     with opened(source) as stream:
         beginning = stream.read(_PEEK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
-    return _first_key_in(beginning) if beginning.startswith(b"{") else None
+    if not beginning.startswith(b"{"):
+        return None
+    return _first_key_in(beginning)
 
 
 def parse_each(rows: Rows, parse: Callable[[dict[str, Any]], T], advice: str = "") -> Iterator[T]:
@@ -330,7 +338,7 @@ def read_rows(
             )
         yield from _read_parquet(source)
         return
-    name = str(source) if isinstance(source, Member) else source.name
+    name = _name_of(source)
     with opened(source) as stream:
         if file_kind(source) == "table":
             yield from _read_table(name, stream.read())
@@ -350,7 +358,8 @@ def read_rows(
             rows = _rows_by_key(text.pairs())
         else:
             for number, line in enumerate(stream, start=1):
-                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 if not line.isspace():
                     yield RowPlace(name, line=number), parse_line(line.strip(), decoder)
             return

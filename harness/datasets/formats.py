@@ -57,10 +57,14 @@ def formats() -> list[str]:
 
 def option_fields(name: str) -> dict[str, FieldInfo]:
     """The fields of `dataset.options` for a format, with types, defaults and descriptions."""
-    if (loader := loader_of(name)) is not None:
+    loader = loader_of(name)
+    if loader is not None:
         return dict(loader.Options.model_fields)
-    placing = {**dict.fromkeys(PLACED, PlaceOptions), LOOKED_UP: LookUpOptions}.get(name)
-    return {**FileOptions.model_fields, **(placing.model_fields if placing else {})}
+    if name in PLACED:
+        return {**FileOptions.model_fields, **PlaceOptions.model_fields}
+    if name == LOOKED_UP:
+        return {**FileOptions.model_fields, **LookUpOptions.model_fields}
+    return dict(FileOptions.model_fields)
 
 
 def documents_given(name: str) -> str:
@@ -119,7 +123,9 @@ def _run_users_parser(
     except (RowError, UserError):
         raise
     except Exception as error:  # the user's code may raise anything
-        field = str(error.args[0]) if isinstance(error, KeyError) and error.args else None
+        field = None
+        if isinstance(error, KeyError) and error.args:
+            field = str(error.args[0])
         raise RowError(
             field, f"the parser '{name}' failed: {one_line(describe_failure(error))}"
         ) from error
@@ -147,9 +153,10 @@ def parser_of(
     if config.format == LOOKED_UP:
         from harness.datasets.longbench import support_parser
 
-        support = rest.get("support")
-        rest = {k: v for k, v in rest.items() if k not in ("support", "question")}
-        parser = parser if placement is None else support_parser(config, support, placement)
+        support = rest.pop("support", None)
+        rest.pop("question", None)
+        if placement is not None:
+            parser = support_parser(config, support, placement)
     elif placement is not None:
         parser = partial(_parse_and_place, parser, placement)
     return config.model_copy(update={"options": rest}), parser, row_keys, placement
@@ -160,4 +167,6 @@ def _parse_and_place(
 ) -> Row | Skip | Group | Retrieved:
     """Parse a row and move its supporting paragraphs to `placement`."""
     row = parser(raw)
-    return rearrange(row, placement) if isinstance(row, Row) else row
+    if isinstance(row, Row):
+        return rearrange(row, placement)
+    return row

@@ -68,7 +68,10 @@ def parse_row(raw: dict[str, Any]) -> Row:
     official, hub = raw.get("_id"), raw.get("id")
     if official is not None and hub is not None and official != hub:
         raise RowError("_id", f"'_id' ({official!r}) and 'id' ({hub!r}) differ")
-    row = _HotpotRow.read({**raw, **nested, "id": hub if official is None else official})
+    row_id = official
+    if official is None:
+        row_id = hub
+    row = _HotpotRow.read({**raw, **nested, "id": row_id})
     lengths: dict[str, int] = {}
     for title, sentences in row.context:
         lengths[title] = max(len(sentences), lengths.get(title, 0))
@@ -94,8 +97,11 @@ def parse_row(raw: dict[str, Any]) -> Row:
     }
     if past:
         extra["facts_past_the_end"] = past
+    question_id = row.id
+    if question_id is None:
+        question_id = made_id("hotpotqa", row.question)
     return Row(
-        id=made_id("hotpotqa", row.question) if row.id is None else row.id,
+        id=question_id,
         question=row.question,
         paragraphs=tuple((title, "".join(sentences)) for title, sentences in row.context),
         answers=gold_answers(row.answer),

@@ -29,4 +29,6 @@ def _wiki_line_text(line: str) -> str:
         *above, heading = text.removesuffix(".").split(".:")
         marks = "=" * min(2 + len(above), 6)
         return f"{marks} {heading} {marks}"
-    return text if mark and kind == "BULLET" else line
+    if mark and kind == "BULLET":
+        return text
+    return line

@@ -46,10 +46,9 @@ def four_options(options: Sequence[str], label: int) -> dict[str, Any]:
     """
     if len(options) != len(LETTERS):
         raise RowError("options", f"should be 4 options, are {len(options)}")
-    if blank := [
-        letter for letter, option in zip(LETTERS, options, strict=True) if not option.strip()
-    ]:
-        raise RowError("options", f"option {blank[0]} is empty")
+    for letter, option in zip(LETTERS, options, strict=True):
+        if not option.strip():
+            raise RowError("options", f"option {letter} is empty")
     return {"gold_label": label + 1, "all_classes": list(options)}
 
 
@@ -59,12 +58,12 @@ def parse_row(raw: dict[str, Any]) -> Group:
 
     Raises RowError naming the field.
     """
-    row = _Row.read(
-        {**raw, "options": [raw[key] for letter in LETTERS if (key := f"choice_{letter}") in raw]}
-    )
+    names = [f"choice_{letter}" for letter in LETTERS]
+    row = _Row.read({**raw, "options": [raw[name] for name in names if name in raw]})
     refuse_blank({"_id": row.id, "question": row.question, "context": row.context})
     for name, values in _VALUES.items():
-        if (value := getattr(row, name)) not in values:
+        value = getattr(row, name)
+        if value not in values:
             raise RowError(
                 name, f"should be {', '.join(values[:-1])} or {values[-1]}, is '{value}'"
             )

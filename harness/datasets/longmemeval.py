@@ -65,9 +65,11 @@ def _checked_row(raw: dict[str, Any]) -> _Row:
         "question_date": row.question_date,
     }
     refuse_blank({**asked, **dates})
-    if (sessions := len(row.haystack_sessions)) != len(dates):
+    n_sessions = len(row.haystack_sessions)
+    if n_sessions != len(dates):
         raise RowError(
-            "haystack_dates", f"should be a date for each of {sessions} sessions, are {len(dates)}"
+            "haystack_dates",
+            f"should be a date for each of {n_sessions} sessions, are {len(dates)}",
         )
     if row.question_type not in PROMPTS:
         raise RowError(
@@ -101,41 +103,44 @@ def parse_row(raw: dict[str, Any]) -> Group:
     )
     sessions = [_session_text(date, turns) for date, turns in dated]
     declined = "_abs" in row.question_id
+    texts = [text for text, _ in sessions]
+    paragraphs = [(f"### Session {number}:", text) for number, text in enumerate(texts, start=1)]
     example, document = assemble(
         Row(
             id=row.question_id,
             question=f"{row.question} (Current Date: {row.question_date})",
-            paragraphs=tuple(
-                (f"### Session {n}:", text) for n, (text, _) in enumerate(sessions, 1)
-            ),
+            paragraphs=tuple(paragraphs),
             answers=(str(row.answer),),
         )
     )
-    evidence = [  # a passage ends where its session's text ends
-        (n, passage.end - len(text) + start, passage.end - len(text) + end)
-        for n, (passage, (text, spans)) in enumerate(
-            zip(document.passages, sessions, strict=True), 1
-        )
-        for start, end in spans
-        if not declined
-    ]
+    evidence_sessions: list[int] = []
+    supporting: list[Support] = []
+    judge_prompt = "abstention"
+    if not declined:
+        judge_prompt = PROMPTS[row.question_type]
+        for number, (passage, session) in enumerate(
+            zip(document.passages, sessions, strict=True), start=1
+        ):
+            text, spans = session
+            text_start = passage.end - len(text)  # a passage ends where its session's text ends
+            for start, end in spans:
+                evidence_sessions.append(number)
+                supporting.append(Support(document.id, text_start + start, text_start + end))
     extra = {
         "type": row.question_type,
         "question": row.question,
         "declined": declined,
-        "evidence_sessions": [n for n, _, _ in evidence],
-        "judge": f"longmemeval/{'abstention' if declined else PROMPTS[row.question_type]}",
+        "evidence_sessions": evidence_sessions,
+        "judge": f"longmemeval/{judge_prompt}",
     }
-    supporting = tuple(Support(document.id, start, end) for _, start, end in evidence)
-    return Group(
-        document,
-        (replace(example, gold=replace(example.gold, supporting=supporting, extra=extra)),),
-    )
+    gold = replace(example.gold, supporting=tuple(supporting), extra=extra)
+    return Group(document, (replace(example, gold=gold),))
 
 
 def parse_row_of_430(raw: dict[str, Any]) -> Group | Skip:
     """As `parse_row`, but the 70 rows of "single-session-user", on which QRHead's heads were found,
     are left out."""
     row = parse_row(raw)
-    excluded = row.examples[0].gold.extra["type"] == "single-session-user"
-    return Skip("of single-session-user, on which QRHead's heads were found") if excluded else row
+    if row.examples[0].gold.extra["type"] == "single-session-user":
+        return Skip("of single-session-user, on which QRHead's heads were found")
+    return row

@@ -65,15 +65,15 @@ def parse_converted_html(text: str, title: str) -> MarkdownPage:
 
 def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     """(Values of the front matter, the text after it); the whole text where it has none."""
-    if found := _YAML_FRONT.match(text):
-        values = _yaml_value(found[1])
-    elif found := _TOML_FRONT.match(text):
-        values = _toml_value(found[1])
-    else:
-        return {}, text
-    if not isinstance(values, dict):
-        return {}, text
-    return values, text[found.end() :]
+    for front, value_of in ((_YAML_FRONT, _yaml_value), (_TOML_FRONT, _toml_value)):
+        found = front.match(text)
+        if found is None:
+            continue
+        values = value_of(found[1])
+        if isinstance(values, dict):
+            return values, text[found.end() :]
+        break
+    return {}, text
 
 
 def _yaml_value(text: str) -> Any:
@@ -92,7 +92,9 @@ def _toml_value(text: str) -> Any:
 
 def _title(front: dict[str, Any]) -> str:
     title = front.get("title")
-    return "" if title is None else " ".join(str(title).split())
+    if title is None:
+        return ""
+    return " ".join(str(title).split())
 
 
 def _first_heading(sections: Sequence[tuple[str, str]]) -> str:
@@ -120,6 +122,7 @@ def _headings(parser: MarkdownIt, text: str) -> list[_Heading]:
     for token, content in pairwise(tokens):
         if token.type != "heading_open" or token.level or token.map is None:
             continue
-        if heading := " ".join(content.content.split()):
+        heading = " ".join(content.content.split())
+        if heading:
             headings.append(_Heading(heading, *token.map))
     return headings

@@ -92,10 +92,11 @@ def parse_row_of_full(raw: dict[str, Any]) -> Row:
     as is its answer.
     """
     declined = raw.get("answerable") is False
-    changed = (
-        {"answer": "unanswerable", "answer_aliases": [], "answerable": True} if declined else {}
-    )
-    row = parse_row({**raw, **changed})
+    if declined:
+        raw = {**raw, "answer": "unanswerable", "answer_aliases": [], "answerable": True}
+    row = parse_row(raw)
     assert isinstance(row, Row)
     row = replace(row, extra={**row.extra, "declined": declined})
-    return replace(row, id=f"{row.id}~unanswerable", supporting=()) if declined else row
+    if declined:
+        row = replace(row, id=f"{row.id}~unanswerable", supporting=())
+    return row

@@ -55,15 +55,18 @@ def _example(row: _Question, field: str, document: Document) -> Example:
 
     Gold.extra has gold_label (from 1), all_classes (the options), and difficult where known.
     """
-    prefix = f"{field}." if field else ""
+    prefix = ""
+    if field:
+        prefix = f"{field}."
     refuse_blank(
         {f"{prefix}question_unique_id": row.question_unique_id, f"{prefix}question": row.question}
     )
     options = tuple(row.options)
     if not 2 <= len(options) <= _LETTERS:
         raise RowError(f"{prefix}options", f"should be 2 to {_LETTERS} options, are {len(options)}")
-    if blank := [i for i, option in enumerate(options) if not option.strip()]:
-        raise RowError(f"{prefix}options[{blank[0]}]", "is blank")
+    for number, option in enumerate(options):
+        if not option.strip():
+            raise RowError(f"{prefix}options[{number}]", "is blank")
     label = row.gold_label
     if label is None:
         raise RowError(f"{prefix}gold_label", HIDDEN)

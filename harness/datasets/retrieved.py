@@ -170,7 +170,9 @@ def _evidence_folder(config: DatasetConfig) -> str | None:
     if path.parent.name != "qa" or "wikipedia" not in path.name or path.suffix != ".json":
         return None
     pages = path.parent.with_name("evidence") / "wikipedia"
-    return str(pages) if pages.is_dir() else None
+    if not pages.is_dir():
+        return None
+    return str(pages)
 
 
 def load_questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:

@@ -51,7 +51,9 @@ def load_nets(
         if facts.problems:
             raise CannotRun(facts.problems[0])
         transformers.logging.disable_progress_bar()
-        device = None if config.device == "auto" else config.device
+        device: str | None = config.device
+        if config.device == "auto":
+            device = None
         try:
             with import_error_as_cannot_run():
                 _kept[key] = load(str(encoder_folder(config)), device), facts.identity
@@ -214,9 +216,9 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
         return passage, query
 
     nets, identity = load_nets(config, "encoder", load)
-    return SentenceEncoder(
-        config, [replace(net, most=1) for net in nets] if alone else nets, identity, meter, role
-    )
+    if alone:
+        nets = tuple(replace(net, most=1) for net in nets)
+    return SentenceEncoder(config, nets, identity, meter, role)
 
 
 def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Together:
@@ -320,9 +322,9 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
         raise CannotRun(
             f"'{config.name}' gives {net.net.num_labels} scores a pair; a reranker gives one"
         )
-    return CrossEncoderReranker(
-        config, replace(net, most=1) if alone else net, identity, meter, role
-    )
+    if alone:
+        net = replace(net, most=1)
+    return CrossEncoderReranker(config, net, identity, meter, role)
 
 
 def _missing_head_weight(model: Any, folder: Path) -> str | None:

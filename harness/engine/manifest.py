@@ -30,10 +30,13 @@ from typing import Any
 from harness import scorers
 from harness.config.schema import EncoderConfig
 from harness.cost.flops import ModelShape
+from harness.cost.shapes import shape_of
+from harness.embed.encoder_info import encoder_folder
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_models import server_shapes
 from harness.engine.run_hash import HASHED, recorded_inputs
 from harness.errors import UserError
+from harness.llm.model_info import local_folder
 from harness.method.abilities import numbers_from_runs
 from harness.storage.files import read_object
 from harness.storage.package_versions import installed
@@ -223,9 +226,6 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
         if config.shape is None:
             return None
         return ModelShape(**config.shape.model_dump())
-    from harness.cost.shapes import shape_of
-    from harness.embed.encoder_info import encoder_folder
-    from harness.llm.model_info import local_folder
 
     try:
         if isinstance(config, EncoderConfig):

@@ -36,9 +36,14 @@ def _to_be_declined(
 ) -> bool | None:
     """Whether a question has no answer, by its row's marks or else its gold answers; None where
     annotators differ."""
+    if declined is not None:
+        return declined
     marks = {kind == "none" for kind in types if kind}
-    marks = marks or {reference.strip(" .").lower() == "unanswerable" for reference in references}
-    return declined if declined is not None else marks.pop() if len(marks) == 1 else None
+    if not marks:
+        marks = {reference.strip(" .").lower() == "unanswerable" for reference in references}
+    if len(marks) != 1:
+        return None
+    return marks.pop()
 
 
 @scorer(
@@ -61,7 +66,9 @@ def declines(
     declined, types, answer_type: marks of the row (Gold.extra); see the module.
     """
     to_decline = _to_be_declined(declined, [*types, answer_type], references)
-    return float(bool(DECLINES.search(prediction))) if to_decline else None
+    if not to_decline:
+        return None
+    return float(bool(DECLINES.search(prediction)))
 
 
 @scorer(

@@ -55,12 +55,10 @@ def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
 def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
     """Share of items of which one of the first k texts has an answer in it. prediction: an item's
     texts, best first."""
-    return mean(
-        [
-            float(any(_hits(texts, golds, k)))
-            for texts, golds in zip(prediction, references, strict=True)
-        ]
-    )
+    found = [
+        any(_hits(texts, golds, k)) for texts, golds in zip(prediction, references, strict=True)
+    ]
+    return mean(found)
 
 
 def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:

@@ -28,6 +28,13 @@ def _on_first_line(metric: Callable[..., float]) -> Callable[..., float]:
     return scored
 
 
+def _packages_of(name: str) -> tuple[str, ...]:
+    """The packages that a scorer of LongBench needs."""
+    if name.startswith("rouge"):
+        return ("rouge",)
+    return ()
+
+
 def _is_of_length(wanted: str, words: int | None) -> bool:
     return words is not None and bucket(words) == wanted
 
@@ -49,17 +56,15 @@ for _name, _what, _metric in (
     ),
 ):
     _BY_LENGTH[f"{_name}.first_line"] = _what, _on_first_line(_metric)
-    _packages = ("rouge",) if _name.startswith("rouge") else ()
-    evaluated(f"longbench.{_name}.first_line", f"{_what} (few-shot sets)", packages=_packages)(
-        _on_first_line(_metric)
-    )
+    evaluated(
+        f"longbench.{_name}.first_line", f"{_what} (few-shot sets)", packages=_packages_of(_name)
+    )(_on_first_line(_metric))
 for _bucket in BUCKETS:
     for _name, (_what, _metric) in _BY_LENGTH.items():
-        _packages = ("rouge",) if _name.startswith("rouge") else ()
         evaluated(
             f"longbench.{_name}.{_bucket}",
             f"{_what}, of texts of {_bucket} words",
-            packages=_packages,
+            packages=_packages_of(_name),
         )(of_group(_metric, "length", partial(_is_of_length, _bucket)))
 for _level, _name in enumerate(("easy", "hard")):
     quality.scorer(f"quality.accuracy.{_name}", f"accuracy of the {_name} questions")(

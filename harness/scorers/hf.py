@@ -8,7 +8,6 @@ Arrow has no tuples of mixed type: a supporting fact is {"title", "sent_id"}, a 
 "start", "end"}.
 """
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,6 +59,23 @@ def _pieces(item: Sequence[dict[str, Any]]) -> list[Shown]:
     return shown
 
 
+def _accepted_answers(item: str | Sequence[str]) -> Sequence[str]:
+    """The accepted answers of an item, which may be a single one without a list."""
+    if isinstance(item, str):
+        return [item]
+    return item
+
+
+def _fact_pairs(item: Sequence[dict[str, Any]]) -> list[tuple[str, int]]:
+    """The facts of an item as (title, number of the sentence)."""
+    return [(fact["title"], fact["sent_id"]) for fact in item]
+
+
+def _supports(item: Sequence[dict[str, Any]]) -> list[Support]:
+    """The supporting passages of an item, from the dicts that Arrow stores."""
+    return [Support(span["document_id"], span["start"], span["end"]) for span in item]
+
+
 class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyped
     """`as_evaluate_metric` of one scorer, by its name; `compute` takes its extra inputs
     (all_classes ..) by keyword."""
@@ -74,39 +90,36 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
         prediction, references = _FEATURES[scorer.kind]
         shapes = [(prediction, references)]
         if scorer.kind in ("answer", "corpus"):
-            shapes.append(
-                (prediction, _TEXT)
-            )  # a single accepted answer need not be wrapped in a list
+            # A single accepted answer need not be wrapped in a list.
+            shapes.append((prediction, _TEXT))
+        features = []
+        for prediction_type, other in shapes:
+            features.append(
+                datasets.Features({"predictions": prediction_type, "references": other})
+            )
         return evaluate.MetricInfo(
             description=f"{self.scorer}, version {scorer.version}: {scorer.summary}. Origin: {scorer.origin}.",
             citation="",
             inputs_description=f"predictions and references, one of each an item: see Scorer, kind {scorer.kind!r}.",
-            features=[
-                datasets.Features({"predictions": prediction_type, "references": other})
-                for prediction_type, other in shapes
-            ],
+            features=features,
         )
 
     def _compute(
         self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any
     ) -> dict[str, Any]:
         """Score a list of items, for `compute`; the result is that of `as_evaluate_metric`."""
-        kind, inputs = lookup(self.scorer).kind, extras(self.scorer, extra)
+        kind = lookup(self.scorer).kind
+        inputs = extras(self.scorer, extra)
         if kind in ("answer", "corpus"):
-            references = [[item] if isinstance(item, str) else item for item in references]
+            references = list(map(_accepted_answers, references))
         if kind in ("corpus", "retrieval"):
             return {self.scorer: score(self.scorer, list(predictions), list(references), **inputs)}
         if kind == "facts":
-            pair = operator.itemgetter("title", "sent_id")
-            predictions, references = (
-                [[*map(pair, item)] for item in side] for side in (predictions, references)
-            )
+            predictions = list(map(_fact_pairs, predictions))
+            references = list(map(_fact_pairs, references))
         elif kind == "shown":
-            predictions = [_pieces(item) for item in predictions]
-            references = [
-                [Support(s["document_id"], s["start"], s["end"]) for s in item]
-                for item in references
-            ]
+            predictions = list(map(_pieces, predictions))
+            references = list(map(_supports, references))
         scores: list[float | None] = []
         flags: dict[int, str] = {}
         for index, (prediction, gold) in enumerate(zip(predictions, references, strict=True)):
@@ -117,12 +130,11 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
                 flags[index] = str(error)
             if scores[-1] is None:
                 flags[index] = NO_MARKS
-        counted = [value for value in scores if value is not None]
-        return {
-            self.scorer: sum(counted) / len(counted) if counted else None,
-            "scores": scores,
-            "flags": flags,
-        }
+        known = [value for value in scores if value is not None]
+        mean = None
+        if known:
+            mean = sum(known) / len(known)
+        return {self.scorer: mean, "scores": scores, "flags": flags}
 
 
 def as_evaluate_metric(name: str, **options: Any) -> evaluate.Metric:

@@ -41,7 +41,9 @@ def equal_share(prediction: str, number: str) -> float:
     """Share of the numbers in the prediction that equal `number` as strings; 0.0 without a
     number."""
     numbers = _NUMBER.findall(prediction)
-    return numbers.count(number) / len(numbers) if numbers else 0.0
+    if not numbers:
+        return 0.0
+    return numbers.count(number) / len(numbers)
 
 
 def equal_number_share(
@@ -81,7 +83,9 @@ def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> floa
         if term in gold and term != gold:
             named_classes.remove(term)
         index += 1
-    return 1.0 / len(named_classes) if gold in named_classes else 0.0
+    if gold not in named_classes:
+        return 0.0
+    return 1.0 / len(named_classes)
 
 
 @scorer(

@@ -33,9 +33,13 @@ def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
     """
     table = [[0] * (len(y) + 1)]
     for word in x:
-        above, row = table[-1], [0]
+        above = table[-1]
+        row = [0]
         for j, other in enumerate(y):
-            row.append(above[j] + 1 if word == other else max(above[j + 1], row[j]))
+            if word == other:
+                row.append(above[j] + 1)
+            else:
+                row.append(max(above[j + 1], row[j]))
         table.append(row)
     i, j, frames = len(x), len(y), 1
     while i and j:

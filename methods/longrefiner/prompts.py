@@ -22,20 +22,21 @@ LABEL_BEGIN = "["
 ANALYSIS = Prompt(
     "analysis",
     "What does the question below ask for? [Local]: a clear and fixed answer, for which a few "
-    "passages are enough. "
-    "[Global]: something broad or open, for which much of a document must be "
-    "understood.\n\nQuestion: {question}\n\n"
+    "passages are enough. [Global]: something broad or open, for which much of a document must be "
+    "understood.\n\n"
+    "Question: {question}\n\n"
     "Answer [Local] or [Global].",
 )
 STRUCTURING = Prompt(
     "structuring",
-    "Write the outline of the text below.\n\nText:\n{text}\n\nThe text ends here. Write its "
-    "outline: <abstract>..."
-    "</abstract>, then for each section <section: title>...</section: title>, with <sub-section: "
-    "title> inside where "
-    "it has parts. Of each paragraph write its first and last words with <skip> between, and <br> "
-    "between "
-    "paragraphs.\n\nOutline:",
+    "Write the outline of the text below.\n\n"
+    "Text:\n"
+    "{text}\n\n"
+    "The text ends here. Write its outline: <abstract>...</abstract>, then for each section "
+    "<section: title>...</section: title>, with <sub-section: title> inside where it has parts. "
+    "Of each paragraph write its first and last words with <skip> between, and <br> between "
+    "paragraphs.\n\n"
+    "Outline:",
 )
 SELECTION = Prompt(
     "selection",

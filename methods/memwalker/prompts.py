@@ -40,11 +40,13 @@ TRIAGE = Prompt(
     "Action: number of the summary",
 )
 _LEAF = (
-    "Answer a question from the text below, if it can be "
-    "answered.{memory}\n\nText:\n{segment}\n\nQuestion: {question}"
-    "\n\nThe text ends here. If the answer cannot be inferred from it and the background, choose "
-    "action -1. If it can, "
-    "choose action -2 and give the answer. {instruction} Reply in this form:\n"
+    "Answer a question from the text below, if it can be answered.{memory}\n\n"
+    "Text:\n"
+    "{segment}\n\n"
+    "Question: {question}\n\n"
+    "The text ends here. If the answer cannot be inferred from it and the background, choose "
+    "action -1. If it can, choose action -2 and give the answer. {instruction} Reply in this "
+    "form:\n"
 )
 LEAF_REASONS = Prompt(
     "leaf, with reasons",

@@ -15,17 +15,18 @@ from methods.summary import DETAILED
 # GARLIC table 4.
 POINTS = Prompt(
     "points",
-    "Summary the following information. Each segment is separated by a new line "
-    "symbol.\n\n{nodes}\n\nSplit your "
-    "summary into different summary points according to the semantic information in these "
-    "information points. It is "
-    "not necessary to generate each summary point for each information point. Gather and organize "
-    "information into "
-    "summary points. In each summary point, try to avoid using pronouns like he/she/they and "
-    "instead use full names. "
-    "Generate in the format of:\n\n* summary point\n* summary point\n* summary "
-    "point\n\u2026\u2026\n\nDo not provide "
-    "any explanation and start the summary directly.",
+    "Summary the following information. Each segment is separated by a new line symbol.\n\n"
+    "{nodes}\n\n"
+    "Split your summary into different summary points according to the semantic information in "
+    "these information points. It is not necessary to generate each summary point for each "
+    "information point. Gather and organize information into summary points. In each summary "
+    "point, try to avoid using pronouns like he/she/they and instead use full names. Generate in "
+    "the format of:\n\n"
+    "* summary point\n"
+    "* summary point\n"
+    "* summary point\n"
+    "\u2026\u2026\n\n"
+    "Do not provide any explanation and start the summary directly.",
 )
 # The first turn of the search by config.probe_wording. "printed" is GARLIC table 5; "plain" is this
 # project's.
@@ -33,8 +34,10 @@ PROBES = {
     "printed": Prompt(
         "search",
         "Can this question be answered by the following information? Response \u201cYes\u201d or "
-        "\u201cNo\u201d in one "
-        "word. Do not provide any explanation.\n\nQuestion:\n{question}\n\nInformation:{nodes}",
+        "\u201cNo\u201d in one word. Do not provide any explanation.\n\n"
+        "Question:\n"
+        "{question}\n\n"
+        "Information:{nodes}",
         ordered=True,
         answers=True,
     ),

@@ -20,44 +20,52 @@ from methods.reading import question_text
 ENTITIES = Prompt(
     "entities",
     "Find the key entities in a part of a document, to help answer a question about the whole "
-    "document.\n\nQuestion: "
-    "{question}{summary}\n\nPart of the document:\n{segment}{guide}\n\nList the persons, places, "
-    "times, organisations, "
-    "works and other things that this part names and that matter here, as they are written there, "
-    "each on a line that "
-    "begins with '* '.\n\nEntities:",
+    "document.\n\n"
+    "Question: {question}{summary}\n\n"
+    "Part of the document:\n"
+    "{segment}{guide}\n\n"
+    "List the persons, places, times, organisations, works and other things that this part names "
+    "and that matter here, as they are written there, each on a line that begins with '* '.\n\n"
+    "Entities:",
 )
 RELATIONS = Prompt(
     "relations",
-    "Describe how entities in a part of a document are related, to help answer a "
-    "question.\n\nQuestion: {question}"
-    "{summary}\n\nPart of the document:\n{segment}\n\nEntities:{entities}{guide}\n\nFor each pair "
-    "of the marked "
-    "entities whose relation the part states, write one line: '* ', the first entity, ' | ', the "
-    "second entity, ' | ', "
-    "and one sentence that describes their relation. State only what is said there.\n\nRelations:",
+    "Describe how entities in a part of a document are related, to help answer a question.\n\n"
+    "Question: {question}{summary}\n\n"
+    "Part of the document:\n"
+    "{segment}\n\n"
+    "Entities:{entities}{guide}\n\n"
+    "For each pair of the marked entities whose relation the part states, write one line: '* ', "
+    "the first entity, ' | ', the second entity, ' | ', and one sentence that describes their "
+    "relation. State only what is said there.\n\n"
+    "Relations:",
 )
 DOUBT = Prompt(
     "questions",
     "Look for what is missing in a graph of entities and relations that was made of a part of a "
     "document.{summary}\n\n"
-    "Part of the document:\n{segment}\n\nEntities:{entities}\n\nRelations:{relations}\n\nAsk up to "
-    "{count} different "
-    "questions that this part answers and that would complete the graph, each on a line that "
-    "begins with '* '.\n\n"
+    "Part of the document:\n"
+    "{segment}\n\n"
+    "Entities:{entities}\n\n"
+    "Relations:{relations}\n\n"
+    "Ask up to {count} different questions that this part answers and that would complete the "
+    "graph, each on a line that begins with '* '.\n\n"
     "Questions:",
 )
 FUSION_QUESTIONS = Prompt(
     "fusion, questions",
-    "Two parts of a document relate the same two entities. The two relations shall become "
-    "one.\n\nQuestion: {question}"
-    "{summary}\n\nPart 1:\n{first_part}\n\nRelation in part 1: {first_relation}\n\nPart "
-    "2:\n{second_part}\n\n"
-    "Relation in part 2: {second_relation}\n\nWhat has to be clear before they are merged: are the "
-    "entities the same, "
-    "do the relations agree, and in which order of time? Ask up to {count} questions about it, "
-    "each on a line that "
-    "begins with '* '.\n\nQuestions:",
+    "Two parts of a document relate the same two entities. The two relations shall become one.\n\n"
+    "Question: {question}{summary}\n\n"
+    "Part 1:\n"
+    "{first_part}\n\n"
+    "Relation in part 1: {first_relation}\n\n"
+    "Part 2:\n"
+    "{second_part}\n\n"
+    "Relation in part 2: {second_relation}\n\n"
+    "What has to be clear before they are merged: are the entities the same, do the relations "
+    "agree, and in which order of time? Ask up to {count} questions about it, each on a line that "
+    "begins with '* '.\n\n"
+    "Questions:",
 )
 FUSION_RELATION = Prompt(
     "fusion, relation",
@@ -67,24 +75,27 @@ FUSION_RELATION = Prompt(
 )
 ASK = Prompt(
     "ask",
-    "Read the text and answer a question about it.\n\nText:{segments}\n\nQuestion: "
-    "{question}\n\nThe text ends here. "
-    "If the answer CANNOT be inferred from it, choose action -1, and say in the reasoning what is "
-    "known and what is "
-    "missing. If it CAN, choose action -2 and give the answer. {instruction} Reply in this "
-    "form:\nReasoning: why\n"
-    "Action: -1 or -2\nAnswer: the answer, if the action is -2",
+    "Read the text and answer a question about it.\n\n"
+    "Text:{segments}\n\n"
+    "Question: {question}\n\n"
+    "The text ends here. If the answer CANNOT be inferred from it, choose action -1, and say in "
+    "the reasoning what is known and what is missing. If it CAN, choose action -2 and give the "
+    "answer. {instruction} Reply in this form:\n"
+    "Reasoning: why\n"
+    "Action: -1 or -2\n"
+    "Answer: the answer, if the action is -2",
     answers=True,
 )
 TRIAL = Prompt(
     "entity trial",
-    "Choose the entities of a document that lead to the parts which answer a question.\n\nText "
-    "read so far:{segments}"
-    "\n\nQuestion: {question}{reason}\n\nEntities chosen so far:{chosen}\n\nOther entities of the "
-    "document:{others}\n\n"
+    "Choose the entities of a document that lead to the parts which answer a question.\n\n"
+    "Text read so far:{segments}\n\n"
+    "Question: {question}{reason}\n\n"
+    "Entities chosen so far:{chosen}\n\n"
+    "Other entities of the document:{others}\n\n"
     "Which entities should be looked up now? List them, old and new, each on a line that begins "
-    "with '* ', and no "
-    "others.\n\nEntities:",
+    "with '* ', and no others.\n\n"
+    "Entities:",
 )
 ELABORATE = Prompt(
     "elaborated question",

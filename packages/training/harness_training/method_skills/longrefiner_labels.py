@@ -43,12 +43,14 @@ _BREADTH = (
 )
 _SELECTION = (
     "Below are the abstract and the outline of a document, and a question. Select every part that "
-    "may help to answer "
-    "it, also one that helps only together with others, and leave out what does not.\n\nTitle: "
-    "{title}\nAbstract: "
-    "{abstract}\n\nOutline:{outline}\n\nQuestion: {question}\n\nReply with a JSON list alone, of "
-    "titles as they stand "
-    'in the outline, or "abstract": ["title", "title"]. Reply [] where no part helps.'
+    "may help to answer it, also one that helps only together with others, and leave out what "
+    "does not.\n\n"
+    "Title: {title}\n"
+    "Abstract: {abstract}\n\n"
+    "Outline:{outline}\n\n"
+    "Question: {question}\n\n"
+    'Reply with a JSON list alone, of titles as they stand in the outline, or "abstract": '
+    '["title", "title"]. Reply [] where no part helps.'
 )
 PROMPTS = {"analysis": _BREADTH, "selection": _SELECTION}  # of the teacher, by task
 _REPLY = 256  # tokens of a teacher's reply to the short tasks
