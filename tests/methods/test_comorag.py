@@ -62,6 +62,16 @@ def test_a_question_that_is_answered_at_once_reads_passages_and_summaries():
     assert (usage["search"]["requests"], usage["answer"]["requests"]) == (2, 1)
 
 
+def test_passages_are_read_in_the_order_of_the_text():
+    method = ComoRAG(ComoRAG.Config(reduction="pca"))
+    encoder = WordEncoder()
+    index = method.index(DOCUMENT, FakeTools(BUILD, similarity=encoder))
+    tools = FakeTools([READ[0], Rule(reply="### Final Answer: Mira")], similarity=encoder)
+    question = Question("q", "Who sold boats. by Mira", ("d",))  # nearest to the last passage
+    method.answer(question, [DOCUMENT], [index], tools)
+    assert "### Detail Chunks\n" + "\n".join(PARAGRAPHS) in tries(tools)[0]
+
+
 def test_probes_look_for_what_is_missing_and_notes_are_joined():
     answer, _, tools = asked()
     assert (answer.text, answer.stop_reason) == ("Kelford", "1 rounds of probes, 7 nodes")
