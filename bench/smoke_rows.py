@@ -21,6 +21,8 @@ from tests.datasets.more_rows import (
     LOOGLE,
     LVEVAL,
     MEMORY,
+    alce_asqa,
+    alce_qampari,
     babilong,
     json_kv,
     leval,
@@ -116,6 +118,8 @@ MADE: dict[str, Callable[[int, str], Row]] = {
         )
         for name in MEMORY
     },
+    "helmet/alce_asqa": lambda n, text: alce_asqa(n),
+    "helmet/alce_qampari": lambda n, text: alce_qampari(n),
     "helmet/json_kv": lambda n, text: json_kv(n),
     "helmet/msmarco": lambda n, text: rerank(n),
     "helmet/infbench_qa": lambda n, text: infinite(n, context=text),

@@ -1,13 +1,18 @@
-"""ALCE's correctness on ASQA (Gao et al. 2023; eval.py, compute_str_em): which short answers the
-text contains.
+"""ALCE's correctness on ASQA and QAMPARI (Gao et al. 2023; eval.py, compute_str_em and
+compute_qampari_f1): which short answers the text contains, and how well it lists them.
 
     str_em("Handler wrote it", [["Daniel Handler", "Handler"], ["Lemony Snicket"]])   -> 0.5
     str_hit(...)                                                                      -> 0.0   (all of them, or nothing)
 
-References: one list of accepted short answers per sub-question. ALCE prints percent; here 0..1.
+    qampari_f1("Ada [1], Cy [2].", [["Ada"], ["Bo"]])                                 -> 0.5
+
+With `.uncited`, and for QAMPARI, citations such as [1] are taken out first, as HELMET's
+eval_alce.py does. References: one list of accepted short answers per sub-question. ALCE prints percent; here 0..1.
 """
 
+import re
 from collections.abc import Sequence
+from functools import partial
 
 from harness.scorers.base import mean, published
 from harness.scorers.squad import normalize_answer
@@ -32,3 +37,52 @@ def str_em(prediction: str, references: Sequence[Sequence[str]]) -> float:
 def str_hit(prediction: str, references: Sequence[Sequence[str]]) -> float:
     """1.0 where every sub-question has a short answer inside the prediction, else 0.0."""
     return float(str_em(prediction, references) == 1.0)
+
+
+def uncited(text: str) -> str:
+    """A text on one line, without citations."""
+    line = re.sub(r"\n+", " ", text)
+    line = re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", line))
+    return line.replace(" |", "").replace("]", "")
+
+
+@scorer("alce.str_em.uncited", "alce.str_em of the text without citations", "short_answers")
+def str_em_uncited(prediction: str, references: Sequence[Sequence[str]]) -> float:
+    """`str_em` of the prediction without its citations."""
+    return str_em(uncited(prediction), references)
+
+
+def qampari_f1(
+    prediction: str, references: Sequence[Sequence[str]], *, enough: int | None = None
+) -> float:
+    """F1 of the listed answers.
+
+    Args:
+        prediction: Answers between commas.
+        references: The accepted texts of each answer.
+        enough: So many found answers are a recall of 1; None: all.
+
+    Returns:
+        0 to 1.
+    """
+    listed = uncited(prediction).rstrip().rstrip(".").rstrip(",").split(",")
+    found = list(filter(None, map(normalize_answer, listed)))
+    known: set[str] = set()
+    hits = 0
+    for answers in references:
+        accepted = set(map(normalize_answer, answers))
+        known |= accepted
+        hits += not accepted.isdisjoint(found)
+    right = sum(map(known.__contains__, found))
+    if right == 0:
+        return 0.0
+    most = min(enough or len(references), len(references))
+    precision = right / len(found)
+    recall = min(hits, most) / most
+    return 2 * precision * recall / (precision + recall)
+
+
+scorer("alce.qampari_f1", "F1 of the listed answers", "short_answers")(qampari_f1)
+scorer("alce.qampari_f1_top5", "F1 of the listed answers, five are enough", "short_answers")(
+    partial(qampari_f1, enough=5)
+)

@@ -211,7 +211,28 @@ LOONG = Layout(
     [("Text:\nVerdict", "{'Reference': ['Bo']}")],
     [{"longbench.qa_f1_score": 1.0}],
 )
+ALCE_ASQA = Layout(
+    "helmet/alce_asqa",
+    "asqa_eval_gtr_top2000.jsonl",
+    [rows.alce_asqa(3)],
+    [
+        (
+            "Document [1](Title: Mill): Ada built mill 3.\n\nDocument [2]",
+            "A. T. [1] built\nmill [2] 3",
+        )
+    ],
+    [{"alce.str_em.uncited": 1.0}],
+)
+ALCE_QAMPARI = Layout(
+    "helmet/alce_qampari",
+    "qampari_eval_gtr_top2000.jsonl",
+    [rows.alce_qampari()],
+    [("Document [1]", "Ada [1], Cy [1].")],
+    [{"alce.qampari_f1": 0.5, "alce.qampari_f1_top5": 0.5}],
+)
 LAYOUTS = [
+    ALCE_ASQA,
+    ALCE_QAMPARI,
     JSON_KV,
     RERANK,
     INFBENCH_MC,

@@ -139,6 +139,22 @@ def graphrag() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return corpora, questions
 
 
+def alce_asqa(number: int = 1) -> dict[str, Any]:
+    """A row of HELMET's ALCE ASQA."""
+    pairs = [{"short_answers": ["Ada", "A. T."]}, {"short_answers": [f"mill {number}"]}]
+    passages = [
+        {"title": "Mill", "text": f"Ada built mill {number}."},
+        {"title": "Bo", "text": "B"},
+    ]
+    return {"question": "Who built what?", "qa_pairs": pairs, "docs": passages}
+
+
+def alce_qampari(number: int = 1) -> dict[str, Any]:
+    """A row of HELMET's ALCE QAMPARI."""
+    passages = [{"title": "Mill", "text": f"Ada built mill {number}."}]
+    return {"question": "Who builds?", "answers": [["Ada"], ["Bo", "B."]], "docs": passages}
+
+
 LOOGLE = {
     "shortdep_qa": loogle,
     "longdep_qa": loogle,

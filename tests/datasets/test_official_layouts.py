@@ -94,6 +94,8 @@ NEWER |= {
 }
 
 for _name, _file, _row in (
+    ("alce_asqa", "alce/asqa_eval_gtr_top2000", more_rows.alce_asqa),
+    ("alce_qampari", "alce/qampari_eval_gtr_top2000", more_rows.alce_qampari),
     ("json_kv", "json_kv/test_k1800_dep6", more_rows.json_kv),
     ("msmarco", "msmarco/test_reranking_data_k1000_dep3", more_rows.rerank),
 ):

@@ -98,6 +98,8 @@ NOT_ON_A_HUB = {
 }
 # The caps and headlines of the sets after them, which are their authors'.
 LATER = {
+    "helmet/alce_asqa": (300, "alce.str_em.uncited"),
+    "helmet/alce_qampari": (300, "alce.qampari_f1_top5"),
     "graphrag-bench/novel": (512, "rouge_score.rougeL_stem"),
     "graphrag-bench/medical": (512, "rouge_score.rougeL_stem"),
     **{f"memoryagentbench/{name}": made[1:] for name, made in MEMORY.items()},
