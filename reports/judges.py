@@ -9,8 +9,10 @@ as wrong, are left out: all would agree on them.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
+
+import numpy as np
 
 from harness.stats.agreement import kappa
 from harness.stats.paired_tests import PairedTest, paired_test
@@ -79,8 +81,7 @@ def judge_agreements(run: StoredRun) -> list[Raters]:
     """Each judge of correctness with the data set's first score, then each with each other."""
     judges = correctness_judges(run)
     first = facts.first_score(run)
-    pairs = [(judge, first) for judge in judges]
-    pairs += combinations(judges, 2)
+    pairs = [*product(judges, [first]), *combinations(judges, 2)]
     return [Raters(one, other, _score_agreement(run, one, other)) for one, other in pairs]
 
 
@@ -131,7 +132,7 @@ def pairwise_result(run: StoredRun, judge: str) -> PairwiseResult:
     wins, ties = values.count(1.0), values.count(0.5)
     test = None
     if values:
-        lost = [1.0 - value for value in values]
+        lost = 1.0 - np.asarray(values)
         test = paired_test(values, lost, scored.clusters)
     other_run = str(run.manifest["judges"][judge]["other_run"])
     return PairwiseResult(other_run, wins, ties, len(values) - wins - ties, test)

@@ -69,7 +69,8 @@ def label_agreements(run: StoredRun, labels: HandLabels) -> list[Raters]:
     found = []
     for judge in judges:
         verdicts = _verdicts(run, judge)
-        found += [_raters(judge, verdicts, name, given, clusters) for name, given in raters.items()]
+        for name, given in raters.items():
+            found.append(_raters(judge, verdicts, name, given, clusters))
     for one, other in combinations(raters, 2):
         found.append(_raters(one, raters[one], other, raters[other], clusters))
     return found
@@ -91,9 +92,13 @@ def _raters(
         others: Question id -> what that says.
         clusters: Question id -> its document.
     """
-    shared = [question for question in others if question in its]
-    pairs = [(its[question], others[question]) for question in shared]
-    return Raters(one, other, agreement(pairs, [clusters[question] for question in shared]))
+    pairs = []
+    places = []
+    for question, label in others.items():
+        if question in its:
+            pairs.append((its[question], label))
+            places.append(clusters[question])
+    return Raters(one, other, agreement(pairs, places))
 
 
 def _clusters(run: StoredRun) -> dict[str, int]:
@@ -143,25 +148,41 @@ def people_means(run: StoredRun, labels: HandLabels) -> list[PeopleMean]:
     """What people would say of all answers, by each judge of correctness; [] where no answer has a
     label of yes or no."""
     points = _points(labels.of(run))
-    clusters = _clusters(run)
     found = []
     for judge in correctness_judges(run):
-        scored: dict[str, float] = {}
-        for record in run.records:
-            if record.has_answer and judge in record.scores:
-                scored[record.question_id] = record.scores[judge]
-        labelled = [question for question in scored if question in points]
-        if not labelled:
-            continue
-        places = np.asarray([clusters[question] for question in scored], dtype=np.int32)
-        known = [points[question] for question in labelled]
-        own = [clusters[question] for question in labelled]
-        joined = prediction_powered(
-            list(scored.values()), [points.get(question) for question in scored], places
-        )
-        by_judge = interval(list(scored.values()), places)
-        found.append(PeopleMean(judge, by_judge, interval(known, own), joined))
+        mean = _people_mean(run, judge, points)
+        if mean is not None:
+            found.append(mean)
     return found
+
+
+def _people_mean(run: StoredRun, judge: str, points: Mapping[str, float]) -> PeopleMean | None:
+    """What people would say of all answers, by one judge; None where no answer has a label.
+
+    Args:
+        run: The run.
+        judge: Name of its score.
+        points: Question id -> what people say, from 0 to 1.
+    """
+    scores: list[float] = []
+    labels: list[float | None] = []
+    places: list[int] = []
+    known: list[float] = []
+    known_places: list[int] = []
+    for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
+        if not record.has_answer or judge not in record.scores:
+            continue
+        label = points.get(record.question_id)
+        scores.append(record.scores[judge])
+        labels.append(label)
+        places.append(int(cluster))
+        if label is not None:
+            known.append(label)
+            known_places.append(int(cluster))
+    if not known:
+        return None
+    joined = prediction_powered(scores, labels, np.asarray(places, dtype=np.int32))
+    return PeopleMean(judge, interval(scores, places), interval(known, known_places), joined)
 
 
 def _points(raters: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
@@ -171,7 +192,10 @@ def _points(raters: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
         for question, label in labels.items():
             if label in _POINTS:
                 given.setdefault(question, []).append(_POINTS[label])
-    return {question: sum(points) / len(points) for question, points in given.items()}
+    means = {}
+    for question, points in given.items():
+        means[question] = sum(points) / len(points)
+    return means
 
 
 def read_labels(path: Path, note: Callable[[str], None]) -> HandLabels:

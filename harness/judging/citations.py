@@ -143,7 +143,9 @@ def recall(case: Case, ask: Ask) -> Outcome:
 def precision(case: Case, ask: Ask) -> Outcome:
     """The share of the answer's citations that are needed to support their statements."""
     found = statements(case.answer)
-    total = sum(len(statement.cited) for statement in found)
+    total = 0
+    for statement in found:
+        total += len(statement.cited)
     if not total:
         return _without_citations()
     checker = _Checker(case, ask)
