@@ -249,12 +249,17 @@ class _JudgeWork:
                 open_cases.append(case)
             else:
                 self._finish((case, judgement, Meter()))
-        if parallel == 1 or not open_cases:
+        if not open_cases:
+            return
+        self._judge.model.tell(self._progress.note)
+        if parallel == 1:
             for case in open_cases:
                 self._finish(self._ask(case))
-            return
-        places = places_for([self._judge.model], parallel, self._progress.note)
-        in_flight(open_cases, places, self._ask, self._finish_all)
+        else:
+            places = places_for([self._judge.model], parallel, self._progress.note)
+            in_flight(open_cases, places, self._ask, self._finish_all)
+        for sentence in self._judge.model.figures():
+            self._progress.note(sentence)
 
     def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError, Meter]:
         """The case with the model's judgement, or the error that prevented it, and what was

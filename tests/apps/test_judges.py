@@ -121,6 +121,21 @@ def test_the_same_claims_are_extracted_once_for_all_kinds(answered, here):
     assert (result["score"]["mean"], result["money"]) == (1, result["tokens_in"])
 
 
+def test_a_fleet_of_judges_says_which_server_is_absent_and_what_each_did(answered, here):
+    folder = answered("claims", CLAIMED)
+    with Loopback() as gone:
+        pass
+    with Loopback([lambda body: completion("- A claim.")]) as server:
+        done = here(
+            "judge", str(folder), "--model", "endpoint", "--kind", "claim-faithfulness", "--set",
+            f"model.base_url={server.url},{gone.url}", f"model.tokenizer={POCKET}",
+        ).checked()  # fmt: skip
+        asked = len(server.asked)
+    assert f"no server answers at {gone.url}" in done.stderr
+    assert f"{server.url}: {asked} requests, " in done.stderr
+    assert f"{gone.url}: 0 requests, " in done.stderr
+
+
 def test_completeness_is_the_share_of_the_accepted_answers_claims(answered, judge):
     folder = answered("claims", CLAIMED)
     rules = [
