@@ -33,8 +33,9 @@ _RESAMPLES = 1000
 
 def mean_over_scenes(values: Sequence[float], scenes: Sequence[object] | None = None) -> Interval:
     """The mean of `values`. scenes: the scene of each value, where one scene has several."""
-    of = [str(scene) for scene in (range(len(values)) if scenes is None else scenes)]
-    return interval([float(value) for value in values], of)
+    if scenes is None:
+        scenes = range(len(values))
+    return interval(list(map(float, values)), list(map(str, scenes)))
 
 
 def area_under_roc(probes: Sequence[tuple[int, float, bool]]) -> Interval:
@@ -97,26 +98,30 @@ def examine(
 ) -> list[Measure]:
     """Measure a part with two (model, adapter or None), before and after training. Raises what the
     models raise."""
-    measured, failed = [], set[int]()
+    measured = []
+    failed: set[int] = set()
     for model, adapter in models:
         outcomes = [record_scene(model, part.skill, scene, adapter) for scene in part.scenes]
         failed |= {number for number, outcome in enumerate(outcomes) if outcome.failed}
         measured.append(part.measure(part.scenes, outcomes))
     before, after = measured
     head = next(iter(after))
-    shown = ["-" if v.mean is None else f"{100 * v.mean:.1f}" for v in (before[head], after[head])]
-    tell(f"{part.task}: {head} {' -> '.join(shown)} of {after[head].n}")
-    return [
-        Measure(
-            part.task,
-            name,
-            before[name],
-            after[name],
-            part.floor if name == head else None,
-            len(failed),
-        )
-        for name in after
-    ]
+    change = f"{_rounded(before[head].mean)} -> {_rounded(after[head].mean)}"
+    tell(f"{part.task}: {head} {change} of {after[head].n}")
+    measures = []
+    for name in after:
+        measure = Measure(part.task, name, before[name], after[name], failed=len(failed))
+        if name == head:
+            measure = replace(measure, floor=part.floor)
+        measures.append(measure)
+    return measures
+
+
+def _rounded(share: float | None) -> str:
+    """0.971 -> "97.1", "-" for no value."""
+    if share is None:
+        return "-"
+    return f"{100 * share:.1f}"
 
 
 def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
@@ -129,7 +134,9 @@ def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
                 values.setdefault(name, []).append(value)
         return {name: mean_over_scenes(of_scenes) for name, of_scenes in values.items()}
 
-    floor = task.floor(scenes) if task.floor is not None and scenes else None
+    floor = None
+    if task.floor is not None and scenes:
+        floor = task.floor(scenes)
     return Part(task.name, task.skill, scenes, measure, floor)
 
 
@@ -138,19 +145,21 @@ def evaluation_scenes(
 ) -> list[Scene]:
     """One scene of each of the first `count` evaluation texts that `recipes` make of the synthetic
     world."""
-    texts = islice(world_scenes(task, recipes, seed, "evaluation"), count)
-    return [
-        pick_scene(scenes, Dice("exam", seed, number)) for number, (_, scenes) in enumerate(texts)
-    ]
+    picked: list[Scene] = []
+    for _, scenes in islice(world_scenes(task, recipes, seed, "evaluation"), count):
+        dice = Dice("exam", seed, len(picked))
+        picked.append(pick_scene(scenes, dice))
+    return picked
 
 
 def pick_scene(scenes: Sequence[Scene], dice: Dice) -> Scene:
     """A text's first scene; either of the first two where they differ in question and verdict
     alone."""
-    paired = len({scene.texts for scene in scenes[:2]}) < len(
-        {scene.verdicts for scene in scenes[:2]}
-    )
-    return dice.pick(scenes[:2]) if paired else scenes[0]
+    texts = {scene.texts for scene in scenes[:2]}
+    verdicts = {scene.verdicts for scene in scenes[:2]}
+    if len(texts) < len(verdicts):
+        return dice.pick(scenes[:2])
+    return scenes[0]
 
 
 def record_scene(
@@ -237,11 +246,14 @@ def table_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     in a card."""
     yield "task", "measure", "base alone", "with its adapter", "floor", "scenes"
     for row in rows:
-        floor = "" if row["floor"] is None else f"{100 * row['floor']:.1f}"
+        floor = ""
+        if row["floor"] is not None:
+            floor = _rounded(row["floor"])
         yield (
             row["task"],
             row["name"],
-            *map(_percent, (row["before"], row["after"])),
+            _percent(row["before"]),
+            _percent(row["after"]),
             floor,
             str(row["after"]["n"]),
         )
@@ -249,5 +261,6 @@ def table_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
 
 def _percent(value: Mapping[str, Any]) -> str:
     """ "97.1 [95.0, 99.0]" in percent, "-" for no value."""
-    mean, low, high = (value[key] for key in ("mean", "low", "high"))
-    return "-" if mean is None else with_interval(lambda part: f"{100 * part:.1f}", mean, low, high)
+    if value["mean"] is None:
+        return "-"
+    return with_interval(_rounded, value["mean"], value["low"], value["high"])

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from harness.config import presets
 from harness.errors import UserError
 from harness.method import Task
 from harness.stats.rng import Dice
@@ -24,16 +25,22 @@ from harness.types import Question
 from harness_training.example_files import Recipe, draw_scenes
 from harness_training.real_rows import RealRow, RowQuestion
 from harness_training.tasks import Scene, Skill
-from harness_training.teacher import Teacher
+from harness_training.teacher import Teacher, Transcript
 from harness_training.token_rows import Tree, build_trees
 
 _FULL = 0.5  # share of searches that are shown every gold passage
 _FEW = (0, 0, 0, 1, 1, 2, 2, 3, 5)  # numbers of passages besides the gold ones, to draw from
 _SHARED = 3  # most further questions about one text
 _TRIES = 50  # rows in a row that allow no lesson of a kind; lessons that are too long
-SKILLS = {"answer": "answer", "probe": "pecan search", "choose": "choose", "unanswerable": "answer"}
-SKILLS |= {"breadth": "longrefiner analysis", "steps": "decompose"}
-"""Kind of lesson -> the skill (harness.method.hooks.Skill) whose prompt it uses."""
+SKILLS = {
+    "answer": "answer",
+    "probe": "pecan search",
+    "choose": "choose",
+    "unanswerable": "answer",
+    "breadth": "longrefiner analysis",
+    "steps": "decompose",
+}
+"""Kind of lesson -> the skill (tasks.Skill) whose prompt it uses."""
 _ACCOUNT = re.compile(
     r"(how come|(please )?(describe|explain|discuss|summari[sz]e|tell (me|us) about|what is known about))\b"
 )
@@ -72,37 +79,83 @@ def lesson_trees(
     """Yield (name of the skill, tree) without end; the rows of a data set come epoch by epoch, in
     random order.
 
-    skills: by name; teacher: lays out the lessons. Raises UserError if no lesson fits into
-    `mixture.length` tokens.
+    Args:
+        rows: The training rows.
+        mixture: How often which lesson is drawn.
+        skills: Name -> skill.
+        teacher: Lays out the lessons.
+        seed: Of all draws.
+
+    Raises:
+        UserError: No lesson fits into `mixture.length` tokens.
     """
-    chances: list[tuple[str | Recipe, float]] = [
-        (kind, weight) for kind, weight in mixture.real.items() if rows
-    ]
-    chances += [(recipe, recipe.weight) for recipe in mixture.world]
-    orders = {kind: _row_order(rows, kind, mixture.datasets, seed) for kind in mixture.real}
-    number = idle = 0
+    lessons = _Lessons(rows, mixture, skills, seed)
+    number = 0
+    idle = 0
     while True:
-        dice = Dice("reader", seed, number)
+        lesson = lessons.draw(Dice("reader", seed, number))
         number += 1
-        kind = dice.weighted(chances)
-        if isinstance(kind, str):
-            skill = skills[SKILLS[kind]]
-            tries = (KINDS[kind](rows[next(orders[kind])], rows, dice) for _ in range(_TRIES))
-            lesson = next(filter(None, tries), [])
-        else:
-            skill = skills[kind.skill]
-            lesson = list(draw_scenes(kind, skill.scene, dice))
-        transcripts = [teacher.play(skill, scene) for scene in lesson]
-        if transcripts and len(transcripts[0].ids) + 64 * (len(transcripts) - 1) > mixture.length:
-            del transcripts[1:]  # counting 64 tokens for each branch
+        transcripts = [teacher.play(lesson.skill, scene) for scene in lesson.scenes]
+        if transcripts and _row_tokens(transcripts) > mixture.length:
+            del transcripts[1:]
         trees = [tree for tree in build_trees(transcripts) if len(tree) <= mixture.length]
-        idle = 0 if trees else idle + 1
+        idle += 1
+        if trees:
+            idle = 0
         if idle > _TRIES:
             raise UserError(
                 f"no lesson fits into rows of {mixture.length} tokens; raise the length"
             )
         for tree in trees:
-            yield skill.name, tree
+            yield lesson.skill.name, tree
+
+
+def _row_tokens(transcripts: Sequence[Transcript]) -> int:
+    """About the tokens of the row of some transcripts of one text, counting 64 for each branch."""
+    return len(transcripts[0].ids) + 64 * (len(transcripts) - 1)
+
+
+@dataclass(frozen=True)
+class _Lesson:
+    """Scenes of one text, and the skill that plays them."""
+
+    skill: Skill
+    scenes: list[Scene]
+
+
+class _Lessons:
+    """Draws lessons, of the rows and of the synthetic world."""
+
+    def __init__(
+        self, rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], seed: int
+    ) -> None:
+        self._rows = rows
+        self._skills = skills
+        self._chances: list[tuple[str | Recipe, float]] = []
+        self._orders: dict[str, Iterator[int]] = {}
+        for kind, weight in mixture.real.items():
+            if rows:
+                self._chances.append((kind, weight))
+            self._orders[kind] = _row_order(rows, kind, mixture.datasets, seed)
+        for recipe in mixture.world:
+            self._chances.append((recipe, recipe.weight))
+
+    def draw(self, dice: Dice) -> _Lesson:
+        """A lesson of a kind that is drawn; without scenes where no row or text gives one."""
+        kind = dice.weighted(self._chances)
+        if isinstance(kind, str):
+            return _Lesson(self._skills[SKILLS[kind]], self._of_rows(kind, dice))
+        skill = self._skills[kind.skill]
+        return _Lesson(skill, list(draw_scenes(kind, skill.scene, dice)))
+
+    def _of_rows(self, kind: str, dice: Dice) -> list[Scene]:
+        """The scenes of the next row that allows a lesson of this kind; [] after _TRIES rows."""
+        for _ in range(_TRIES):
+            row = self._rows[next(self._orders[kind])]
+            scenes = KINDS[kind](row, self._rows, dice)
+            if scenes:
+                return scenes
+        return []
 
 
 def _row_order(
@@ -111,22 +164,24 @@ def _row_order(
     """Yield indices of `rows` for lessons of `kind`: a data set is drawn by its weight, its rows
     epoch by epoch."""
     dice = Dice("rows", seed, kind)
-    numbers = {name: [i for i, row in enumerate(rows) if row.dataset == name] for name in weights}
-    names = [name for name in weights if numbers[name]]
-    queues: dict[str, list[int]] = {name: [] for name in names}
+    numbers: dict[str, list[int]] = {name: [] for name in weights}
+    for number, row in enumerate(rows):
+        if row.dataset in numbers:
+            numbers[row.dataset].append(number)
+    chances = [(name, weight) for name, weight in weights.items() if numbers[name]]
+    queues: dict[str, list[int]] = {name: [] for name in weights}
     while True:
-        name = dice.weighted([(n, weights[n]) for n in names])
-        queues[name] = queues[name] or dice.shuffled(numbers[name])
+        name = dice.weighted(chances)
+        if not queues[name]:
+            queues[name] = dice.shuffled(numbers[name])
         yield queues[name].pop()
 
 
 def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
     """The row's own question, or in a third of the cases one of its single-hop questions."""
-    return (
-        dice.pick(row.questions[1:])
-        if len(row.questions) > 1 and dice.chance(1 / 3)
-        else row.questions[0]
-    )
+    if len(row.questions) > 1 and dice.chance(1 / 3):
+        return dice.pick(row.questions[1:])
+    return row.questions[0]
 
 
 def _draw(
@@ -134,11 +189,14 @@ def _draw(
 ) -> list[int]:
     """Shuffled numbers of the gold passages `needs` and `beside` others; not `full`: another
     replaces a gold one."""
-    missing = None if full else dice.pick(needs)
-    other_passages = [i for i in range(len(row.passages)) if i not in needs]
-    return dice.shuffled(
-        [*(i for i in needs if i != missing), *dice.shuffled(other_passages)[: beside + (not full)]]
-    )
+    shown = list(needs)
+    if not full:
+        missing = dice.pick(needs)
+        shown = [number for number in needs if number != missing]
+        beside += 1
+    others = [number for number in range(len(row.passages)) if number not in needs]
+    shown += dice.shuffled(others)[:beside]
+    return dice.shuffled(shown)
 
 
 def _join(row: RealRow, shown: Sequence[int]) -> str:
@@ -148,27 +206,33 @@ def _join(row: RealRow, shown: Sequence[int]) -> str:
 def _scene(
     question: RowQuestion, texts: Sequence[str], task: Task, reply: str | None = None
 ) -> Scene:
-    replies = (question.answer.strip() if reply is None else reply,)
-    return Scene(Question("scene", question.text, ("scene",)), tuple(texts), task, replies)
+    if reply is None:
+        reply = question.answer.strip()
+    return Scene(Question("scene", question.text, ("scene",)), tuple(texts), task, (reply,))
 
 
 def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
     """A question over some passages, and up to _SHARED other questions that these passages
     answer."""
     first = _pick_question(row, dice)
-    shown = (
-        _draw(row, first.needs, dice.pick(_FEW), dice) if first.needs else _draw(row, (), 4, dice)
-    )
-    other_questions = [
-        a for a in row.questions if a != first and a.needs and set(a.needs) <= {*shown}
+    beside = 4
+    if first.needs:
+        beside = dice.pick(_FEW)
+    shown = _draw(row, first.needs, beside, dice)
+    others = [
+        other
+        for other in row.questions
+        if other != first and other.needs and set(other.needs).issubset(shown)
     ]
-    every = [first, *dice.shuffled(other_questions)[:_SHARED]]
-    return [_scene(question, [_join(row, shown)], row.task) for question in every]
+    questions = [first, *dice.shuffled(others)[:_SHARED]]
+    return [_scene(question, [_join(row, shown)], row.task) for question in questions]
 
 
 def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
     question = _pick_question(row, dice)
-    return [_probe_scene_of(row, question, dice.chance(_FULL), dice)] if question.needs else []
+    if not question.needs:
+        return []
+    return [_probe_scene_of(row, question, dice.chance(_FULL), dice)]
 
 
 def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
@@ -176,17 +240,20 @@ def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice)
     the end, if `full`."""
     beside = dice.pick((1, 1, 2, 2, 3))
     shown = _draw(row, question.needs, beside, dice, full=full)
-    verdicts = tuple({*question.needs} <= {*shown[: n + 1]} for n in range(len(shown)))
+    needs = set(question.needs)
+    verdicts = tuple(needs.issubset(shown[: n + 1]) for n in range(len(shown)))
     scene = _scene(question, [" ".join(row.passages[i].split()) for i in shown], row.task)
-    return replace(scene, verdicts=verdicts, replies=scene.replies if verdicts[-1] else ())
+    if not verdicts[-1]:
+        scene = replace(scene, replies=())
+    return replace(scene, verdicts=verdicts)
 
 
 def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
     """Make a scene of the row's own question: its gold passages among `beside` others, and its
     answer as the reply."""
-    return _scene(
-        row.questions[0], [_join(row, _draw(row, row.questions[0].needs, beside, dice))], row.task
-    )
+    question = row.questions[0]
+    shown = _draw(row, question.needs, beside, dice)
+    return _scene(question, [_join(row, shown)], row.task)
 
 
 def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
@@ -201,24 +268,31 @@ def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Sc
     question = _pick_question(row, dice)
     if not question.needs or question.answer.lower() in ("yes", "no"):
         return []
-    kind = question.answer[:1].isdigit()
-    wrong: list[str] = [
-        a.answer for a in row.questions if a.answer != question.answer and dice.chance(0.5)
-    ]
-    for _ in range(_TRIES):
-        other = dice.pick(dice.pick(rows).questions).answer
-        alike = other[:1].isdigit() == kind and len(other) < 80
-        if len({*wrong}) < 3 and alike and other not in (question.answer, *wrong):
-            wrong.append(other)
+    wrong = _wrong_answers(question, row, rows, dice)
     if len(wrong) < 3:
         return []
     options = tuple(dice.shuffled([question.answer, *wrong[:3]]))
-    scene = _scene(
-        question,
-        [_join(row, _draw(row, question.needs, dice.pick(_FEW[:6]), dice))],
-        preset_task("quality"),
-    )
+    shown = _draw(row, question.needs, dice.pick(_FEW[:6]), dice)
+    scene = _scene(question, [_join(row, shown)], preset_task("quality"))
     return [replace(scene, question=replace(scene.question, options=options))]
+
+
+def _wrong_answers(
+    question: RowQuestion, row: RealRow, rows: Sequence[RealRow], dice: Dice
+) -> list[str]:
+    """Answers of other questions of the row, then of other rows: numbers beside numbers."""
+    is_number = question.answer[:1].isdigit()
+    wrong = [
+        other.answer
+        for other in row.questions
+        if other.answer != question.answer and dice.chance(0.5)
+    ]
+    for _ in range(_TRIES):
+        answer = dice.pick(dice.pick(rows).questions).answer
+        is_alike = answer[:1].isdigit() == is_number and len(answer) < 80
+        if len(set(wrong)) < 3 and is_alike and answer not in (question.answer, *wrong):
+            wrong.append(answer)
+    return wrong
 
 
 def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
@@ -226,42 +300,31 @@ def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list
     question = _pick_question(row, dice)
     if not question.needs:
         return []
-    full, beside = dice.chance(_FULL), dice.pick(_FEW[:6])
+    full = dice.chance(_FULL)
+    beside = dice.pick(_FEW[:6])
     shown = _draw(row, question.needs, beside, dice, full=full)
-    complete = {*question.needs} <= {*shown}
-    return [
-        _scene(
-            question,
-            [_join(row, shown)],
-            preset_task("qasper"),
-            None if complete else "Unanswerable",
-        )
-    ]
+    reply = "Unanswerable"
+    if set(question.needs).issubset(shown):
+        reply = question.answer.strip()
+    return [_scene(question, [_join(row, shown)], preset_task("qasper"), reply)]
 
 
 def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
     text = _pick_question(row, dice).text
-    return [
-        Scene(
-            Question("scene", text, ("scene",)),
-            (),
-            row.task,
-            verdicts=(not asks_for_account(text),),
-        )
-    ]
+    question = Question("scene", text, ("scene",))
+    return [Scene(question, (), row.task, verdicts=(not asks_for_account(text),))]
 
 
 def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:
     if len(row.steps) < 2:
         return []
-    return [_scene(row.questions[0], (), row.task, "\n".join(f"* {step}" for step in row.steps))]
+    reply = "\n".join(f"* {step}" for step in row.steps)
+    return [_scene(row.questions[0], (), row.task, reply)]
 
 
 def preset_task(dataset: str) -> Task:
     """The instruction and the answer length in the preset of `dataset`."""
-    from harness.config import presets
-
-    values = presets.read("datasets", dataset)[-1][1]
+    _, values = presets.read("datasets", dataset)[-1]
     return Task(instruction=values["instruction"], max_answer_tokens=values["max_answer_tokens"])
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.config.schema import DatasetConfig
 from harness.datasets.loading import load
@@ -50,7 +51,8 @@ class RealRow:
 def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
     """Raise UserError where one of the evaluation rows `others` is a training row, by its id or by
     its question."""
-    ids, questions = ({row.id for row in training}, {row.questions[0].text for row in training})
+    ids = {row.id for row in training}
+    questions = {row.questions[0].text for row in training}
     for row in others:
         if row.id in ids or row.questions[0].text in questions:
             raise UserError(
@@ -67,8 +69,6 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
     UserError for a folder without such files and where a file's name does not say that it is of a
     training split, or (not `training`) does.
     """
-    from harness.config.resolve import resolved
-
     rows: list[RealRow] = []
     for dataset, pattern in sources.items():
         for path in sorted(folder.rglob(pattern)):
@@ -77,13 +77,7 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
                 raise UserError(
                     f"'{path.name}' should be {kind} training file by its name; correct the pattern"
                 )
-            config: DatasetConfig = resolved("datasets", dataset=dataset, data=str(path))
-            task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
-            loaded = load(config)
-            usable = (
-                _real_row(dataset, task, example, loaded.documents) for example in loaded.examples
-            )
-            real_rows = [row for row in usable if row is not None]
+            real_rows = _rows_of_file(dataset, path)
             if training:
                 refuse_evaluation((row.id for row in real_rows), dataset, path.name)
             rows += real_rows
@@ -92,6 +86,21 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
             f"'{folder}' has no rows (files named {', '.join(sources.values())}); name their "
             "folder with --data"
         )
+    return rows
+
+
+def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
+    """The usable rows of one file."""
+    from harness.config.resolve import resolved
+
+    config: DatasetConfig = resolved("datasets", dataset=dataset, data=str(path))
+    task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
+    loaded = load(config)
+    rows = []
+    for example in loaded.examples:
+        row = _real_row(dataset, task, example, loaded.documents)
+        if row is not None:
+            rows.append(row)
     return rows
 
 
@@ -104,35 +113,66 @@ def _real_row(
         return None
     document = documents[example.question.document_ids[0]]
     passages = tuple(document.text[p.start : p.end].strip() for p in document.passages)
-    needs = tuple(
-        number
-        for number, p in enumerate(document.passages)
-        if any(s.start < p.end and p.start < s.end for s in example.gold.supporting)
-    )
+    needs = _gold_passages(document, example)
     answer = example.gold.answers[0]
     if not needs and not answer.lower().startswith("unanswerable"):
         return None
-    questions, extra = [RowQuestion(example.question.text, answer, needs)], example.gold.extra
+    extra = example.gold.extra
     hops = extra.get("question_decomposition") or []
+    questions = [
+        RowQuestion(example.question.text, answer, needs),
+        *_hop_questions(hops, len(passages)),
+        *_relation_questions(extra.get("evidences") or [], passages),
+    ]
+    steps = tuple(_as_question(hop["question"]) for hop in hops)
+    return RealRow(example.question.id, dataset, task, passages, tuple(questions), steps)
+
+
+def _gold_passages(document: Document, example: Example) -> tuple[int, ...]:
+    """Numbers of the passages that overlap a supporting text."""
+    numbers = []
+    for number, passage in enumerate(document.passages):
+        for support in example.gold.supporting:
+            if support.start < passage.end and passage.start < support.end:
+                numbers.append(number)
+                break
+    return tuple(numbers)
+
+
+def _hop_questions(hops: Sequence[Any], passages: int) -> list[RowQuestion]:
+    """The single-hop questions of a decomposition, with earlier answers in place of "#1"."""
     answers = [str(hop["answer"]) for hop in hops]
+
+    def earlier_answer(reference: re.Match[str]) -> str:
+        number = int(reference[1])
+        if number > len(answers):
+            return reference[0]
+        return answers[number - 1]
+
+    questions = []
     for hop in hops:
-        text = _REFERENCE.sub(
-            lambda m: answers[int(m[1]) - 1] if int(m[1]) <= len(answers) else m[0], hop["question"]
-        )
+        text = _REFERENCE.sub(earlier_answer, hop["question"])
         place = hop["paragraph_support_idx"]
-        if place is not None and place < len(passages):
+        if place is not None and place < passages:
             questions.append(RowQuestion(_as_question(text), str(hop["answer"]), (int(place),)))
-    for subject, relation, value in extra.get("evidences") or []:
+    return questions
+
+
+def _relation_questions(evidences: Sequence[Any], passages: Sequence[str]) -> list[RowQuestion]:
+    """A question for each (subject, relation, value) that one passage alone states."""
+    questions = []
+    for subject, relation, value in evidences:
         form = _RELATIONS.get(relation)
         places = [i for i, text in enumerate(passages) if subject in text and value in text]
         if form is not None and len(places) == 1:
             questions.append(RowQuestion(form.format(subject), value, (places[0],)))
-    steps = tuple(_as_question(hop["question"]) for hop in hops)
-    return RealRow(example.question.id, dataset, task, passages, tuple(questions), steps)
+    return questions
 
 
 def _as_question(text: str) -> str:
     """Turn "Green >> performer", MuSiQue's form of a knowledge-base step, into a question; leave
     other texts alone."""
     subject, mark, relation = text.partition(" >> ")
-    return f"What is the {relation.strip()} of {subject.strip()}?" if mark else text
+    if not mark:
+        return text
+    return f"What is the {relation.strip()} of {subject.strip()}?"
