@@ -459,7 +459,7 @@ def test_answers_are_judged_and_traced(run, here, table, wiki):
 def test_judged_and_other_runs_are_compared_by_what_both_have(run, here, table, wiki):
     with WikiApp().server() as server:
         run(f"wiki={server.url}/ask,other={server.url}/ask").checked()
-    (folder,) = (wiki / "results" / "wiki").glob("wiki--*")
+    (folder,) = (wiki / "results" / "wiki").glob("other--*")
     (wiki / "script.yaml").write_text("replies: [{reply: 'no'}]")
     judged = ("--model", "judge", "--set", "model.backend=scripted", "model.script=script.yaml")
     here("judge", str(folder), *judged).checked()
