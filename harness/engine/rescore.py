@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -48,23 +48,22 @@ def rescore(
         and bool(stored.records)
         and all(row.gold is not None for row in stored.records)
     )
-    if wrong := problems(config.scorers):
-        raise ConfigError(wrong)
+    mistakes = problems(config.scorers)
+    if mistakes:
+        raise ConfigError(mistakes)
     if recorded:
-        return _rescore_folder(stored, config, versions, None)
-    dataset, before = (
-        datasets.load(config, None),
-        stored.manifest.get("dataset", {}).get("fingerprint"),
-    )
+        return _Rescoring(stored, config, versions).run()
+    dataset = datasets.load(config, None)
+    before = stored.manifest.get("dataset", {}).get("fingerprint")
     if before is None:
         raise UserError(
             f"{stored.path} has no manifest that says which rows it was made with; run it again"
         )
     if before == dataset.fingerprint:
-        return _rescore_folder(stored, config, versions, dataset)
+        return _Rescoring(stored, config, versions, dataset).run()
     corrected = _corrected_questions(stored, dataset, before)
     config, versions = _rescore_config(stored, scorers, only, data, every=True)
-    return _rescore_folder(stored, config, versions, dataset, corrected)
+    return _Rescoring(stored, config, versions, dataset, corrected).run()
 
 
 def _corrected_questions(stored: StoredRun, dataset: Dataset, before: str) -> frozenset[str]:
@@ -119,96 +118,140 @@ def _rescore_config(
     """
     config = dataset_of_run(stored.config, str(stored.path))
     before: dict[str, str] = stored.manifest.get("scorers") or {}
-    whole = (
-        set() if only or every or not scorers else before.keys() - set(scorers)
-    )  # scorers of which every answer has a score
-    for row in stored.records if whole else ():
-        if lacks_only_scores(row.error):
-            whole = set()
-        elif row.error is None:
-            whole &= row.scores.keys() | (row.notes.get("flags") or {}).keys()
-    keep = {name: v for name, v in before.items() if name.startswith(LOGGED) or name in whole}
-    kept_scorers = [name for name in config.scorers if not name.startswith(LOGGED)]
-    versions = {
-        name: keep.get(name, "")
-        for name in [*(() if only and scorers else kept_scorers), *scorers, *keep]
-    }
-    names = tuple(name for name, v in versions.items() if not v)
-    if not names:
+    complete: set[str] = set()
+    if scorers and not only and not every:
+        complete = _complete_scorers(stored, before.keys() - set(scorers))
+    # Scorers that are not computed, with the version that computed them.
+    remaining = [name for name in before if name.startswith(LOGGED) or name in complete]
+    stated = {name: before[name] for name in remaining}
+    names: list[str] = []
+    if not (only and scorers):
+        names += [name for name in config.scorers if not name.startswith(LOGGED)]
+    versions = {name: stated.get(name, "") for name in [*names, *scorers, *stated]}
+    computed = tuple(name for name, known_version in versions.items() if not known_version)
+    if not computed:
         raise UserError(f"{stored.path} has only scores of another tool; name some with --scorers")
-    return config.model_copy(
-        update={"scorers": names, **({} if data is None else {"data": expanded(data)})}
-    ), versions
+    config = config.model_copy(update={"scorers": computed})
+    if data is not None:
+        config = config.model_copy(update={"data": expanded(data)})
+    return config, versions
 
 
-def _rescore_folder(
-    stored: StoredRun,
-    config: DatasetConfig,
-    versions: Mapping[str, str],
-    dataset: Dataset | None,
-    corrected: frozenset[str] = frozenset(),
-) -> dict[str, Any]:
-    """Score every record, then replace them all: if a record cannot be scored, the folder stays as
-    it was.
+def _complete_scorers(stored: StoredRun, names: set[str]) -> set[str]:
+    """Those of these scorers of which every answer has a score; none where an answer lacks scores
+    because a scorer failed on it."""
+    complete = names
+    for record in stored.records:
+        if lacks_only_scores(record.error):
+            return set()
+        if record.error is None:
+            scored = record.scores.keys() | (record.notes.get("flags") or {}).keys()
+            complete = complete & scored
+    return complete
 
-    versions: of `_rescore_config`; dataset: None if not read; else the records get the texts of it
-    that they lack;
-    corrected: questions that get other gold answers from it, and keep their former scores in
-    `notes.uncorrected`.
+
+@dataclass(frozen=True)
+class _Rescoring:
+    """A run folder whose records are scored again.
+
+    Attributes:
+        stored: The run as it was.
+        config: Its data set with the scorers to compute.
+        versions: All scorers -> version, "" for those to compute (`_rescore_config`).
+        dataset: The rows; None if they are not read. Records get the texts of it that they lack.
+        corrected: Questions that get other gold answers from `dataset`, and keep their former
+            scores in `notes.uncorrected`.
     """
-    note = partial(print, file=sys.stderr)
-    rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
-    known = rows_of if dataset is None or corrected else dataset.fingerprint
-    with RunStore.open(stored.path, known, note) as store:
-        keep = [name for name, stated in versions.items() if stated and not name.startswith(LOGGED)]
-        gold = (
-            None
-            if dataset is None
-            else {example.question.id: example.gold for example in dataset.examples}
-        )
-        rows = rescored(StreamedRecords(stored.path / RECORDS), config, gold, keep)
-        if corrected and gold is not None:
-            rows = _with_corrected_gold(rows, stored, corrected, gold)
-        imported = any(":" in name for name in config.scorers)
-        store.replace_records(
-            rows if imported or dataset is not None else _tell_gold(rows, stored.path / RECORDS)
-        )
-        numbers = summarise(store.records(), store.index_lines(), stored.config)
-        summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
-        if dataset is not None:
-            update_texts(store, dataset, config.keep_texts, note)
-        manifest = {
-            **store.manifest(),
-            "scorers": {n: stated or version(n) for n, stated in versions.items()},
-        }
-        if corrected and dataset is not None:
-            means = {name: score.get("mean") for name, score in stored.summary["scores"].items()}
-            file = Path(config.data or dataset.source).name
-            entry = {
-                "at": utc_now(),
-                "file": file,
-                "questions": len(corrected),
-                "before": rows_of,
-                "scores": means,
+
+    stored: StoredRun
+    config: DatasetConfig
+    versions: Mapping[str, str]
+    dataset: Dataset | None = None
+    corrected: frozenset[str] = frozenset()
+
+    def run(self) -> dict[str, Any]:
+        """Score every record, then replace them all, and return the new summary.
+
+        If a record cannot be scored, the folder stays as it was.
+        """
+        note = partial(print, file=sys.stderr)
+        with RunStore.open(self.stored.path, self._known_fingerprint(), note) as store:
+            store.replace_records(self._records())
+            numbers = summarise(store.records(), store.index_lines(), self.stored.config)
+            remaining = {key: value for key, value in self.stored.summary.items() if key in KEPT}
+            if self.dataset is not None:
+                update_texts(store, self.dataset, self.config.keep_texts, note)
+            store.write(MANIFEST, self._manifest(store.manifest()))
+            dataset = {
+                **self.stored.config["dataset"],
+                "scorers": list(self.versions),
+                "data": self.config.data,
             }
-            manifest["corrected"] = [*(manifest.get("corrected") or ()), entry]
-            manifest["dataset"] = {**manifest["dataset"], "fingerprint": dataset.fingerprint}
-        store.write(MANIFEST, manifest)
-        changed = {"scorers": list(versions), "data": config.data}
-        store.describe(
-            {**stored.config, "dataset": {**stored.config["dataset"], **changed}}, stored.origins
+            store.describe({**self.stored.config, "dataset": dataset}, self.stored.origins)
+            summary = store.write_summary({**remaining, **numbers})
+        for sentence in silent_scorers(self.config.scorers, summary):
+            note(sentence)
+        for sentence in self._notes_on_corrections():
+            note(sentence)
+        return summary
+
+    def _fingerprint(self) -> str | None:
+        """The fingerprint of the rows that the run was made with."""
+        fingerprint: str | None = (self.stored.manifest.get("dataset") or {}).get("fingerprint")
+        return fingerprint
+
+    def _known_fingerprint(self) -> str | None:
+        """The fingerprint that the folder must have."""
+        if self.dataset is None or self.corrected:
+            return self._fingerprint()
+        return self.dataset.fingerprint
+
+    def _records(self) -> Iterable[StoredRecord]:
+        """The records with their new scores, read and scored one at a time."""
+        path = self.stored.path / RECORDS
+        keep = []
+        for name, stated in self.versions.items():
+            if stated and not name.startswith(LOGGED):
+                keep.append(name)
+        if self.dataset is None:
+            rows = rescored(StreamedRecords(path), self.config, None, keep)
+            if any(":" in name for name in self.config.scorers):
+                return rows  # what a function of the user's own raises is not about gold answers
+            return _tell_gold(rows, path)
+        gold = {example.question.id: example.gold for example in self.dataset.examples}
+        rows = rescored(StreamedRecords(path), self.config, gold, keep)
+        if not self.corrected:
+            return rows
+        return _with_corrected_gold(rows, self.stored, self.corrected, gold)
+
+    def _manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """The manifest with the versions of the scorers, and what was corrected."""
+        changed = dict(manifest)
+        changed["scorers"] = {name: v or version(name) for name, v in self.versions.items()}
+        if not self.corrected or self.dataset is None:
+            return changed
+        scores = self.stored.summary["scores"]
+        correction = {
+            "at": utc_now(),
+            "file": Path(self.config.data or self.dataset.source).name,
+            "questions": len(self.corrected),
+            "before": self._fingerprint(),
+            "scores": {name: score.get("mean") for name, score in scores.items()},
+        }
+        changed["corrected"] = [*(changed.get("corrected") or ()), correction]
+        changed["dataset"] = {**changed["dataset"], "fingerprint": self.dataset.fingerprint}
+        return changed
+
+    def _notes_on_corrections(self) -> Iterator[str]:
+        """Yield what the user has to know of corrected gold answers."""
+        if not self.corrected:
+            return
+        yield (
+            f"{self.stored.path}: gold answers of {len(self.corrected)} questions are corrected; "
+            "the scores of before are kept"
         )
-        summary = store.write_summary(summary)
-    for sentence in silent_scorers(config.scorers, summary):
-        note(sentence)
-    if corrected:
-        note(
-            f"{stored.path}: gold answers of {len(corrected)} questions are corrected; the scores "
-            "of before are kept"
-        )
-        if stored.manifest.get(JUDGES):
-            note("its judges saw the former gold answers; ask them again with harness judge")
-    return summary
+        if self.stored.manifest.get(JUDGES):
+            yield "its judges saw the former gold answers; ask them again with harness judge"
 
 
 def _with_corrected_gold(
