@@ -8,6 +8,7 @@ goes on with the same numbers. The texts come from training seeds only, each is 
 shows what is right on fresh texts.
 """
 
+import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness_training.loop import Loop, load_checkpoint, resolve_device
+from harness_training.loop import Checkpoint, Loop, load_checkpoint, resolve_device
 from harness_training.row_loss import RowLoss
 from harness_training.teacher import Teacher
 
@@ -62,25 +63,13 @@ class Trainer(Loop[tuple[int, Batch]]):
     advice = "start again from the last checkpoint with a lower rate"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
-        from transformers import AutoTokenizer
-
-        self.settings, self.tell = settings, tell
-        self.device = resolve_device(settings.device)
-        folder, begin = settings.out / "model", settings.begin
-        sizes = {**llama.SIZES, **settings.sizes}
-        if begin is not None:
-            llama.check_folder(begin, folder)
-            config = llama.config_of(begin)
-            sizes = {name: getattr(config, name) for name in sizes}
-            llama.copy_tokenizer(begin, folder)
+        self.settings = settings
+        self.tell = tell
         self.course = settings.course
-        has_tokenizer = (folder / "tokenizer.json").exists()
-        built = (
-            AutoTokenizer.from_pretrained(str(folder))
-            if has_tokenizer
-            else tokenizer.build(folder, settings.seed)
-        )
-        self.tokenizer = built
+        self.device = resolve_device(settings.device)
+        folder = settings.out / "model"
+        sizes = _sizes(settings)
+        self.tokenizer = _tokenizer(settings)
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = DrillTokens(self.teacher)
         words = file_hash(folder / "tokenizer.json")[:16]
@@ -93,45 +82,42 @@ class Trainer(Loop[tuple[int, Batch]]):
         if self.device == "cpu" and has_slow_products(torch.bfloat16):
             multiply_in_float32(self.net)
         self._loss = RowLoss(self.net)
-        self._lost: dict[
-            int, list[int]
-        ] = {}  # recipe -> replies left out and kept since the last line of the log
-        if begin is not None:
-            about["begin"] = llama.weights_digest(begin)
-        saved, out = load_checkpoint(settings.out / "checkpoint", about), settings.out
-        self._origin: dict[str, Any] = {"begin": None}
-        if saved is not None:
-            self._origin = {
-                key: saved.about[key] for key in ("begin", "history") if key in saved.about
-            }
-        elif begin is not None:
-            self._origin = {"begin": about["begin"], "history": card.training_history(begin)}
-            llama.load_weights(self.net, begin)
+        # Recipe -> replies left out and used since the last line of the log.
+        self._lost: dict[int, list[int]] = {}
+        if settings.begin is not None:
+            about["begin"] = llama.weights_digest(settings.begin)
+        saved = load_checkpoint(settings.out / "checkpoint", about)
+        self._origin = self._origin_of(saved)
+        if saved is None and settings.begin is not None:
+            llama.load_weights(self.net, settings.begin)
         about |= self._origin
         self.weights = dict(self.net.named_parameters())
-        steps = (
-            sum(one.steps for one in self.course.stages)
-            if settings.steps is None
-            else settings.steps
-        )
-        # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
-        undecayed_names = [
-            name
-            for name in self.weights
-            if any(part in name for part in ("norm", "embed_tokens", "lm_head"))
-        ]
-        decaying = {
-            "params": [w for n, w in self.weights.items() if n not in undecayed_names],
-            "weight_decay": 0.05,
-        }
-        undecayed = {"params": [self.weights[n] for n in undecayed_names], "weight_decay": 0.0}
-        optimizer = torch.optim.AdamW([decaying, undecayed], betas=(0.9, 0.98), fused=True)
+        steps = settings.steps
+        if steps is None:
+            steps = sum(stage.steps for stage in self.course.stages)
         super().__init__(
-            self.net, out, about, saved, optimizer=optimizer, max_steps=steps, save_steps=settings.save,
-            logging_steps=_SAY, use_cpu=self.device == "cpu", lr_scheduler_type="constant",
-        )  # fmt: skip
+            self.net,
+            settings.out,
+            about,
+            saved,
+            optimizer=_optimizer(self.weights),
+            max_steps=steps,
+            save_steps=settings.save,
+            logging_steps=_SAY,
+            use_cpu=self.device == "cpu",
+            lr_scheduler_type="constant",
+        )
         if saved is not None:
             self.tell(f"going on from step {self.progress.step}, stage '{self._stage().name}'")
+
+    def _origin_of(self, saved: Checkpoint | None) -> dict[str, Any]:
+        """The weights that the training began from, and the trainings that these went through."""
+        if saved is not None:
+            return {key: saved.about[key] for key in ("begin", "history") if key in saved.about}
+        begin = self.settings.begin
+        if begin is None:
+            return {"begin": None}
+        return {"begin": llama.weights_digest(begin), "history": card.training_history(begin)}
 
     def _after_save(self) -> None:
         """Write the model as it is now."""
@@ -184,9 +170,12 @@ class Trainer(Loop[tuple[int, Batch]]):
 
     def _step(self, batch: tuple[int, Batch]) -> float:
         """Compute the gradients of a batch; returns its loss."""
-        p, stage, (number, made) = self.progress, self._stage(), batch
-        trees = [tree for trees in made.passes for tree in trees]
-        targets, hits = sum(sum(tree.replies) for tree in trees), list[torch.Tensor]()
+        p = self.progress
+        stage = self._stage()
+        number, made = batch
+        trees = list(itertools.chain.from_iterable(made.passes))
+        targets = sum(sum(tree.replies) for tree in trees)
+        hits: list[torch.Tensor] = []
 
         def losses() -> Iterator[torch.Tensor]:
             for trees_of_pass in made.passes:
@@ -204,7 +193,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         recent.append(round(share_right(torch.cat(hits).cpu(), trees), 4))
         del recent[: -stage.over]
         lost = self._lost.setdefault(number, [0, 0])
-        lost[0], lost[1] = lost[0] + made.dropped, lost[1] + made.kept
+        lost[0] += made.dropped
+        lost[1] += made.kept
         p.tokens += sum(map(len, trees))
         return value
 
@@ -273,3 +263,44 @@ class Trainer(Loop[tuple[int, Batch]]):
             + (f"left out for want of room {lost}  " if lost else "")
             + f"{line['minutes']} min  {line['tokens_per_s']} tokens/s"
         )
+
+
+def _sizes(settings: Settings) -> dict[str, int]:
+    """The sizes of the network, as LlamaConfig names them: those of the weights to begin from.
+
+    Raises CannotRun, UserError where these cannot be used.
+    """
+    sizes = {**llama.SIZES, **settings.sizes}
+    if settings.begin is None:
+        return sizes
+    llama.check_folder(settings.begin, settings.out / "model")
+    config = llama.config_of(settings.begin)
+    return {name: getattr(config, name) for name in sizes}
+
+
+def _tokenizer(settings: Settings) -> Any:
+    """The tokenizer in the training's folder: built, or copied from the weights to begin from."""
+    from transformers import AutoTokenizer
+
+    folder = settings.out / "model"
+    if settings.begin is not None:
+        llama.copy_tokenizer(settings.begin, folder)
+    if not (folder / "tokenizer.json").exists():
+        return tokenizer.build(folder, settings.seed)
+    return AutoTokenizer.from_pretrained(str(folder))
+
+
+def _optimizer(weights: Mapping[str, torch.nn.Parameter]) -> torch.optim.Optimizer:
+    """AdamW. Norms and embeddings, whose sizes set how sharp the logits can be, do not decay."""
+    decaying: list[torch.nn.Parameter] = []
+    undecayed: list[torch.nn.Parameter] = []
+    for name, weight in weights.items():
+        if "norm" in name or "embed_tokens" in name or "lm_head" in name:
+            undecayed.append(weight)
+        else:
+            decaying.append(weight)
+    groups = [
+        {"params": decaying, "weight_decay": 0.05},
+        {"params": undecayed, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
