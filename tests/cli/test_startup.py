@@ -14,6 +14,8 @@ HEAVY = (
     "matplotlib",
     "sentence_transformers",
     "scipy",
+    "sklearn",
+    "nltk",
 )
 # A program that runs commands, one a line, and reports which heavy packages had been imported
 # behind each.
@@ -72,6 +74,13 @@ def test_a_finished_run_that_is_typed_again_loads_no_torch(here, environment, tm
     (said,) = loaded([words], environment, tmp_path)
     assert said.endswith(f" 0 {words}")
     assert "'torch'" not in said
+
+
+def test_a_run_imports_only_what_its_model_needs(environment, tmp_path):
+    words = "run -m bm25 -d pocket/musique --limit 1 --mlflow off --set dataset.tokens=300"
+    (said,) = loaded([words], environment, tmp_path)
+    # transformers itself imports scipy where it is installed.
+    assert said == f"LOADED {['torch', 'transformers', 'scipy']} 0 {words}"
 
 
 @pytest.mark.parametrize(
