@@ -64,7 +64,7 @@ def _rows(flags: Flags) -> tuple[str, ...]:
     """The command of the rows of bench.gpu."""
     command = [sys.executable, "-m", "bench.gpu", str(flags.weights), "--shape", flags.shape]
     if flags.shape == "tiny":
-        command += ["--in-flight", "2", "4", "--tokens", "2000", "--repeats", "1"]
+        command += ["--in-flight", "2", "--tokens", "300", "--repeats", "1"]
     else:
         command += ["--in-flight", "16", "64"]
     if flags.peak is not None:
