@@ -33,6 +33,20 @@ from harness.errors import UserError
 from harness.storage.named_runs import read_runs, with_distinct_names
 from harness.storage.paths import command_without_home, masked
 from harness.storage.run_folder import StoredRun
+from reports import paper
+from reports.by_kind import split_by_kind
+from reports.columns import pick_columns, sections
+from reports.comparability import on_common_questions
+from reports.compare import paired_rows
+from reports.details import Limits
+from reports.facts import check_reference
+from reports.main_table import REFERENCE, as_frame, best_first, table_rows
+from reports.methods_by_dataset import wide_table
+from reports.page import Comparison, page
+from reports.paper import MARGIN
+from reports.provenance import Written
+from reports.table_formats import render, render_sections
+from reports.workbook import workbook
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,16 +136,10 @@ def report(
     runs = newest(without_copies(runs), table.all_code)
     runs = average_seeds(runs) if table.average_seeds else runs
     if common:
-        from reports.comparability import on_common_questions
-
         runs = on_common_questions(runs)
     if table.by is not None:
-        from reports.by_kind import split_by_kind
-
         runs = split_by_kind(runs, table.by)
     if table.reference is not None:
-        from reports.facts import check_reference
-
         check_reference(runs, table.reference)
     if page.html is not None:
         title = page.title or " · ".join(
@@ -218,11 +226,6 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
 
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
     """The runs as an HTML page with this title and, in its header, the command that writes it."""
-    from reports.details import Limits
-    from reports.page import Comparison, page
-    from reports.paper import MARGIN
-    from reports.provenance import Written
-
     command = [masked(word) for word in command_without_home(["harness", *sys.argv[1:]])]
     margin = (options.margin or MARGIN) if options.paper else None
     how = Comparison(table.reference, options.force, table.convention, margin)
@@ -249,8 +252,6 @@ def _workbook_link(options: Page) -> str | None:
 
 def _workbook(runs: list[StoredRun], table: TableOutput) -> bytes:
     """The main tables of the runs as an .xlsx file."""
-    from reports.workbook import workbook
-
     return workbook(best_rows(runs, table))
 
 
@@ -265,10 +266,6 @@ def _text(
 
     columns: as of chosen_columns. csv and json hold a single table, with every column.
     """
-    from reports import paper
-    from reports.columns import pick_columns, sections
-    from reports.table_formats import render, render_sections
-
     table, page, wide = options
     if page.paper:
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
@@ -284,8 +281,6 @@ def _text(
 
 def best_rows(runs: list[StoredRun], table: TableOutput) -> list[TableRow]:
     """The rows of the main table, best method first."""
-    from reports.main_table import REFERENCE, best_first, table_rows
-
     rows = table_rows(
         runs,
         convention=table.convention or DEFAULT,
@@ -296,17 +291,12 @@ def best_rows(runs: list[StoredRun], table: TableOutput) -> list[TableRow]:
 
 def means_of(runs: list[StoredRun], table: TableOutput) -> pd.DataFrame:
     """The main table of the runs with all its columns, best method first."""
-    from reports.main_table import as_frame
-
     return as_frame(best_rows(runs, table))
 
 
 def table_of_folders(folders: Sequence[Path]) -> str:
     """What `harness report` prints of these run folders; "" where fewer than two have an answered
     question."""
-    from reports.columns import sections
-    from reports.table_formats import render_sections
-
     runs = [run for run in read_runs(sorted(folders), hold="numbers") if run.records]
     runs = newest(without_copies(with_distinct_names(runs)), all_code=False)
     if len(runs) < 2:
@@ -323,11 +313,6 @@ def _wide_text(runs: list[StoredRun], form: str, options: tuple[TableOutput, Pag
         form: The format.
         options: What the command was given.
     """
-    from reports.compare import paired_rows
-    from reports.main_table import table_rows
-    from reports.methods_by_dataset import wide_table
-    from reports.table_formats import render, render_sections
-
     table, page, wide = options
     differences = None
     if table.reference is not None:

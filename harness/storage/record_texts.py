@@ -23,7 +23,6 @@ from harness.storage.records import (
     StoredSearch,
     StoredStep,
 )
-from harness.storage.serialize import json_values
 from harness.types import GAP, JUDGES, Document, Example, Gold, Support
 
 INLINE = 300
@@ -39,6 +38,7 @@ def with_texts(
     Returns it with pointers in place of long texts, and these texts (for texts.jsonl) by checksum.
     """
     # It brings numpy, which readers of a run do without.
+    from harness.storage.serialize import json_values
 
     question = example.question
     gold = cast(StoredGold, json_values(example.gold, lost=[]))

@@ -51,9 +51,7 @@ from harness.storage.run_files import (
     read_json,
     used_settings,
 )
-from harness.storage.run_schema import DOCUMENT, RECORD
 from harness.storage.shared_writes import SharedWrites
-from harness.storage.torn_lines import cut_torn_line
 
 _KEYS = {
     RECORDS: "question_id",
@@ -366,6 +364,8 @@ def _repair(folder: Path, note: Callable[[str], None]) -> None:
     if not stored:
         return
     # What a first start does not need.
+    from harness.storage.run_schema import DOCUMENT, RECORD
+    from harness.storage.torn_lines import cut_torn_line
 
     forms = {RECORDS: RECORD, DOCUMENTS: DOCUMENT}
     for name in stored:
