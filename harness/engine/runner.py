@@ -215,7 +215,10 @@ class Job:
                 self._count_stored(question_id, question)
         self._known = records.keys() - self.run.earlier.keys()
         manifest = self.run.manifest
-        self._say_what_is_stored(asked, len(records.keys() - asked))
+        beyond = records.keys() - asked
+        self._say_what_is_stored(asked, len(beyond))
+        if not beyond:
+            manifest.set_dataset_of_this_start()
         all_known = asked <= self._known
         manifest.begin(None if all_known else self.executor.in_flight())
         if manifest.earlier_starts:

@@ -26,7 +26,9 @@ class StartManifest:
         self, plan: PlannedRun, store: RunStore, command: list[str], part: Part | None = None
     ) -> None:
         self._store = store
-        self.value = manifests.with_start(store.manifest(), manifests.describe(plan), command)
+        described = manifests.describe(plan)
+        self._dataset: dict[str, Any] = described["dataset"]
+        self.value = manifests.with_start(store.manifest(), described, command)
         if part is not None:
             self.value |= part.described
 
@@ -35,6 +37,14 @@ class StartManifest:
         """The starts before this one."""
         starts: list[dict[str, Any]] = self.value["starts"]
         return starts[:-1]
+
+    def set_dataset_of_this_start(self) -> None:
+        """Describe the questions of this start, also where an earlier start had a larger limit.
+
+        For a start that asks every stored question: without this, a run that was stopped below a
+        limit of 50 and finished with a limit of 20 would be finished with 20 of 50 questions.
+        """
+        self.value = {**self.value, "dataset": self._dataset}
 
     def begin(self, in_flight: int | None) -> None:
         """Write the manifest of a start that begins.

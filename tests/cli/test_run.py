@@ -352,3 +352,14 @@ def test_an_interrupted_command_waits_for_no_thread_and_ends_with_130(ends, sent
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert (done.returncode, "Traceback" in done.stderr) == (130, False)
     assert sentence in done.stderr
+
+
+def test_a_run_stopped_below_a_larger_limit_and_finished_with_a_smaller_one_is_not_marked(here):
+    run = "run --method closed-book --dataset pocket/musique --profile pocket --mlflow off".split()
+    here(*run, "--limit", "1").checked()
+    stopped = here(*run, "--limit", "3", "--max-tokens", "1")
+    assert stopped.returncode == 3, stopped.stderr
+    here(*run, "--limit", "1").checked()
+    report = here("report", "results")
+    assert "does not fit" not in report.stdout + report.stderr
+    assert "of 3 questions" not in report.stdout + report.stderr
