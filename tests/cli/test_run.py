@@ -355,7 +355,17 @@ def test_an_interrupted_command_waits_for_no_thread_and_ends_with_130(ends, sent
 
 
 def test_a_run_stopped_below_a_larger_limit_and_finished_with_a_smaller_one_is_not_marked(here):
-    run = "run --method closed-book --dataset pocket/musique --profile pocket --mlflow off".split()
+    run = [
+        "run",
+        "--method",
+        "closed-book",
+        "--dataset",
+        "pocket/musique",
+        "--profile",
+        "pocket",
+        "--mlflow",
+        "off",
+    ]
     here(*run, "--limit", "1").checked()
     stopped = here(*run, "--limit", "3", "--max-tokens", "1")
     assert stopped.returncode == 3, stopped.stderr
