@@ -8,7 +8,7 @@ tree.py       the document's tree: abstract, sections, sub-sections, paragraphs;
 prompts.py    the prompts of the three tasks, and the parsers of their replies
 select.py     scores of parts, upwards and downwards; nodes up to a budget, by the paper or the released code
 shown.py      what the reader is shown of the chosen nodes, and how many tokens that is
-training.py   the three adapters: how a teacher labels, how they are measured; pages.py, a page's headings
+pages.py      a page's headings
 method.py     the Method the registry names
 
     offline   document ──structuring──► tree                                                    (the index)
