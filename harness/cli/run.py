@@ -79,12 +79,12 @@ def run_request(
     checks: CheckOptions = NO_CHECKS,
     finished_folders: list[Path] | None = None,
 ) -> int:
-    """Make the runs of a request, or with --plan print their forecast.
+    """Make the runs of a request, or with --plan print what they would cost.
 
     Args:
         request: The runs, where they are written and logged, and what they may cost.
         printing: What is printed of them, and whether they are only planned.
-        scaling: The worker processes or shard that answers the questions.
+        scaling: The worker processes that answer the questions, or this worker's part of them.
         checks: Scores and differences that each run must reach (--fail-under, --gate).
         finished_folders: A list to which the folders of runs that ended are added.
 

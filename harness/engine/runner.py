@@ -136,8 +136,8 @@ def opened_job(
     folder = Path(out) / plan.folder
     with RunStore.open(folder, plan.dataset.fingerprint, progress.note, options.part) as store:
         if store.unscored or not store.fresh:
-            # Also in a new folder: a shard that starts after a merge takes over answers of the run
-            # that have no scores yet.
+            # Also in a new folder: a part of a run that starts after the parts were merged takes over
+            # answers of the run that have no scores yet.
             bring_up_to_date(store, plan, progress.note, options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
         job = Job(plan, store, progress, command, options)
