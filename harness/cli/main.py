@@ -30,7 +30,7 @@ _TABLE = {
         "init": "Write documents, questions, a suite and a workflow to start from",
         "run": "Run methods on data sets; the same command again resumes",
         "retrieve": "Retrieve documents of a corpus for the questions of a data set",
-        "index-corpus": "Make an index of a corpus, which runs search in (run --corpus)",
+        "index-corpus": "Make an index of a corpus, which runs search in: harness run --corpus DIR",
         "serve-index": "Serve an index to several runs and to other programs",
         "merge": "Merge the shards of runs (run --shard) that are not merged yet",
         "validate": "Check a run, or every shipped configuration, without running anything",
