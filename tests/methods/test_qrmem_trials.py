@@ -16,6 +16,7 @@ from methods.qrmem.config import QRMeMConfig
 from reports.figures.replay import Recorded, Trials
 from tests.methods.conftest import Counted, FakeTools
 from tests.methods.qrmem_graph import QUESTION, TEXT, Overlap, choose, memory, no, yes
+from tests.reports.build import parsed
 
 # What is read last tells which segments there are: 0 | 0, 1, 3 | all four.
 READ = [
@@ -37,7 +38,14 @@ def search(*replies, rules=(), **params):
     tools.meter = Counted("answer")
     method = QRMeM(QRMeMConfig(**{"reasoning_tokens": 20, **params}))
     answer = method.answer(QUESTION, [Document("d", TEXT)], [memory(encoder).to_index()], tools)
-    facts = {"question_id": "q", "document_ids": ["d"], "error": None, "usage": tools.meter.usage()}
+    facts = {
+        "question_id": "q",
+        "document_ids": ["d"],
+        "error": None,
+        "scores": {},
+        "notes": {},
+        "usage": tools.meter.usage(),
+    }
     return {
         **facts,
         "prediction": answer.text,
@@ -97,16 +105,18 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
     # All maxima are there, those beyond the end of the search too.
     for most in range(7):
         real = search(*replies, max_trials=most, **params)
-        found = trials.stop(recording, Trials(most))
+        found = trials.stop(parsed(recording), Trials(most))
         assert found is not None, most
         assert found.answer == real["prediction"]
-        assert requests_at_stop(recording, found) == sum(u.get("requests", 0) for u in usage(real))
+        assert requests_at_stop(parsed(recording), found) == sum(
+            u.get("requests", 0) for u in usage(real)
+        )
         for convention in CONVENTIONS:
-            found = trials.stop(recording, Trials(most), convention)
+            found = trials.stop(parsed(recording), Trials(most), convention)
             assert found.flops == pytest.approx(
                 sum(u["flops"][convention] for u in usage(real) if u), rel=1e-12
             )
-        spans = [(s["start"], s["end"]) for s in Trials.shown(found.steps(recording))]
+        spans = [(s["start"], s["end"]) for s in Trials.shown(found.steps(parsed(recording)))]
         assert spans == [(s["start"], s["end"]) for s in real["shown"]]
 
 
@@ -121,8 +131,8 @@ def test_by_hand():
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"] == "ask: ?"
     trials = recorded(1, 2)
-    *found, beyond = [trials.stop(record, Trials(most)) for most in range(4)]
-    stops = [(f.answer, f.own, requests_at_stop(record, f)) for f in found]
+    *found, beyond = [trials.stop(parsed(record), Trials(most)) for most in range(4)]
+    stops = [(f.answer, f.own, requests_at_stop(parsed(record), f)) for f in found]
     assert stops == [("one", False, 2), ("three", True, 3), ("four", False, 4)]
     assert beyond is None, (
         "the search was not recorded up to 3 updates, and had not ended by itself"
@@ -131,9 +141,9 @@ def test_by_hand():
 
 def test_without_recording_only_what_the_search_itself_tells_is_known():
     record = search(no("by?"), yes("Toren"), max_trials=4)
-    found = [recorded(4, 4).stop(record, Trials(most)) for most in range(7)]
+    found = [recorded(4, 4).stop(parsed(record), Trials(most)) for most in range(7)]
     assert [f and f.answer for f in found] == [None, *["Toren"] * 6]
-    assert all(f.own and requests_at_stop(record, f) == 2 for f in found[1:])
+    assert all(f.own and requests_at_stop(parsed(record), f) == 2 for f in found[1:])
     assert all(s["answer"] is None for s in record["steps"])
 
 
@@ -153,7 +163,9 @@ def test_a_recording_that_fails_costs_nothing_else(monkeypatch):
         ("stop", "not recorded: the server is gone"),
         ("study", "stop: not recorded: the server is gone"),
     ]
-    known = [most for most in range(4) if recorded(1, 2).stop(record, Trials(most)) is not None]
+    known = [
+        most for most in range(4) if recorded(1, 2).stop(parsed(record), Trials(most)) is not None
+    ]
     assert known == [1]
 
 
@@ -162,7 +174,9 @@ def test_a_search_that_breaks_behind_the_stop_is_recorded_up_to_there():
     record = search(no("by?"), no("river?"), max_trials=1, record_stops=4)
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"].startswith("stop: recording ends: ")
-    known = [most for most in range(5) if recorded(1, 4).stop(record, Trials(most)) is not None]
+    known = [
+        most for most in range(5) if recorded(1, 4).stop(parsed(record), Trials(most)) is not None
+    ]
     assert known == [0, 1]
 
 
