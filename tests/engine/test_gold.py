@@ -16,6 +16,7 @@ from harness.storage.json_lines import read_lines
 from harness.storage.run_files import REQUESTS
 from harness.storage.run_folder import read_run
 from harness.types import Gold, Support
+from methods.rlm.repl import confinement_problem
 from tests import random_model
 from tests.families import first_presets
 
@@ -63,9 +64,14 @@ def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypa
     method = {"longrefiner": "longrefiner-no-adapters"}.get(
         method, method
     )  # the random model has no adapters
-    choices = Choices(
-        method, dataset, model="random", profile="pocket", limit=1, sets={"dataset.tokens": 200}
-    )
+    if method == "oracle-evidence":
+        dataset = "pocket/hotpotqa"  # the first question of others marks no evidence
+    sets: dict[str, object] = {"dataset.tokens": 200}
+    if method == "rlm":
+        if problem := confinement_problem():
+            pytest.skip(problem)
+        sets["method.allow_code"] = True
+    choices = Choices(method, dataset, model="random", profile="pocket", limit=1, sets=sets)
     try:
         plan = plan_choices(choices)
     except HarnessError as e:
