@@ -230,7 +230,7 @@ def test_a_question_is_shown_as_done_once_its_record_is_synced(tmp_path, monkeyp
         early = 0
 
         def done(self, record):
-            self.early += record["question_id"] not in synced["records.jsonl"]
+            self.early += record.question_id not in synced["records.jsonl"]
             super().done(record)
 
     monkeypatch.setattr(os, "fsync", sync)
