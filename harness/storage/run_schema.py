@@ -79,9 +79,11 @@ _DESCRIBED = (
     "first_prompts?",
     "imported?",
 )
+_HASHED = _form({"task": _MAPPING, "index_version": Any, "unset": _MAPPING})
 MANIFEST: TypeAdapter[Any] = TypeAdapter(
     _form(
         dict.fromkeys(_DESCRIBED, _MAPPING)
+        | {"hashed?": _HASHED}
         | {"starts?": list[_MAPPING], "warnings?": list[str], "started?": str, "floor?": bool}
     )
 )

@@ -3,6 +3,7 @@
 `python -m bench.fabricated` judges all kinds; here are the ones that stand for a rule each.
 """
 
+import json
 import os
 import re
 import shutil
@@ -94,6 +95,18 @@ def test_a_file_that_was_changed_after_the_end_is_named_by_every_command(file, h
     assert [one.code for one in said] == [2, 0, 4]
     for one, words in zip(said, ("was changed", "was changed", "had been changed"), strict=True):
         assert f"{file} {words}" in " ".join(one.text.split())
+
+
+@pytest.mark.parametrize("key", ["task", "index_version", "unset"])
+def test_a_manifest_that_lacks_a_part_of_what_was_hashed_is_one_sentence(key, honest):
+    with copies(honest) as here:
+        path = here["bm25"] / "manifest.json"
+        manifest = json.loads(path.read_text())
+        del manifest["hashed"][key]
+        path.write_text(json.dumps(manifest))
+        said = call("report", str(path.parent))
+    assert said.code == 2
+    assert f"{path}, field 'hashed.{key}': a wrong value (is missing)" in said.text
 
 
 def test_a_copy_is_one_run_and_a_changed_copy_is_none(honest, command):
