@@ -136,8 +136,12 @@ def sample_until_parsed(
 ) -> ParsedReply[T]:
     """Ask for replies to the open turn of a session until one is accepted.
 
+    The first reply is greedy, the others are drawn as `retry` says. The run's records say how many
+    replies a method could not read, so each refused one is counted as such; an accepted one needs
+    no count.
+
     Args:
-        s: The session, which stays as before.
+        s: The session. Replies are written in branches, so its context stays as it was.
         response: What is filled in.
         limit: Most tokens of a reply.
         parse: Reads a reply; None: it is not accepted.

@@ -219,7 +219,7 @@ class _Entries:
     def _entry(self, row: TableRow) -> Ranked:
         estimate = row.score(self.score)
         assert estimate.mean is not None
-        questions, documents = _scored(row, self.score)
+        questions, documents = _count_scored(row, self.score)
         cost = None
         if self.cost is not None:
             cost = _COSTS[self.cost](row)
@@ -235,9 +235,12 @@ class _Entries:
         )
 
 
-def _scored(row: TableRow, score: str) -> tuple[int, int]:
-    """The questions that a score is the mean of, and their clusters; of a score of all answers
-    those of the run."""
+def _count_scored(row: TableRow, score: str) -> tuple[int, int]:
+    """How many questions have a score, and how many documents (clusters) these are about.
+
+    A score of all answers together (corpus BLEU) is no mean over questions, so all questions and
+    documents of the run count.
+    """
     if score in facts.corpus_scores(row.run):
         return row.n_questions, row.n_documents
     scored = facts.scored(row.run, score)

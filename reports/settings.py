@@ -38,7 +38,7 @@ _LEFT_OUT = re.compile(
 _BY_A_PRESET = ("configs/", "$", "profile ")
 """Beginnings of the origins of values that no user set."""
 _COUNTED = re.compile(r"(\d+) settings")
-"""A mark of more settings than it names."""
+"""The part of a mark that stands for settings which are too many to name: "7 settings"."""
 _LONGEST_VALUE = 24
 NOT_RECORDED = "not recorded"
 
@@ -388,23 +388,42 @@ def _name_run(
         swept: The settings that vary.
         ignored: As in `name_runs`.
     """
-    short = {_short_key(key) for key in (*swept, *ignored)}
+    varying = {_short_key(key) for key in (*swept, *ignored)}
+    marks = _marks_without(run, varying, len(in_label))
+    base = label({"name": run.config["method"]["name"], "mark": ", ".join(marks)})
+    words = [base]
+    own_values = {}
+    for key in swept:
+        if key not in values:
+            continue
+        own_values[_set_key(key)] = values[key]
+        if key in in_label:
+            words.append(f"{_short_key(key)}={_short_value(values[key])}")
+    return RunNames(label=" ".join(words), base=base, values=own_values)
+
+
+def _marks_without(run: StoredRun, varying: Collection[str], n_in_label: int) -> list[str]:
+    """The parts of a method's mark that its label does not say anyway.
+
+    A mark says how a run's method differs from its preset: "k=3", or "7 settings" where these are
+    too many. Settings that vary between the runs have a place of their own in the label, so they
+    are left out of the mark; so is "7 settings" where the label names as many settings.
+
+    Args:
+        run: The run.
+        varying: The settings that vary, as a mark names them: "k".
+        n_in_label: How many settings the label names.
+    """
     marks = []
     for mark in _mark_parts(run):
-        counted = _COUNTED.fullmatch(mark)
-        if mark.partition("=")[0] in short:
+        setting = mark.partition("=")[0]
+        if setting in varying:
             continue
-        if counted and int(counted[1]) <= len(in_label):
+        counted = _COUNTED.fullmatch(mark)
+        if counted and int(counted[1]) <= n_in_label:
             continue
         marks.append(mark)
-    base = label({"name": run.config["method"]["name"], "mark": ", ".join(marks)})
-    own = [key for key in swept if key in values]
-    words = [f"{_short_key(key)}={_short_value(values[key])}" for key in own if key in in_label]
-    return RunNames(
-        label=" ".join([base, *words]),
-        base=base,
-        values={_set_key(key): values[key] for key in own},
-    )
+    return marks
 
 
 def _short_value(value: Any) -> str:

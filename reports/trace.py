@@ -333,21 +333,33 @@ def _ordered(search: Search) -> list[_Line]:
 
 
 def _first_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColumn]:
-    """The number of a step and what it did; branches: by its number, over a graph."""
+    """The columns at the left: the number of a step and what it did.
+
+    Args:
+        search: The search.
+        branches: Number of a step -> the lines that draw its branch of the tree, over a graph.
+    """
     if search.graph is None:
         return [
             _TextColumn("#", lambda step: str(step.number)),
             _TextColumn("action", lambda step: printable(step.action), is_text=True),
         ]
 
-    def cell(step: SearchStep) -> str:
+    def branch_and_action(step: SearchStep) -> str:
+        """Branch, number and action of a step: "├─ 3 ask".
+
+        Steps after the stop of the search are drawn as a tree of their own; a step there whose
+        parent is in the first tree names it: "3 ask (under 1)".
+        """
         text = f"{branches[step.number]}{step.number} {printable(step.action)}"
-        parent = step.parent
-        if parent is not None and search.steps[parent].is_later is not step.is_later:
-            text += f" (under {parent})"
+        if step.parent is None:
+            return text
+        parent_is_later = search.steps[step.parent].is_later
+        if parent_is_later is not step.is_later:
+            text += f" (under {step.parent})"
         return text
 
-    return [_TextColumn("step", cell, is_text=True)]
+    return [_TextColumn("step", branch_and_action, is_text=True)]
 
 
 def _score_columns(steps: Sequence[SearchStep]) -> list[_TextColumn]:

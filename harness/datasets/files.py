@@ -136,7 +136,7 @@ class JsonText:
     def entries(self) -> Iterator[Any]:
         """Yield the entries of the list that comes next."""
         self._take("[")
-        more = self._peek() != "]" or self._take("]") == ","
+        more = not self._take_if_next("]")
         while more:
             yield self.value()
             more = self._take(",]") == ","
@@ -144,18 +144,28 @@ class JsonText:
     def pairs(self, list_key: str = "") -> Iterator[tuple[str, Any]]:
         """Yield (key, value) of the object that comes next; of a list at the key `list_key` each
         entry with the key."""
+        keys: set[str] = set()
         self._take("{")
-        more, keys = self._peek() != "}" or self._take("}") == ",", set[str]()
+        more = not self._take_if_next("}")
         while more:
-            if self._peek() != '"':
-                raise self._error_at("broken JSON: Expecting property name")
-            if (key := self.value()) in keys:
+            key = self._key()
+            if key in keys:
                 raise self._error_at(f"broken JSON: the key '{key}' is given twice")
             keys.add(key)
             self._take(":")
-            values = self.entries() if key == list_key and self._peek() == "[" else [self.value()]
-            yield from ((key, value) for value in values)
+            if key == list_key and self._peek() == "[":
+                for entry in self.entries():
+                    yield key, entry
+            else:
+                yield key, self.value()
             more = self._take(",}") == ","
+
+    def _key(self) -> str:
+        """Parse the next value, which must be a text: the key of an object."""
+        if self._peek() != '"':
+            raise self._error_at("broken JSON: Expecting property name")
+        key: str = self.value()
+        return key
 
     def end(self) -> None:
         """Check that nothing follows."""
@@ -177,6 +187,13 @@ class JsonText:
             raise self._error_at(f"broken JSON: Expecting '{signs[0]}' delimiter")
         self._at += 1
         return sign
+
+    def _take_if_next(self, sign: str) -> bool:
+        """Consume the next character if it is `sign`, and return whether it was."""
+        if self._peek() != sign:
+            return False
+        self._take(sign)
+        return True
 
     def _read_more(self) -> bool:
         """Read a piece, twice as long as what is held; False at the end of the file."""

@@ -154,13 +154,18 @@ class _Questions:
         return self._joined[names]
 
     def named_pages(self) -> dict[str, dict[str, Support]]:
-        """Document -> name of a page, by its id or its file, or of a section -> its span."""
+        """The places of pages and sections in each document that was put together so far.
+
+        Returns:
+            Id of a document -> name of a page or section in it -> its span. A page has the names
+            that a row may use: its id and the name of its file. A section is "setup#Cost".
+        """
         pages: dict[str, dict[str, Support]] = {}
         for document, spans in self._joined.values():
             named = dict(spans)
-            for name, page in self._ids.items():
-                if page in spans:
-                    named[name] = spans[page]
+            for name, page_id in self._ids.items():
+                if page_id in spans:
+                    named[name] = spans[page_id]
             pages[document.id] = named
         return pages
 

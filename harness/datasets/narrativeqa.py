@@ -279,21 +279,24 @@ class _Row(StrictRow):
 
 
 def _parse_and_add(stories: _Collected, raw: dict[str, Any]) -> None:
-    """Parse a row and add its question to `stories`. Raises RowError for a bad row."""
+    """Parse a row and add its question to `stories`.
+
+    Raises RowError for a bad row, also where its first answer is blank.
+    """
     row = _Row.read(raw)
     story = row.document
     refuse_blank(
         {"document.id": story.id, "document.text": story.text, "question.text": row.question.text}
     )
-    answers = [answer.text for answer in row.answers]
-    clean_answers(answers[:1], "answers")
+    texts = [answer.text for answer in row.answers]
+    if not texts or not texts[0].strip():  # the second answer alone will not do
+        raise RowError("answers", "the row has no answer")
+    answers = clean_answers(texts, "answers")
     title = ""
     if story.summary:
         title = story.summary.title or ""
     document = Document(story.id, story.text, title)
-    stories.add(
-        document, row.question.text, clean_answers(answers, "answers"), {"kind": story.kind or ""}
-    )
+    stories.add(document, row.question.text, answers, {"kind": story.kind or ""})
 
 
 def _add_rows(stories: _Collected, file: Path | Member) -> None:

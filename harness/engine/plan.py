@@ -70,11 +70,18 @@ class PlannedRun:
 
     @property
     def questions(self) -> int:
-        """The number of questions to ask; 0 where the rows are missing and no preset says how many
-        there are."""
-        config, rows = self.config, self.dataset.rows
-        asked = len(self.dataset.examples[: config.limit])
-        return asked or min(rows, config.limit or config.sample or rows)
+        """The number of questions to ask.
+
+        Where the rows are not on this machine, no question is loaded. The number is then that of
+        the preset (`dataset.rows`), or the limit or sample that is set where this is smaller; 0
+        where the preset says none.
+        """
+        n_loaded = len(self.dataset.examples[: self.config.limit])
+        if n_loaded:
+            return n_loaded
+        n_official = self.dataset.rows
+        n_wanted = self.config.limit or self.config.sample or n_official
+        return min(n_official, n_wanted)
 
     @property
     def builds_indexes(self) -> bool:

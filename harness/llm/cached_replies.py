@@ -23,26 +23,26 @@ Request = TypeVar("Request", bound=Callable[..., Any])
 
 def with_reply_cache(request: Request) -> Request:
     """Decorate a session's `_write`, `_probe` or `_score`: a reply that the cache holds is not
-    asked for again."""
+    asked for again.
+
+    The decorated method takes and returns what it did before. A reply that the cache lacks is asked
+    for and stored as JSON values; one that it holds is made from these values, and the session's
+    context is brought to where the reply would have left it.
+    """
     kind = request.__name__.removeprefix("_")
 
     @functools.wraps(request)
-    def cached(session: Any, argument: Any, *more: Any) -> Any:
-        if session.replies is None or not _may_be_cached(kind, argument, more):
-            return request(session, argument, *more)
+    def cached(session: Any, *arguments: Any) -> Any:
+        if session.replies is None or not _may_be_cached(kind, arguments):
+            return request(session, *arguments)
         before = session.length()
 
         def send() -> dict[str, Any]:
-            return _values_of(request(session, argument, *more), session, before)
+            reply = request(session, *arguments)
+            return _values_of(reply, session, before)
 
-        arguments = argument
-        if kind == "write":
-            arguments = asdict(argument)
-            if not argument.schema:  # entries of before there were schemas
-                del arguments["schema"]
-        elif kind == "probe":
-            arguments = [list(argument), more[-1]]
-        key = {"kind": kind, "asked": arguments, "request": session._request()}
+        asked = _asked(kind, arguments)
+        key = {"kind": kind, "asked": asked, "request": session._request()}
         values, from_cache = session.replies.get_or_send(
             key, send, session._meter, session._role, session._shape
         )
@@ -53,19 +53,40 @@ def with_reply_cache(request: Request) -> Request:
     return cached  # type: ignore[return-value]
 
 
-def _may_be_cached(kind: str, argument: Any, more: Sequence[Any]) -> bool:
+def _may_be_cached(kind: str, arguments: Sequence[Any]) -> bool:
     """Whether a request has one reply: no spans are watched, and nothing is drawn without a seed.
 
     Args:
         kind: "write", "probe" or "score".
-        argument: The decoding of "write".
-        more: The watched spans of "write" come first.
+        arguments: As of `_asked`.
     """
     if kind != "write":
         return True
-    if more[0]:
+    decoding, watch = arguments
+    if watch:
         return False
-    return not argument.temperature or argument.seed is not None
+    return not decoding.temperature or decoding.seed is not None
+
+
+def _asked(kind: str, arguments: Sequence[Any]) -> Any:
+    """What a request asks, as JSON values for the cache's key.
+
+    Args:
+        kind: "write", "probe" or "score".
+        arguments: What the session's method is called with: (decoding, watched spans) to write,
+            (labels, their first tokens, closing words) to probe, (text,) to score.
+    """
+    if kind == "write":
+        decoding, _ = arguments
+        values = asdict(decoding)
+        if not decoding.schema:  # entries of before there were schemas
+            del values["schema"]
+        return values
+    if kind == "probe":
+        labels, _, after = arguments
+        return [list(labels), after]
+    [text] = arguments
+    return text
 
 
 def _values_of(reply: Any, session: Any, before: int) -> dict[str, Any]:

@@ -178,7 +178,20 @@ class Fleet(Server):
         content: bytes | None = None,
         **more: Any,
     ) -> Any:
-        """As Server.try_once, by one of the servers."""
+        """Send a request once, to one of the servers, and return its checked reply.
+
+        Args:
+            path: Of the request, below the server's address.
+            check: What is wrong with a reply, or None.
+            max_bytes: Most bytes of a reply.
+            tries: The request's tries so far; a server that fails it is added to its `failed_at`.
+            content: The JSON to post; None for a GET.
+            more: As of `_send_once`.
+
+        Raises:
+            Retryable: There is no usable reply; another server, or a later try, may give one.
+            RequestFailed, CannotRun: There is no usable reply, and another try gives none.
+        """
         self._ask_those_away()
         with self._chosen(tries) as member:
             member.server.wait_for_try(0)  # it may have asked for a pause

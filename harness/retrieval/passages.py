@@ -121,7 +121,14 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
 
 
 def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read and check the whole corpus; returns facts (counts) and the arrays of Passages."""
+    """Read and check the whole corpus.
+
+    Rows of one document that follow each other are a run; Passages keeps three numbers for each.
+
+    Returns:
+        Facts: the corpus and counts of its rows, passages and documents; and the arrays of
+        Passages, an entry a run: its first line, its first passage and its document.
+    """
     keys, lines, starts = array("Q"), array("q"), array("q")
     rows = passages = empty = 0
     previous = b""
@@ -139,20 +146,35 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
         report("reading rows", rows, None)
     if not passages:
         raise DataError(corpus.path, None, None, "the corpus has no text")
-    _, first, inverse = np.unique(np.asarray(keys), return_index=True, return_inverse=True)
-    # Documents are numbered in the order of their first row; np.unique sorts them by key.
-    order = np.empty(len(first), dtype=np.int32)
-    order[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    documents, n_documents = _number_documents(np.asarray(keys))
     facts = {
         "name": corpus.name,
         "form": corpus.form,
         "words": corpus.words,
         "rows": rows,
         "passages": passages,
+        "documents": n_documents,
+        "without text": empty,
     }
-    facts |= {"documents": len(first), "without text": empty}
     return facts, {
         "lines": np.asarray(lines),
         "starts": np.asarray(starts),
-        "documents": order[inverse],
+        "documents": documents,
     }
+
+
+def _number_documents(keys: np.ndarray) -> tuple[np.ndarray, int]:
+    """Number documents from 0 in the order of their first row.
+
+    Args:
+        keys: The key of each run's document [runs].
+
+    Returns:
+        The number of each run's document [runs], and how many documents there are.
+    """
+    unique_keys, first_runs, places = np.unique(keys, return_index=True, return_inverse=True)
+    n_documents = len(unique_keys)
+    # np.unique sorts by key, so each sorted key is given the rank of its first run.
+    numbers = np.empty(n_documents, dtype=np.int32)
+    numbers[np.argsort(first_runs)] = np.arange(n_documents, dtype=np.int32)
+    return numbers[places], n_documents

@@ -44,23 +44,46 @@ _imported: dict[
 def own_code(
     root: type | Callable[..., Any] | str, parameters: Iterable[Any] = ()
 ) -> dict[str, str]:
-    """Hash the user's own code; returns module or file name -> sha256, {} for code of this project.
+    """Hash the user's own code.
 
-    root: a class, a function, or a module's name; parameters: values of its settings: files that
-    they name are hashed too. Nothing is imported. Code typed into a notebook has no file: its
-    compiled code is hashed, with the functions and constants that it uses. Raises UserError for a
-    file that changed after this process imported it.
+    Nothing is imported. Code typed into a notebook has no file: its compiled code is hashed, with
+    the functions and constants that it uses.
+
+    Args:
+        root: A class, a function, or a module's name.
+        parameters: Values of its settings: files that they name are hashed too.
+
+    Returns:
+        Module or file name -> sha256, sorted; {} for code of this project, whatever files its
+        parameters name.
+
+    Raises:
+        UserError: A file changed after this process imported it.
     """
+    hashes = _code_hashes(root)
+    if not hashes:
+        return {}
+    for value in parameters:
+        if isinstance(value, str) and Path(value).is_file():
+            file = Path(value)
+            hashes[file.name] = file_hash(file)
+    return dict(sorted(hashes.items()))
+
+
+def _code_hashes(root: type | Callable[..., Any] | str) -> dict[str, str]:
+    """Module or file name -> sha256 of the code of a class with its bases, a function or a module,
+    and of what it uses."""
     if isinstance(root, str):
         collected = _CodeHashes(root)
         collected.add_module(root)
-    else:
-        collected = _CodeHashes(root.__module__)
-        for part in root.__mro__ if isinstance(root, type) else [root]:
-            collected.add(part)
-    files = [Path(text) for text in parameters if isinstance(text, str)] if collected.hashes else []
-    named = {file.name: file_hash(file) for file in files if file.is_file()}
-    return dict(sorted({**collected.hashes, **named}.items()))
+        return collected.hashes
+    collected = _CodeHashes(root.__module__)
+    parts: tuple[Any, ...] = (root,)
+    if isinstance(root, type):
+        parts = root.__mro__
+    for part in parts:
+        collected.add(part)
+    return collected.hashes
 
 
 class _CodeHashes:

@@ -183,6 +183,11 @@ def _digest_of(info: TraceInfo) -> str:
     return str(info.trace_metadata.get(_DIGEST, ""))
 
 
+def _answer_digest_of(info: TraceInfo) -> str:
+    """The digest of a stored trace's answer: what `_digest` writes before the "-"."""
+    return _digest_of(info).partition("-")[0]
+
+
 def percent_scores(record: StoredRecord) -> dict[str, float]:
     """Name of the metric -> score of a record in percent."""
     scores = {}
@@ -252,7 +257,7 @@ def _added_by_people(before: TraceInfo | None, record: StoredRecord) -> list[Ass
     """What people added in MLflow to the trace that is replaced, if its answer is the same."""
     if before is None:
         return []
-    if _digest_of(before).partition("-")[0] != answer_digest(record):
+    if _answer_digest_of(before) != answer_digest(record):
         return []
     return [
         assessment

@@ -177,15 +177,26 @@ class _Package:
     def compress(
         self, contexts: list[str], target: float, question: str, config: LinguaConfig
     ) -> None:
-        """Compress `contexts` to `target` tokens; the tokenizer then knows what is kept."""
-        arguments = {name: getattr(config, name) for name in _SAME_NAMES}
+        """Compress contexts, and remember what is kept.
+
+        The package's result is not returned, since it is a text without places in the document.
+        What is kept stands in `chosen`, by context, and in the tokenizer, by token: the package
+        calls its `batch_decode` with the tokens that it keeps.
+
+        Args:
+            contexts: The texts to compress.
+            target: Tokens to keep.
+            question: What ranks contexts and tokens; "" for none.
+            config: The package's arguments.
+        """
+        same_named = {name: getattr(config, name) for name in _SAME_NAMES}
         self._compressor.compress_prompt(
             contexts,
             question=question,
             target_token=target,
             force_context_ids=list(config.force_context_ids) or None,
             concate_question=False,
-            **arguments,
+            **same_named,
         )
 
     def _choose_contexts(self, *args: Any, **named: Any) -> Any:

@@ -67,7 +67,7 @@ def structure(
         WindowExceeded: The prompt alone fills the window.
     """
     outer = Tree(kept=text_spans(document, config.keep_headings))
-    tree = _tree_of_text(outer.view(document).text, config, model, keep)
+    tree = _tree_of_text(outer.kept_document(document).text, config, model, keep)
     if not tree.kept:
         tree.kept = outer.kept
         return tree

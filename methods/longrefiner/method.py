@@ -180,11 +180,12 @@ class LongRefiner(reading.ReadingMethod):
 
 
 def _distinct_pages(documents: Sequence[Document], indexes: Indexes) -> list[_Page]:
-    """Each document once, with its tree."""
+    """Each different document once, with its tree; of its text only what the tree covers."""
     pages: list[_Page] = []
     for number in distinct_documents(documents):
         tree = Tree.from_index(indexes[number])
-        pages.append(_Page(tree.view(documents[number]), tree))
+        document = tree.kept_document(documents[number])
+        pages.append(_Page(document, tree))
     return pages
 
 

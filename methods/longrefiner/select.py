@@ -111,10 +111,18 @@ def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -
 
 
 def _shares_by_paper(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
-    """A selected part has 1; another node has its share of what its parent has."""
+    """Global scores [nodes] as the paper defines them.
+
+    A selected part has 1. Another node has its parent's score divided by the number of the parent's
+    children, and 0 without a parent.
+
+    Args:
+        tree: The tree.
+        is_chosen: Whether each node is selected [nodes].
+    """
     scores = np.zeros(len(tree.nodes))
     children = tree.children()
-    for i, node in enumerate(tree.nodes):
+    for i, node in enumerate(tree.nodes):  # parents first, so a parent's score is known
         if is_chosen[i]:
             scores[i] = 1.0
         elif node.parent >= 0:

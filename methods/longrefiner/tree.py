@@ -60,8 +60,8 @@ class Tree:
     notes: list[str] = field(default_factory=list)
     kept: list[Span] = field(default_factory=list)
 
-    def view(self, document: Document) -> Document:
-        """The document with the text that the tree is of."""
+    def kept_document(self, document: Document) -> Document:
+        """The document with only the text that the tree covers (`kept`)."""
         if not self.kept:
             return document
         return replace(document, text="".join(document.text[a:b] for a, b in self.kept))
@@ -259,28 +259,41 @@ class _CutText:
 
 
 def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> _CutText:
-    """Cut a text to what clips stand for, and the text before it.
+    """Leave out the text that the outline says nothing of.
 
-    As in the released code, that text is the abstract where the outline has none.
+    A clip is a paragraph as the outline writes it, shortened; a run is the text where a clip was
+    found. The runs stay, each with the white space after it. As in the released code, the text
+    before the first run stays too, as an abstract, where the outline has no abstract.
+
+    Args:
+        text: The document's text.
+        runs: Where clips were found, in order; those in no part of the outline are left out.
+        parts: The parts of the outline; an abstract is added where the text before the first run
+            becomes one.
+
+    Returns:
+        The text that stays, the place of each run in it, and the place of each run in `text`.
     """
     placed = [run for run in runs if run.path]
     if placed and text[: placed[0].start].strip() and not _has_abstract(placed, parts):
-        placed.insert(0, _Stretch(0, placed[0].start, parts.add(Part("abstract"), ())))
-    moved: list[_Stretch] = []
+        abstract_path = parts.add(Part("abstract"), ())
+        placed.insert(0, _Stretch(0, placed[0].start, abstract_path))
+    runs_in_cut: list[_Stretch] = []
     spans: list[Span] = []
     pieces: list[str] = []
     length = 0
-    next_starts = [run.start for run in placed[1:]] + [len(text)]
-    for run, after in zip(placed, next_starts, strict=False):
-        between = text[run.end : after]
-        blank = len(between) - len(between.lstrip())
-        end = run.end + blank
+    next_starts = [run.start for run in placed[1:]]
+    next_starts.append(len(text))
+    for run, next_start in zip(placed, next_starts, strict=False):
+        between = text[run.end : next_start]
+        n_blanks = len(between) - len(between.lstrip())
+        end = run.end + n_blanks
         size = end - run.start
         spans.append((run.start, end))
-        moved.append(_Stretch(length, length + size, run.path))
+        runs_in_cut.append(_Stretch(length, length + size, run.path))
         pieces.append(text[run.start : end])
         length += size
-    return _CutText("".join(pieces), moved, spans)
+    return _CutText("".join(pieces), runs_in_cut, spans)
 
 
 def _has_abstract(runs: Sequence[_Stretch], parts: _Parts) -> bool:

@@ -263,7 +263,11 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
 
 
 def _score_reasons(value: Value, run: StoredRun) -> list[str]:
-    """Questions without the score, and other versions of its scorer."""
+    """What is wrong with a run's score, a sentence each.
+
+    That is questions without it, and a scorer of another version than the one installed here. A
+    score is named as its scorer is ("f1"), or after it with a dot ("hf_bleu.bleu4").
+    """
     name = score_of(value.metric, run)
     if name is None or name not in facts.score_names(run):
         return []
@@ -272,8 +276,12 @@ def _score_reasons(value: Value, run: StoredRun) -> list[str]:
     missing = n - len(facts.scored(run, name).values)
     if missing:
         sentences.append(f"metric: {missing} of {n} questions have no {name}")
+    known_scorers = scorers.names()
+    scorers_of_name = (name, name.rpartition(".")[0])
     for scorer, version in (run.manifest.get("scorers") or {}).items():
-        if scorer not in (name, name.rpartition(".")[0]) or scorer not in scorers.names():
+        if scorer not in scorers_of_name:
+            continue
+        if scorer not in known_scorers:
             continue
         here = scorers.version(scorer)
         if here is not None and here != version:

@@ -135,7 +135,7 @@ def test_any_output_yields_nodes_that_cover_the_document(output, text):
         MODEL,
     )
     assert all(a < b <= c for (a, b), (c, _) in pairwise([*tree.kept, (len(text), 0)]))
-    whole(tree, tree.view(Document("d", text)).text if tree.kept else "")
+    whole(tree, tree.kept_document(Document("d", text)).text if tree.kept else "")
 
 
 @settings(max_examples=50, deadline=None)

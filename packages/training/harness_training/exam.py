@@ -242,21 +242,21 @@ class _RecordedSession:
 
 
 def table_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """The lines of a table, the header first: task, measure, before, after, floor, scenes. rows: as
-    in a card."""
+    """The lines of a table of measures, the header first, in texts.
+
+    Args:
+        rows: Measures as a card.json holds them, with the fields of `Measure` as keys; of "before"
+            and "after" those of `Interval`.
+    """
     yield "task", "measure", "base alone", "with its adapter", "floor", "scenes"
     for row in rows:
+        base_alone = _percent(row["before"])
+        with_adapter = _percent(row["after"])
         floor = ""
         if row["floor"] is not None:
             floor = _rounded(row["floor"])
-        yield (
-            row["task"],
-            row["name"],
-            _percent(row["before"]),
-            _percent(row["after"]),
-            floor,
-            str(row["after"]["n"]),
-        )
+        scenes = str(row["after"]["n"])
+        yield row["task"], row["name"], base_alone, with_adapter, floor, scenes
 
 
 def _percent(value: Mapping[str, Any]) -> str:

@@ -144,7 +144,8 @@ def label_titles(
         tree: Tree = tools.once(document.text, build_tree)
         if not any(selectable_titles(node) for node in tree.nodes):
             continue
-        title, text = document.title, tree.view(document).text
+        title = document.title
+        text = tree.kept_document(document).text
         abstract, listed = abstract_and_outline(question, title, text, tree, config, model)
         shown = {"title": title, "abstract": abstract, "outline": listed}
         selection = _teacher_reply(tools, _SELECTION, question=question_text(question), **shown)
