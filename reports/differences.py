@@ -52,7 +52,8 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"model\.(embedded|small|logprobs|keep_thinking)|model\.(thinking|extra)(\..*)?", "answers"),
     (rf"model\.({'|'.join(SAMPLING)})", "answers"),
     # run.yaml: the method, and the rest.
-    (r"(method|roles|encoder|reranker|system_prompt)(\..*)?", "method"),
+    (r"retriever\.(timeout|retries|api_key_env)", "neutral"),
+    (r"(method|roles|encoder|reranker|retriever|system_prompt)(\..*)?", "method"),
     (r"seed|sample|sample_seed|failed", "answers"),
     (r"cache|currency", "cost"),
     (r"limit|keep_prompts|profile|corpus|corpus_passages", "neutral"),

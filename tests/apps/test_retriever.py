@@ -84,6 +84,18 @@ def test_its_runs_are_consistent_and_are_compared(here, wiki):
     assert "bm25[new]" in compared.stdout
 
 
+def test_its_run_beside_one_without_it_differs_in_the_method_alone(ask, here, wiki):
+    with Loopback([hits]) as server:
+        ask("bm25").checked()
+        ask("bm25", "--retriever", f"wiki={server.url}").checked()
+    tables = here("report", "results", "--all").checked().stdout
+    folders = sorted(str(run.parent) for run in (wiki / "results" / "wiki").glob("*/run.yaml"))
+    compared = here("compare", *folders).checked().stdout
+    assert "not checked" not in tables + compared
+    assert "does not fit" not in tables + compared
+    assert "in retriever.name: 'wiki'" in " ".join(compared.split())
+
+
 def test_what_a_search_costs_is_unknown_or_its_price(ask, table, here):
     with Loopback([hits]) as server:
         ask("bm25", "--retriever", f"free={server.url}").checked()
