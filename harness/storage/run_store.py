@@ -251,8 +251,8 @@ class RunStore:
         with self._lock:
             new: dict[str, str] = {}
             for texts in each:
-                for key in texts.keys() - self._text_checksums:
-                    new[key] = texts[key]
+                known = self._text_checksums
+                new.update((key, text) for key, text in texts.items() if key not in known)
             self._append(TEXTS, [{"sha256": key, "text": text} for key, text in new.items()])
             self._text_checksums |= new.keys()
 

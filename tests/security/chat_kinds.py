@@ -3,7 +3,6 @@ turns."""
 
 from dataclasses import dataclass
 from threading import Lock
-from types import SimpleNamespace
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
@@ -12,6 +11,7 @@ from harness.config.schema import ModelConfig
 from harness.llm.endpoint_tokens import Tokens
 from harness.llm.hf_session import HFModel
 from harness.llm.kv import KVPool
+from harness.llm.tokenized_model import NetworkEnds
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,10 @@ class Kind:
         self.control = set(self.wrapped.get_added_vocab().values())
         self.model = object.__new__(HFModel)
         self.model.name, self.model.layers, self.model.window = "-".join(kind), 1, 100_000
-        self.model.net = SimpleNamespace(config=SimpleNamespace(vocab_size=len(self.wrapped)))
         self.model._pool, self.model._pool_lock, self.model.shape = KVPool(1), Lock(), None
         self.model._load_tokenizer(
-            ModelConfig(name=self.model.name, source=str(folder)), str(folder)
+            ModelConfig(name=self.model.name, source=str(folder)),
+            str(folder),
+            NetworkEnds(len(self.wrapped), ()),
         )
         self.tokens = Tokens(folder, self.model.name)
