@@ -37,7 +37,7 @@ class ProgressLine(Progress):
         of its own."""
         super().__init__(sys.stderr if stream is None else stream)
         self._name, self._live = name, self._stream.isatty()
-        self._failed = self._done_now = self._tokens = 0
+        self._failed = self._done_now = self._tokens = self._scored = 0
         self._flops = self._score = 0.0
         self._uncounted = False
         self._headline = self._part = ""
@@ -54,7 +54,9 @@ class ProgressLine(Progress):
         """Add a question to the counts, sums and the mean score that `line` shows."""
         super().seen(question)
         self._failed += question.failed
-        self._score += question.scores.get(self._headline) or 0.0
+        if self._headline in question.scores:  # a question without a gold answer has no score
+            self._scored += 1
+            self._score += question.scores[self._headline]
         spent = sum_phases([question.usage])
         self._tokens += tokens_of(spent)
         self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
@@ -99,8 +101,8 @@ class ProgressLine(Progress):
         if not self._uncounted:
             parts.append(f"{self._flops / 1e12:.3g} TFLOPs")
         result = self._result_follows and self._done >= self._total
-        if self._headline and self._done and not result:
-            parts.append(f"{self._headline} {100 * self._score / self._done:.1f}")
+        if self._scored and not result:
+            parts.append(f"{self._headline} {100 * self._score / self._scored:.1f}")
         if self._done_now and (result or self._done < self._total):
             parts.append(self._time())
         if self._part:

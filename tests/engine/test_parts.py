@@ -182,6 +182,15 @@ def test_the_line_says_what_is_done():
     assert progress.line().endswith(" s left · indexing 1/3")
 
 
+def test_the_mean_score_is_over_the_questions_that_have_one():
+    progress = begun(4)
+    progress.seen(Counted("without a gold answer", False, {}, {}))
+    assert SCORER not in progress.line()
+    progress.seen(question(1.0))
+    progress.seen(question(0.0))
+    assert progress.line().endswith(f" · {SCORER} 50.0")
+
+
 def test_flops_that_were_not_counted_are_no_zero():
     progress = begun(3)
     progress.seen(question())
