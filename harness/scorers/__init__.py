@@ -45,6 +45,7 @@ __all__ = [
 NO_MARKS = "no supporting marks"
 NO_ANSWERS = "no accepted answer"
 NO_SEARCH = "nothing was searched"
+WHOLE_PAGES = "whole pages are marked, of which no passage is known"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown", "searches"})
 # Those whose scorers have names; a new file is added here.
@@ -386,7 +387,7 @@ def score_answer(
         if value is not None:
             sheet.scores[name] = _as_score(name, value)
         else:
-            sheet.flags[name] = _why_no_score(scorer, gold, searches)
+            sheet.flags[name] = _why_no_score(scorer, shown, gold, searches)
     return sheet
 
 
@@ -422,16 +423,29 @@ def _value_of_answer(
     return score(name, prediction, gold.answers, **inputs)
 
 
-def _why_no_score(scorer: Scorer, gold: Gold, searches: Sequence[Searched] | None) -> str:
-    """The flag of a scorer that gave a question no score."""
+def _why_no_score(
+    scorer: Scorer, shown: Sequence[Shown], gold: Gold, searches: Sequence[Searched] | None
+) -> str:
+    """The flag of a scorer that gave a question no score; arguments as of `score_answer`."""
     if scorer.kind == "searches":
         return NO_SEARCH if searches is None else NO_MARKS
-    if scorer.kind != "shown" and not gold.answers:
+    if scorer.kind == "shown":
+        return _why_no_evidence(shown, gold)
+    if scorer.why_none:
+        return scorer.why_none
+    if not gold.answers:
         return NO_ANSWERS
-    if scorer.kind != "shown":
-        return OTHER_GROUP
-    if gold.supporting:
+    return OTHER_GROUP
+
+
+def _why_no_evidence(shown: Sequence[Shown], gold: Gold) -> str:
+    """The flag of a scorer of what was shown that gave a question no score."""
+    if not gold.supporting:
+        return NO_MARKS
+    if any(piece.kind == "unknown" for piece in shown):
         return NOT_SAID
+    if gold.extra.get("whole_pages"):
+        return WHOLE_PAGES
     return NO_MARKS
 
 

@@ -14,7 +14,12 @@ from harness.scorers.base import published
 scorer = published("this project")
 
 
-@scorer("assertions", "1 where all assertions of the row hold", needs_answers=False)
+@scorer(
+    "assertions",
+    "1 where all assertions of the row hold",
+    needs_answers=False,
+    why_none="no assertion that can be checked",
+)
 def assertions(
     prediction: str,
     references: Sequence[str],  # noqa: ARG001 - every scorer of answers is given them

@@ -55,6 +55,8 @@ class Scorer:
 
     needs_answers: whether it has no value where no accepted answer is known (kind "answer").
 
+    why_none: why a question has no value, where the scorer has a reason of its own.
+
     function: the function, or "module:function" of one that is not this project's; version: raise
     it whenever the same inputs give another value, tables and comparisons go by it; packages: what
     must be importable; maximum: the best possible value (1, or 100 for percent).
@@ -71,6 +73,7 @@ class Scorer:
     packages: tuple[str, ...] = ()
     maximum: float = 1.0
     needs_answers: bool = True
+    why_none: str = ""
     corpus: str = ""
     counts: Callable[..., Sequence[int]] | None = None
     total: Callable[..., float] | None = None

@@ -213,6 +213,15 @@ def test_evidence_recall_is_absent_without_marks():
     assert sheet.flags == {"evidence_recall": "no supporting marks"}
 
 
+def test_a_missing_score_is_explained_by_what_is_missing():
+    gold = Gold((), (Support("d", 0, 10),), {"whole_pages": True})
+    sheet = score_answer(["evidence_recall", "assertions"], "a", (Shown("span", "d", 0, 5),), gold)
+    assert sheet.flags == {
+        "evidence_recall": "whole pages are marked, of which no passage is known",
+        "assertions": "no assertion that can be checked",
+    }
+
+
 def test_extra_inputs_come_from_the_gold_by_name():
     extra = {
         "all_classes": ["City", "State"],
