@@ -12,7 +12,7 @@ costs what building it did. The papers print search and answer alone; that is `w
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
@@ -30,6 +30,7 @@ from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
+from reports import facts
 
 TERA = 1e12
 PROBES = "of the search, probes: "
@@ -76,7 +77,8 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
 
     Failed questions and indexes are left out: a half-spent cost says nothing about what an answer
     costs. Where an index belongs to a question, a document's cost is that of all its indexes. A run
-    made elsewhere has costs of the whole question alone, which stand under "answer".
+    made elsewhere has costs of the whole question alone, which stand under "answer". What an
+    application computes when it searches is unknown.
 
     Args:
         run: The run.
@@ -88,7 +90,10 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
     if phase == "index":
         return _columns(_index_usages(run), convention)
     answered = (record for record in run.records if record.error is None)
-    return _columns((record.usage.get(phase, {}) for record in answered), convention)
+    spent = _columns((record.usage.get(phase, {}) for record in answered), convention)
+    if phase == "search" and facts.is_application(run):
+        return replace(spent, tflops=None)
+    return spent
 
 
 def _index_usages(run: StoredRun) -> list[PhaseUsage]:

@@ -20,7 +20,7 @@ def test_answers_pages_contexts_and_costs_are_scored_and_nothing_is_invented(run
     assert row.get("evidence_recall") is None
     assert (row["tokens.in"], row["tokens.out"]) == (100, 4)
     assert row["money"] == pytest.approx(0.002)
-    assert row["tflops"] is None
+    assert (row["tflops"], row["tflops.search"]) == (None, None)
     shown = records("wiki")["q1"]["shown"]
     assert [(piece["kind"], piece["text"]) for piece in shown] == [
         ("span", "lasts two years"),
