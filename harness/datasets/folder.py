@@ -231,6 +231,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     notes = list(read.notes(folder.name))
     if questions.assumed:
         notes.append(f"{file.name} is not UTF-8 and was read as {questions.assumed}")
+    notes += questions.unread.notes()
     question_ids = [example.question.id for example in examples]
     notes += _unread_note([parser.unread[name] for name in question_ids if name in parser.unread])
     notes += _unanswered_note(examples)

@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
-from harness.assertions import NAMES as ASSERTIONS
 from harness.datasets.files import TEXT_JSON, as_row, json_value, read_rows, read_text_file
+from harness.datasets.folder_keys import FIELDS, GROUND_TRUTH, RAGAS, UnreadKeys, unread_keys
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import RowError, type_name
 from harness.datasets.tables import sniffed_table
@@ -26,12 +26,6 @@ from harness.errors import ConfigError, DataError
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".yaml", ".yml", ".parquet")
-FIELDS = (
-    "question", "answer", "answers", "document", "documents", "gold_pages", "id", "answerable",
-    *ASSERTIONS,
-)  # fmt: skip
-_RAGAS = {"user_input": "question", "reference": "answer"}
-_GROUND_TRUTH = ("ground_truth", "ground_truths")  # of ragas before 0.2, whose answer is a model's
 _ANSWERS = ("answer", "answers", "golden_answers", "possible_answers", "annotations", "Answer")
 _QUESTIONS = ("question", "Question", "ambiguous_question")
 # What other tools call the two, for the sentence that proposes --columns.
@@ -41,9 +35,11 @@ _LIKELY_ANSWERS = ("answer", "expected_output", "ideal", "expected", "target", "
 
 @dataclass(frozen=True, slots=True)
 class QuestionFile:
-    """The rows of a file; assumed: its encoding where that was guessed, else ""."""
+    """The rows of a file; assumed: its encoding where that was guessed, else "". unread: the keys
+    that are not read, of the rows read so far."""
 
     rows: Rows
+    unread: UnreadKeys
     assumed: str = ""
 
 
@@ -83,7 +79,8 @@ def read_questions(path: Path, columns: Mapping[str, str]) -> QuestionFile:
         rows = _json_rows(path)
     else:
         rows = read_rows(path, decoder=TEXT_JSON)
-    return QuestionFile(_with_our_names(_with_qrels(rows, path), columns), assumed)
+    unread = UnreadKeys()
+    return QuestionFile(_with_our_names(_with_qrels(rows, path), columns, unread), unread, assumed)
 
 
 def _text_rows(name: str, text: str, suffix: str) -> Rows:
@@ -127,20 +124,36 @@ def _listed_rows(name: str, value: Any) -> Rows:
         yield RowPlace(name, row=number), as_row(row)
 
 
-def _with_our_names(rows: Rows, columns: Mapping[str, str]) -> Rows:
-    """The rows with our names and text for values; an article of SQuAD becomes its questions."""
+def _with_our_names(rows: Rows, columns: Mapping[str, str], unread: UnreadKeys) -> Rows:
+    """The rows with our names and text for values; an article of SQuAD becomes its questions.
+
+    Args:
+        rows: The rows of the file.
+        columns: Our names -> the columns that stand for them.
+        unread: Gets the keys that are not read.
+    """
     for place, row in rows:
         if isinstance(row, BrokenRow):
             yield place, row
             continue
         for question in _squad_questions(row):
-            yield place, _our_row(question, columns)
+            yield place, _our_row(question, columns, unread)
 
 
-def _our_row(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any] | BrokenRow:
-    """A row with our names and text for values, or what is wrong with it."""
+def _our_row(
+    row: dict[str, Any], columns: Mapping[str, str], unread: UnreadKeys
+) -> dict[str, Any] | BrokenRow:
+    """A row with our names and text for values, or what is wrong with it.
+
+    Args:
+        row: The row as the file has it.
+        columns: Our names -> the columns that stand for them.
+        unread: Gets the keys that are not read.
+    """
     try:
-        return _as_texts(_renamed(row, columns))
+        renamed = _renamed(row, columns)
+        unread.add(unread_keys(renamed, other_tools=not columns))
+        return _as_texts(_without_input(renamed))
     except RowError as error:
         if error.field:
             return BrokenRow(f"column '{error.field}' {error.problem}")
@@ -162,19 +175,19 @@ def _renamed(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     """The row with our names in place of those of `columns`, ragas and other spellings. Raises
     RowError where no column holds the question."""
     if columns:
-        return _without_input(_with_named_columns(row, columns))
+        return _with_named_columns(row, columns)
     row = _lower_case_names(row)
     if "question" not in row:
-        for theirs, ours in _RAGAS.items():
+        for theirs, ours in RAGAS.items():
             if theirs in row:
                 row[ours] = row[theirs]
-    for name in _GROUND_TRUTH:
+    for name in GROUND_TRUTH:
         if name in row:
             row = {**row, "answer": None, "answers": row[name]}
     if not _found_question(row):
         raise RowError(None, _no_question(row))
     _refuse_other_answer(row)
-    return _without_input(row)
+    return row
 
 
 def _with_named_columns(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
@@ -190,7 +203,7 @@ def _with_named_columns(row: Mapping[str, Any], columns: Mapping[str, str]) -> d
 
 def _refuse_other_answer(row: Mapping[str, Any]) -> None:
     """Raise RowError for a row without an answer that has a column which looks like one."""
-    if not row.keys().isdisjoint((*_ANSWERS, *_GROUND_TRUTH)) or _is_kilt(row):
+    if not row.keys().isdisjoint((*_ANSWERS, *GROUND_TRUTH)) or _is_kilt(row):
         return
     likely = _likely_answer(row)
     if likely is not None:

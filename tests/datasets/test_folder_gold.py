@@ -202,3 +202,46 @@ def test_a_folder_has_its_own_name_and_two_never_share_one(here, tmp_path):
         "run", "--config", str(stored), "--set", "model.script=script.json", "--mlflow", "off"
     )
     assert "1 of 1 answers were stored" in again.checked().stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("gold_page", "gold_pages"),
+        ("answereable", "answerable"),
+        ("contain", "contains"),
+        ("anwser", "answer"),
+    ],
+)
+def test_a_misspelt_key_is_refused_with_its_line_and_nothing_runs(ask, here, key, meant):
+    ended, records, _ = ask([{"question": "Who leads?"}, {"question": "Who left?", key: "no"}])
+    sentence = f"'{key}' is no key of a question; did you mean '{meant}'? (--columns names others)"
+    assert ended.returncode == 2
+    assert f"line 2: {sentence}" in ended.stderr
+    assert records == {}
+    checked = here(
+        "validate", "--method", "full-context", "--documents", "wiki", "--questions", "q.jsonl",
+        "--model", "reader", "--set", "model.backend=scripted", "model.script=script.json",
+    )  # fmt: skip
+    assert checked.returncode == 2
+    assert sentence in checked.stdout + checked.stderr
+
+
+def test_other_keys_are_named_once_and_not_refused(ask):
+    others = {"topic": "people", "author": "x", "idx": 3, "document_id": "a", "answer2": "Oz"}
+    ended, records, _ = ask(
+        [
+            {"question": "Who leads?", "answer": "Mira", **others},
+            {"question": "Who pays?", "answer": "Ghent", "topic": "money"},
+        ]
+    )
+    note = "keys that are not read: topic, author, idx, document_id, answer2 (2 questions)"
+    assert ended.checked().stderr.count(note) == 1
+    assert len(records) == 2
+
+
+def test_a_key_that_columns_names_is_no_misspelt_one(ask):
+    row = {"question": "Who leads?", "anwser": "Mira"}
+    ended, records, _ = ask([row], "--columns", "question=question,answer=anwser")
+    assert "not read" not in ended.checked().stderr
+    assert records["Who leads?"]["scores"]["right"] == 1
