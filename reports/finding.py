@@ -337,19 +337,33 @@ def _unlike(group: Group) -> str:
 
 def _who_is_best(group: Group, leaders: Sequence[Ranked]) -> str:
     every, points = len(group.methods), leaders[0].points
-    noun = "runs" if group.several_models else "methods"
+    compared = _compared(group)
     if float(points) == 0:
-        who = leaders[0].method if every == 1 else f"None of {every} {noun}"
+        who = leaders[0].method if every == 1 else f"None of {compared}"
         verb = "does not score" if every == 1 else "scores"
         return f"{who} {verb} above 0 ({group.score}), {_asked(leaders[0])}."
     verb = "scores" if len(leaders) == 1 else "score"
-    place = "" if len(leaders) == every else f" highest of {every} {noun},"
+    place = "" if len(leaders) == every else f" highest of {compared},"
     each = "points" if len(leaders) == 1 else "points each"
     if every == 1:
         best = f"{leaders[0].method} {_scores(leaders[0])}"
     else:
         best = f"{_named(leaders)} {verb}{place} {points} of 100 {each}"
     return f"{best} ({group.score}), {_asked(leaders[0])}."
+
+
+def _compared(group: Group) -> str:
+    """How many are ranked, as the table has more rows: "3 methods", "the 3 runs that are no floor"."""
+    noun = "runs" if group.several_models else "methods"
+    number = f"{len(group.methods)} {noun}"
+    others = []
+    if group.floors:
+        others.append("floor")
+    if group.upper_bounds:
+        others.append("upper bound")
+    if not others:
+        return number
+    return f"the {number} that are no {' or '.join(others)}"
 
 
 def _asked(run: Ranked) -> str:

@@ -310,7 +310,8 @@ CASES = {
             Run("closed-book", HALF, 0.1, changes=FLOOR),
         ],
         (
-            "pecan scores highest of 2 methods, 5.0 of 100 points (longbench.qa_f1), on 20 "
+            "pecan scores highest of the 2 methods that are no floor, "
+            "5.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. That is no more than closed-book (50.0 points), "
             "a floor that methods must beat."
         ),
@@ -322,7 +323,8 @@ CASES = {
             Run("closed-book", HALF, 0.1, changes=FLOOR),
         ],
         (
-            "pecan scores highest of 2 methods, 50.0 of 100 points (longbench.qa_f1), on 20"
+            "pecan scores highest of the 2 methods that are no floor, "
+            "50.0 of 100 points (longbench.qa_f1), on 20"
             " questions about 20 documents. That is no more than closed-book (50.0 points),"
             " a floor that methods must beat."
         ),
@@ -330,7 +332,8 @@ CASES = {
     "a floor within reach": (
         [Run("pecan", HIGH, 4.0), Run("bm25", LOW), Run("closed-book", ALIKE, 0.1, changes=FLOOR)],
         (
-            "pecan scores highest of 2 methods, 95.0 of 100 points (longbench.qa_f1), on 20"
+            "pecan scores highest of the 2 methods that are no floor, "
+            "95.0 of 100 points (longbench.qa_f1), on 20"
             " questions about 20 documents. The data cannot separate it from closed-book "
             "(90.0 points; pecan minus closed-book: 5.0 points, 95 % interval for all pairs"
             " at once LOW to HIGH), a floor that methods must beat."
@@ -339,7 +342,8 @@ CASES = {
     "with an upper bound": (
         [Run("pecan", HALF, 4.0), Run("lead", LOW, 0.5), Run("oracle", HIGH, 0.1, changes=ORACLE)],
         (
-            "pecan scores highest of 2 methods, 50.0 of 100 points (longbench.qa_f1), on 20"
+            "pecan scores highest of the 2 methods that are no upper bound, "
+            "50.0 of 100 points (longbench.qa_f1), on 20"
             " questions about 20 documents. The data separate it from every other method. "
             "lead scores 45.0 points less (95 % interval LOW to HIGH) and takes 12.5 % of "
             "the FLOPs of pecan, indexes included. The upper bound oracle (95.0 points) is "
