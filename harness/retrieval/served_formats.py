@@ -15,22 +15,10 @@ qdrant         https://api.qdrant.tech/api-reference/search/query-points: `resul
                `id`, `score` and `payload`, which is sent only with `with_payload`
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass
+from harness.apps.formats import Format
 
 FIELDS = ("hits", "page", "text", "score")
 """What is read from a reply; of page and text one may be missing, and the score."""
-
-
-@dataclass(frozen=True)
-class Format:
-    """One form. summary: a line for the documentation; body: of a request; map: field -> place."""
-
-    summary: str
-    body: str
-    map: Mapping[str, str]
 
 
 _JSON = Format(
