@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
-from reports.costs import question_tflops
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -268,6 +267,8 @@ def _git_dirty(git: Mapping[str, Any]) -> str | None:
 def running_points(run: StoredRun) -> list[Point]:
     """(step, name, value) of the means over the first 1, 2, ... questions; the step is how many
     these are."""
+    from reports.costs import question_tflops  # which needs numpy
+
     headline: str = run.config["dataset"]["scorers"][0]
     points: list[Point] = []
     costs = question_tflops(run)
