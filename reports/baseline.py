@@ -13,6 +13,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks
 from reports.run_pairs import RunPair, compared_score, objections
+from reports.run_records import values_of
 
 
 @dataclass(frozen=True)
@@ -59,19 +60,21 @@ def compare_with_baseline(
     pair = RunPair(run, "this run", base, "the baseline")
     name = compared_score(pair, score)
     values = facts.scored(run, name).by_question()
-    theirs = facts.scored(base, name)
-    if values.keys().isdisjoint(theirs.ids):
+    baseline = facts.scored(base, name)
+    base_values = baseline.by_question()
+    clusters = baseline.clusters_by_question()
+    shared = [question for question in baseline.ids if question in values]
+    if not shared:
         raise UserError("the two have no scored question in common")
-    missing = [question for question in theirs.ids if question not in values]
-    counted = list(theirs.ids)
+    compared = list(baseline.ids)
     if allow_left_out:
-        counted = [question for question in theirs.ids if question in values]
-    base_values, clusters = theirs.by_question(), theirs.clusters_by_question()
+        compared = shared
     test = paired_test(
-        [values.get(question, 0.0) for question in counted],
-        [base_values[question] for question in counted],
-        [clusters[question] for question in counted],
+        [values.get(question, 0.0) for question in compared],
+        values_of(base_values, compared),
+        values_of(clusters, compared),
     )
+    reasons = objections(pair, name, Checks())
     return BesideBaseline(
         score=name,
         difference=test.difference,
@@ -79,8 +82,6 @@ def compare_with_baseline(
         high=test.high,
         questions=test.n,
         documents=test.clusters,
-        left_out=len(missing),
-        objections=[
-            f"compared all the same: {sentence}" for sentence in objections(pair, name, Checks())
-        ],
+        left_out=len(baseline.ids) - len(shared),
+        objections=[f"compared all the same: {reason}" for reason in reasons],
     )

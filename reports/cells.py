@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 
 from harness.stats.bootstrap import with_interval
+from reports import facts
 from reports.number_formats import percent
 from reports.run_columns import Shown, columns_shown, format_of
 from reports.settings import is_number, is_setting
@@ -95,21 +96,23 @@ class Cells:
         """
         self._frame = frame
         self._columns = _shown_columns(frame, gaps)
-        rows = [
-            {str(name): value for name, value in row.items()} for row in frame.to_dict("records")
-        ]
         self.heads = [column.head for column in self._columns]
         self.numeric = [column.numeric for column in self._columns]
-        self.rows = [[column.cell(row) for column in self._columns] for row in rows]
+        rows: Sequence[Row] = facts.records(frame)
+        self.rows = [self._cells_of(row) for row in rows]
         notes = _notes_of_rows(frame, rows)
         self.common = _in_every_row(notes)
         self.footnotes: list[str] = []
-        marks = [self._marks([note for note in own if note not in self.common]) for own in notes]
+        marks = [self._marks(own) for own in notes]
         if self.footnotes:
             self.heads.append(_NOTES)
             self.numeric.append(False)
             for cells, mark in zip(self.rows, marks, strict=True):
                 cells.append(mark)
+
+    def _cells_of(self, row: Row) -> list[str]:
+        """A row as strings."""
+        return [column.cell(row) for column in self._columns]
 
     def without_footnotes(self) -> None:
         """Take the column of marks away; `footnotes` stay."""
@@ -158,13 +161,17 @@ class Cells:
         return values
 
     def _marks(self, notes: Sequence[str]) -> str:
-        """Marks such as "[1], [3]-[5]" of a row's notes, which are added to the footnotes."""
+        """Marks such as "[1], [3]-[5]" for the notes of a row that not every row has, which are
+        added to the footnotes."""
+        numbers = []
         for note in notes:
+            if note in self.common:
+                continue
             if note not in self.footnotes:
                 self.footnotes.append(note)
-        numbers = sorted(self.footnotes.index(note) + 1 for note in notes)
+            numbers.append(self.footnotes.index(note) + 1)
         marks: list[str] = []
-        for first, last in _ranges(numbers):
+        for first, last in _ranges(sorted(numbers)):
             if last - first > 1:  # a long list of marks would be wider than the table
                 marks.append(f"[{first}]-[{last}]")
             else:
@@ -276,4 +283,5 @@ def _in_every_row(notes: Sequence[Sequence[str]]) -> list[str]:
     """The notes that every row has, each once."""
     if not notes:
         return []
-    return [note for note in dict.fromkeys(notes[0]) if all(note in own for own in notes)]
+    shared = set(notes[0]).intersection(*notes)
+    return [note for note in dict.fromkeys(notes[0]) if note in shared]

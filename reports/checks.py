@@ -67,6 +67,10 @@ class Checks:
         own = run.whole or run
         return [*file_misfits(own), *self._check(own).misfits]
 
+    def misfit_notes(self, run: StoredRun) -> list[str]:
+        """The same as notes: "does not fit: records.jsonl was changed after the run ended"."""
+        return [f"does not fit: {sentence}" for sentence in self.misfits(run)]
+
     def unchecked(self, run: StoredRun) -> list[str]:
         """What could not be checked of the run, a phrase each."""
         return unchecked(run, self.examined(run))

@@ -1,9 +1,9 @@
-"""What of a wide frame is printed: the columns that fit a terminal, one section a data set, best
+"""What is printed of a wide frame: the columns that fit a terminal, one section a data set, best
 first.
 
-sections(frame) ─► [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)]    for people: text, md, latex
-                   with a line below on what costs are measured by
-pick_columns(frame)   ─► the same rows, few columns                                       or those that --columns names
+    sections(frame)        [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)], for text,
+                           markdown and LaTeX, with a line below on what costs are measured by
+    pick_columns(frame)    the same rows, and few columns or those that --columns names
 """
 
 import re
@@ -63,14 +63,16 @@ def pick_columns(
     Raises:
         UnknownName: The frame does not have the column.
     """
-    names = [str(name) for name in frame.columns]
+    names = list(map(str, frame.columns))
     if columns is None:
         columns = _default_columns(frame, names, score)
-    columns = [as_printed(name, names) for name in columns]
-    for name in columns:
+    named = []
+    for column in columns:
+        name = as_printed(column, names)
         if name not in names:
             raise _unknown_column(name, names)
-    chosen = [*_RUN_COLUMNS, *settings(frame), *columns, *_CARRIED_COLUMNS]
+        named.append(name)
+    chosen = [*_RUN_COLUMNS, *settings(frame), *named, *_CARRIED_COLUMNS]
     with_ends: dict[str, None] = {}
     for name in chosen:
         with_ends |= dict.fromkeys((name, f"{name}.low", f"{name}.high"))
@@ -103,7 +105,7 @@ def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None
         scores[score] = None
     else:
         scores.update(dict.fromkeys(frame["headline"]))
-        scores.update(dict.fromkeys(_own_scores(names)))
+        scores.update(dict.fromkeys(filter(_is_own_score, names)))
         if FOLDER_SCORE in names:
             scores[FOLDER_SCORE] = None
             scores.update(dict.fromkeys(filter(_JUDGE.fullmatch, names)))
@@ -115,16 +117,21 @@ def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None
     return found
 
 
-def _own_scores(names: Sequence[str]) -> list[str]:
-    """The scores of the user's own, "module:function"."""
-    return [name for name in names if ":" in name and not name.endswith((".low", ".high"))]
+def _is_own_score(name: str) -> bool:
+    """Whether a column is a score of the user's own, "module:function"."""
+    return ":" in name and not _is_end(name)
+
+
+def _is_end(name: str) -> bool:
+    """Whether a column is an end of an interval."""
+    return name.endswith((".low", ".high"))
 
 
 def _unknown_column(name: str, names: Sequence[str]) -> UnknownName:
     """The error for a column that the frame does not have."""
-    known = [known for known in names if not known.endswith((".low", ".high"))]
+    known = [known for known in names if not _is_end(known)]
     hint = "--all prints every column; harness score RUN --scorers NAME adds a score"
-    if any("," in column for column in known):
+    if "," in "".join(known):
         hint += "; a name with a comma goes in quotes: --columns '\"A,B\",n'"
     return UnknownName("column", name, known, hint)
 
@@ -155,10 +162,10 @@ def _section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
     title = " · ".join(str(table[name].iloc[0]) for name in shared)
     unset = [name for name in settings(table) if table[name].isna().all()]
     shown = legended(_settings_after_method(table.drop(columns=[*shared, *unset])))
-    asked: Sequence[str] = columns or ()
+    named: Sequence[str] = columns or ()
     if columns is not None and not columns:
-        asked = [str(name) for name in shown.columns]
-    return Section(title, shown, asked=asked)
+        named = list(map(str, shown.columns))
+    return Section(title, shown, asked=named)
 
 
 def _settings_after_method(table: pd.DataFrame) -> pd.DataFrame:
@@ -178,7 +185,7 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
     every row."""
     if "notes" not in table.columns:
         return table
-    shown = {str(name) for name in table.columns if table[name].notna().any()}
+    shown = set(map(str, table.columns[table.notna().any()]))
     legend = "; ".join([*_units(table, shown), *legends(shown)])
     if not legend:
         return table

@@ -22,6 +22,7 @@ from reports import facts
 from reports.checks import Checks, identity
 from reports.copies import changed_in_copy
 from reports.differences import Difference, differences
+from reports.run_records import question_ids
 from reports.settings import made_with
 
 _CORPUS = "manifest.corpus.searched"
@@ -31,7 +32,7 @@ QuestionSet = tuple[str | None, frozenset[str]]
 
 def question_set(run: StoredRun) -> QuestionSet:
     """The fingerprint of the rows and the ids of the questions, failed ones too."""
-    return facts.fingerprint(run), frozenset(record.question_id for record in run.records)
+    return facts.fingerprint(run), frozenset(question_ids(run))
 
 
 def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:
@@ -75,21 +76,31 @@ def reasons_not_to_rank(
 
 
 def _usual_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
-    """Data set -> the place of the run that stands for most of its runs: the commonest questions,
-    of these the commonest task, of these the commonest gold answers."""
-    keys = [question_set(run) for run in runs]
+    """Data set -> the place of the run that stands for most of its runs."""
     places: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
         places.setdefault(facts.run_key(run)[0], []).append(place)
-    usual: dict[str, int] = {}
-    for dataset, members in places.items():
-        commonest = most_common([keys[place] for place in members])
-        matching = [place for place in members if keys[place] == commonest]
-        tasks = [
-            [facts.task(runs[place]), checks.examined(runs[place]).texts_key] for place in matching
-        ]
-        usual[dataset] = matching[tasks.index(max(tasks, key=tasks.count))]
-    return usual
+    return {name: _usual_place(runs, members, checks) for name, members in places.items()}
+
+
+def _usual_place(runs: Sequence[StoredRun], members: Sequence[int], checks: Checks) -> int:
+    """The place of the run that stands for most runs: the commonest questions, of these the
+    commonest task, of these the commonest gold answers.
+
+    Args:
+        runs: All runs.
+        members: Places of the runs of one data set.
+        checks: What was found in their records.
+    """
+    keys = {place: question_set(runs[place]) for place in members}
+    commonest = most_common(list(keys.values()))
+    tasks = {}
+    for place, key in keys.items():
+        if key == commonest:
+            run = runs[place]
+            tasks[place] = [facts.task(run), checks.examined(run).texts_key]
+    counts = list(tasks.values())
+    return max(tasks, key=lambda place: counts.count(tasks[place]))
 
 
 def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> list[str]:
@@ -169,18 +180,25 @@ def task_free_keys(label: str) -> set[str]:
 
 def _question_reasons(run: StoredRun, base: StoredRun) -> list[str]:
     """Other rows, and other questions of them."""
-    (rows, asked), (usual_rows, usual) = question_set(run), question_set(base)
+    rows, ids = question_set(run)
+    usual_rows, usual_ids = question_set(base)
     reasons = []
     if rows != usual_rows:
-        fingerprints = " and ".join((name or "not recorded")[:12] for name in (rows, usual_rows))
+        fingerprints = f"{_short_fingerprint(rows)} and {_short_fingerprint(usual_rows)}"
         reasons.append(f"other rows of the data set (fingerprints {fingerprints})")
-    if asked != usual:
+    shared = ids & usual_ids
+    if ids != usual_ids:
         reasons.append(
-            f"other questions ({len(asked)} and {len(usual)}, {len(asked & usual)} in common)"
+            f"other questions ({len(ids)} and {len(usual_ids)}, {len(shared)} in common)"
         )
-        if rows == usual_rows and asked & usual:
+        if rows == usual_rows and shared:
             reasons.append("--common shows all runs on the questions in common")
     return reasons
+
+
+def _short_fingerprint(rows: str | None) -> str:
+    """The first twelve digits of a fingerprint."""
+    return (rows or "not recorded")[:12]
 
 
 def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
@@ -308,9 +326,13 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
         return []
     if run.config["model"]["name"] != base.config["model"]["name"] or _has_application(run, base):
         return []
-    found = differences(run, base)
-    costs = [str(one) for one in found if _is_measured(one)]
-    unknown = [str(one) for one in found if one.kind == "not checked"]
+    costs = []
+    unknown = []
+    for one in differences(run, base):
+        if _is_measured(one):
+            costs.append(str(one))
+        elif one.kind == "not checked":
+            unknown.append(str(one))
     sentences = []
     if costs:
         sentences.append(f"costs of {label} are measured otherwise ({', '.join(costs)})")
@@ -325,9 +347,9 @@ def _is_measured(one: Difference) -> bool:
 
 
 def record_notes(run: StoredRun, checks: Checks) -> list[str]:
-    """What does not fit in a run, whether the scores that tables show are those of its answers, and whether its
-    files could be checked; a sentence each."""
-    notes = [f"does not fit: {sentence}" for sentence in checks.misfits(run)]
+    """What does not fit in a run, whether the scores that tables show are those of its answers, and
+    whether its files could be checked; a sentence each."""
+    notes = checks.misfit_notes(run)
     shown = {facts.headline(run), facts.first_score(run), _RECALL}.intersection(
         facts.score_names(run)
     )
@@ -408,12 +430,12 @@ def _who(run: StoredRun) -> str:
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
     """Ids that stand for the same question in both, as far as both hold question and right
     answers."""
-    texts, base_texts = _texts_by_question(run), _texts_by_question(base)
-    return {
-        question
-        for question in texts.keys() & base_texts.keys()
-        if texts[question].may_be(base_texts[question])
-    }
+    base_texts = _texts_by_question(base)
+    same = set()
+    for question_id, texts in _texts_by_question(run).items():
+        if question_id in base_texts and texts.may_be(base_texts[question_id]):
+            same.add(question_id)
+    return same
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ are not compared, and a note says so. The questions in common are then those wit
 question and right answers; they must be at least 90 % of those of the larger run.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,6 +54,7 @@ from reports.copies import reproduction
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.run_notes import run_notes
 from reports.run_pairs import RunPair, compared_score, objections, pairs_with_reference
+from reports.run_records import failed_ids, values_of
 from reports.section import Section
 from reports.table_formats import render, render_sections
 from reports.table_row import TableRow
@@ -60,6 +62,15 @@ from reports.table_row import TableRow
 _LEGEND = (
     "difference with its 95 % interval (by document, by question where passages are retrieved)"
 )
+_RENAMED = {
+    "score": "paired.score",
+    "n": "paired.n",
+    "documents": "paired.documents",
+    "mean": "paired.mean",
+    "reference mean": "paired.reference mean",
+    "notes": "paired.notes",
+}
+"""Columns of differences that the table of means has too."""
 NOT_CHECKED = "scores not checked: they could not all be computed again from the stored answers"
 
 
@@ -163,28 +174,15 @@ def paired_rows(
     found: list[_Comparison] = []
     headlines = facts.common_headlines(runs)
     for pair in pairs_with_reference(runs, reference):
-        name = compared_score(pair, score or headlines[facts.run_key(pair.base)[0]])
+        name = compared_score(pair, score or headlines[pair.dataset])
         found.append(_Comparison(pair, name, objections(pair, name, checks)))
     if not force:
         _check_alike(found)
-    samples = [_paired_scores(one) for one in found]
-    tests = [sample.test() for sample in samples]
-    adjusted = holm([test.p for test in tests])
+    tested = list(map(_test, found))
+    adjusted = holm([each.test.p for each in tested])
     rows = []
-    for one, sample, test, p_holm in zip(found, samples, tests, adjusted, strict=True):
-        differences = sample.differences()
-        row = PairedRow(
-            pair=one.pair,
-            score=one.score,
-            mean=sum(sample.ours) / len(sample.ours),
-            reference_mean=sum(sample.theirs) / len(sample.theirs),
-            test=test,
-            p_holm=p_holm,
-            detectable=detectable_difference(differences, sample.clusters, len(found)),
-            changed=config_difference(one.pair.run, one.pair.base),
-            notes=_notes(one, sample, checks),
-        )
-        rows.append(row)
+    for each, p_holm in zip(tested, adjusted, strict=True):
+        rows.append(_row(each, p_holm, len(found), checks))
     return rows
 
 
@@ -219,13 +217,53 @@ class _PairedScores:
     theirs: Sequence[float]
     clusters: Sequence[int]
 
-    def test(self) -> PairedTest:
-        """The test of run minus reference."""
-        return paired_test(self.ours, self.theirs, self.clusters)
-
     def differences(self) -> list[float]:
         """Run minus reference, a question each."""
-        return [x - y for x, y in zip(self.ours, self.theirs, strict=True)]
+        return list(map(operator.sub, self.ours, self.theirs))
+
+
+@dataclass(frozen=True)
+class _TestedPair:
+    """A comparison, the scores that it is about, and the test of run minus reference."""
+
+    comparison: _Comparison
+    scores: _PairedScores
+    test: PairedTest
+
+
+def _test(comparison: _Comparison) -> _TestedPair:
+    """Test the scores on the questions that both runs have a score for.
+
+    Raises:
+        UserError: There is none.
+    """
+    scores = _paired_scores(comparison)
+    test = paired_test(scores.ours, scores.theirs, scores.clusters)
+    return _TestedPair(comparison, scores, test)
+
+
+def _row(tested: _TestedPair, p_holm: float, n_tests: int, checks: Checks) -> PairedRow:
+    """The row of a pair.
+
+    Args:
+        tested: The pair with its test.
+        p_holm: Its p by Holm.
+        n_tests: How many pairs are tested.
+        checks: What was found in the records of both.
+    """
+    pair = tested.comparison.pair
+    scores = tested.scores
+    return PairedRow(
+        pair=pair,
+        score=tested.comparison.score,
+        mean=sum(scores.ours) / len(scores.ours),
+        reference_mean=sum(scores.theirs) / len(scores.theirs),
+        test=tested.test,
+        p_holm=p_holm,
+        detectable=detectable_difference(scores.differences(), scores.clusters, n_tests),
+        changed=config_difference(pair.run, pair.base),
+        notes=_notes(tested.comparison, scores, checks),
+    )
 
 
 def _paired_scores(comparison: _Comparison) -> _PairedScores:
@@ -241,19 +279,19 @@ def _paired_scores(comparison: _Comparison) -> _PairedScores:
     # The reference's documents say which questions belong together; both runs saw the same ones
     # unless forced.
     clusters = reference.clusters_by_question()
-    common = [question for question in reference.ids if question in ours]
+    shared = ours.keys() & theirs.keys()
     if pair.elsewhere:
-        same = same_questions(pair.run, pair.base)
-        common = [question for question in common if question in same]
+        shared &= same_questions(pair.run, pair.base)
+    common = [question for question in reference.ids if question in shared]
     if not common:
         raise UserError(
             f"{pair.names} on {pair.dataset} have no scored question in common: nothing to compare"
         )
     return _PairedScores(
         questions=common,
-        ours=[ours[question] for question in common],
-        theirs=[theirs[question] for question in common],
-        clusters=[clusters[question] for question in common],
+        ours=values_of(ours, common),
+        theirs=values_of(theirs, common),
+        clusters=values_of(clusters, common),
     )
 
 
@@ -285,11 +323,11 @@ def _notes(comparison: _Comparison, scores: _PairedScores, checks: Checks) -> li
 
 def _without_failures(pair: RunPair, scores: _PairedScores) -> list[str]:
     """The difference over the questions that both answered, where one of them failed on some."""
-    failed: set[str] = set()
-    for run in (pair.run, pair.base):
-        failed.update(record.question_id for record in run.records if record.error is not None)
-    pairs = zip(scores.questions, scores.differences(), strict=True)
-    answered = [difference for question, difference in pairs if question not in failed]
+    failed = failed_ids(pair.run) | failed_ids(pair.base)
+    answered = []
+    for question, difference in zip(scores.questions, scores.differences(), strict=True):
+        if question not in failed:
+            answered.append(difference)
     n = len(scores.questions)
     if not 0 < len(answered) < n:
         return []
@@ -318,12 +356,15 @@ class SideBySide:
         means = as_frame(self.rows)
         if self.pairs is None:
             return means
-        shared = ("score", "n", "documents", "mean", "reference mean", "notes")
         # As the rows call the data set: folders that are called alike have more in their names.
         names = {facts.run_key(row.run): row.dataset for row in self.rows}
-        cells = [{**pair.cells(), "dataset": names[pair.key]} for pair in self.pairs]
+        cells = []
+        for pair in self.pairs:
+            row = pair.cells()
+            row["dataset"] = names[pair.key]
+            cells.append(row)
         differences = facts.as_floats(pd.DataFrame(cells))
-        renamed = differences.rename(columns={name: f"paired.{name}" for name in shared})
+        renamed = differences.rename(columns=_RENAMED)
         paired = renamed.drop(columns=["model", "method"])
         return means.merge(paired, on=["dataset", "run"], how="left")
 
@@ -441,9 +482,9 @@ def side_by_side(
     if score is not None:
         _check_score(runs, score)
     runs = with_distinct_names(runs)
-    datasets = {facts.run_key(run)[0] for run in runs}
-    pairs, checks = None, Checks()
-    if reference is not None or len(datasets) < len(runs):
+    checks = Checks()
+    pairs = None
+    if reference is not None or len(facts.by_dataset(runs)) < len(runs):
         pairs = paired_rows(runs, reference=reference, score=score, force=force, checks=checks)
     rows = table_rows(runs, convention=convention, reference=reference or REFERENCE, checks=checks)
     return SideBySide(best_first(rows, score), pairs, score)

@@ -17,7 +17,7 @@ questions have no details.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from reports import costs, facts
 from reports.compressed_json import compress_json, cut_text, without_empty
 from reports.evidence import evidence
 from reports.gold_rows import Rows
+from reports.run_records import failed_ids
 from reports.search_player import Searches
 from reports.search_steps import SearchStep, search_steps
 
@@ -51,7 +52,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Length:
-    """How much of an answer is kept.
+    """How much of an answer the page holds.
 
     Args:
         text: Characters of a text.
@@ -145,8 +146,8 @@ class _Answers:
 
         Args:
             ids: Of the questions.
-            length: How much of an answer is kept.
-            searches: Adds their replays.
+            length: How much of an answer the page holds.
+            searches: Adds the searches that the player shows.
         """
         part: list[list[Any]] = []
         size = 0
@@ -193,7 +194,7 @@ def questions(
         labels: Their methods' names.
         reference: The place of one in `runs`.
         rows: Of each run.
-        limits: How much is kept.
+        limits: How much the page holds.
         convention: How the FLOPs of steps are counted.
 
     Raises:
@@ -208,42 +209,65 @@ def questions(
         records = RecordsByQuestion(run.whole_records)
         of_runs.append(_RunQuestions(run, label, records, run_rows, long_texts))
     answers = _Answers(of_runs, convention)
-    blocks = {"list": compress_json(_question_list(of_runs, ids, score))}
-    room = limits.size - len(blocks["list"])
+    listed = compress_json(_question_list(of_runs, ids, score))
+    room = limits.size - len(listed)
     length = _longest_that_fits(answers, detailed_ids, room)
     searches = Searches(limits.graphs)
-    starts = [0]
-    for part in answers.parts(detailed_ids, length, searches):
-        text = compress_json(part)
-        room -= len(text)
-        if room < 0:
-            break
-        blocks[f"part-{len(starts) - 1}"] = text
-        starts.append(starts[-1] + len(part))
+    parts = _Parts(room)
+    parts.add_answers(answers.parts(detailed_ids, length, searches))
+    blocks = {"list": listed, **parts.blocks}
     for number, graph in enumerate(searches.graphs):
         blocks[f"graph-{number}"] = graph
     head = {
         "name": runs[0].config["dataset"]["name"],
         "score": score,
-        "methods": [_method_json(of_run) for of_run in of_runs],
+        "methods": list(map(_method_json, of_runs)),
         "reference": reference,
         "count": len(ids),
-        "starts": starts,
+        "starts": parts.starts,
     }
     notes = [
         *_missing_rows(rows),
-        *_missing_details(starts[-1], len(ids), limits, length),
+        *_missing_details(parts.starts[-1], len(ids), limits, length),
         *searches.notes(),
         *_cost_notes(runs, convention),
     ]
     return Questions(head, blocks, notes)
 
 
+class _Parts:
+    """The blocks "part-0", "part-1", ... of answers, as many as fit.
+
+    blocks: name -> compressed JSON; starts: the first question of each part, and at the end how
+    many questions the parts hold.
+    """
+
+    def __init__(self, room: int) -> None:
+        """
+        Args:
+            room: Bytes that all parts may take.
+        """
+        self._room = room
+        self.blocks: dict[str, str] = {}
+        self.starts = [0]
+
+    def add_answers(self, parts: Iterable[list[list[Any]]]) -> None:
+        """Add parts up to the first one that does not fit."""
+        for part in parts:
+            text = compress_json(part)
+            self._room -= len(text)
+            if self._room < 0:
+                return
+            self.blocks[f"part-{len(self.blocks)}"] = text
+            self.starts.append(self.starts[-1] + len(part))
+
+
 def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
     """The ids of the questions of all runs, each once."""
     ids: dict[str, None] = {}
     for run in runs:
-        ids.update(dict.fromkeys(record.question_id for record in run.records))
+        for record in run.records:
+            ids[record.question_id] = None
     return list(ids)
 
 
@@ -282,7 +306,7 @@ def _missing_details(detailed: int, count: int, limits: Limits, length: Length) 
         detailed: Questions with details.
         count: All questions.
         limits: What the page holds.
-        length: How much of an answer is kept.
+        length: How much of an answer the page holds.
     """
     notes = []
     if detailed < count:
@@ -337,20 +361,39 @@ def _question_list(
         ids: Of all questions.
         score: The name of the score of "values".
     """
-    texts = [_question_texts(_example(of_runs, question_id)) for question_id in ids]
-    has_texts = any(text.question is not None for text in texts)
-    has_options = any(text.options for text in texts)
+    texts = []
+    gold = []
+    options = []
+    for question_id in ids:
+        found = _question_texts(_example(of_runs, question_id))
+        texts.append(found.question)
+        gold.append(found.gold)
+        options.append(found.options)
     longest = max(60, _LIST_CHARACTERS // (len(ids) * len(of_runs)))
     longest = min(LENGTHS[0].text, longest)
+    predictions = []
+    values = []
+    failed = []
+    for of_run in of_runs:
+        predictions.append(_predictions(of_run.run, ids, longest))
+        values.append(_values(of_run.run, ids, score))
+        failed.append(_failed_places(of_run.run, ids))
     return {
         "ids": list(ids),
-        "texts": [text.question for text in texts] if has_texts else None,
-        "gold": [text.gold for text in texts] if has_texts else None,
-        "options": [text.options for text in texts] if has_options else None,
-        "predictions": [_predictions(of_run.run, ids, longest) for of_run in of_runs],
-        "values": [_values(of_run.run, ids, score) for of_run in of_runs],
-        "failed": [_failed_places(of_run.run, ids) for of_run in of_runs],
+        "texts": _none_if_unknown(texts),
+        "gold": _none_if_unknown(gold),
+        "options": _none_if_unknown(options),
+        "predictions": predictions,
+        "values": values,
+        "failed": failed,
     }
+
+
+def _none_if_unknown(column: list[Any]) -> list[Any] | None:
+    """A column of the list; None where no question has a value."""
+    if column.count(None) == len(column):
+        return None
+    return column
 
 
 @dataclass(frozen=True)
@@ -374,13 +417,16 @@ def _example(of_runs: Sequence[_RunQuestions], question_id: str) -> Example | No
 def _question_texts(example: Example | None) -> _QuestionTexts:
     if example is None:
         return _QuestionTexts()
-    options = [cut_text(option, _GOLD_CHARACTERS) for option in example.question.options or ()]
-    gold = [cut_text(answer, _GOLD_CHARACTERS) for answer in example.gold.answers[:_MOST_GOLD]]
     return _QuestionTexts(
         question=cut_text(example.question.text, _QUESTION_CHARACTERS),
-        gold=gold,
-        options=options or None,
+        gold=_cut_golds(example.gold.answers[:_MOST_GOLD]),
+        options=_cut_golds(example.question.options or ()) or None,
     )
+
+
+def _cut_golds(texts: Sequence[str]) -> list[str]:
+    """Answers or options, each cut to the length of a gold answer."""
+    return [cut_text(text, _GOLD_CHARACTERS) for text in texts]
 
 
 def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str | None]:
@@ -388,7 +434,7 @@ def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str |
     answers = {}
     for record in run.whole_records:
         answers[record.question_id] = cut_text(record.prediction, longest)
-    return [answers.get(question_id) for question_id in ids]
+    return list(map(answers.get, ids))
 
 
 def _values(run: StoredRun, ids: Sequence[str], score: str) -> list[float | None]:
@@ -396,13 +442,12 @@ def _values(run: StoredRun, ids: Sequence[str], score: str) -> list[float | None
     if score not in facts.score_names(run):
         return [None] * len(ids)
     values = facts.scored(run, score).by_question()
-    rounded = {question_id: round(value, 5) for question_id, value in values.items()}
-    return [rounded.get(question_id) for question_id in ids]
+    return [_rounded_or_none(values.get(question_id), 5) for question_id in ids]
 
 
 def _failed_places(run: StoredRun, ids: Sequence[str]) -> list[int]:
     """The places in `ids` of the questions that failed."""
-    failed = {record.question_id for record in run.records if record.error is not None}
+    failed = failed_ids(run)
     return [place for place, question_id in enumerate(ids) if question_id in failed]
 
 

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from harness.stats.corpus_interval import corpus_interval
 from harness.stats.question_clusters import cluster_numbers
 from harness.storage.run_folder import StoredRun
 from harness.types import COUNTS, JUDGES
+from reports.run_records import count_failed, index_usages
 from reports.settings import NOT_RECORDED
 from reports.settings import labels as labels
 
@@ -242,10 +243,15 @@ def common_headline(runs: Sequence[StoredRun]) -> str:
 
 def common_headlines(runs: Sequence[StoredRun]) -> dict[str, str]:
     """The common headline of the runs of each data set, by its name in `run_key`."""
-    by_dataset: dict[str, list[StoredRun]] = {}
+    return {name: common_headline(group) for name, group in by_dataset(runs).items()}
+
+
+def by_dataset(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
+    """The runs of each data set, by its name in `run_key`."""
+    groups: dict[str, list[StoredRun]] = {}
     for run in runs:
-        by_dataset.setdefault(run_key(run)[0], []).append(run)
-    return {name: common_headline(group) for name, group in by_dataset.items()}
+        groups.setdefault(run_key(run)[0], []).append(run)
+    return groups
 
 
 def fingerprint(run: StoredRun) -> str | None:
@@ -376,7 +382,7 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
 
 def _answered(run: StoredRun) -> int:
     """The number of answered questions."""
-    return sum(record.error is None for record in run.records)
+    return len(run.records) - count_failed(run)
 
 
 def corpus_scores(run: StoredRun) -> dict[str, str]:
@@ -446,8 +452,8 @@ def question_clusters(run: StoredRun) -> NDArray[np.int32]:
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
     """(texts that encoders and rerankers were given, None where that was not counted; how many of
     them they cut)."""
-    built = [line.usage for line in run.documents if not line.failed]
-    return texts_and_cut(chain(built, (record.usage for record in run.records)))
+    answers = (record.usage for record in run.records)
+    return texts_and_cut(chain(index_usages(run), answers))
 
 
 def head_columns(run: StoredRun, label: str) -> dict[str, Any]:
@@ -514,7 +520,7 @@ def as_floats(frame: pd.DataFrame) -> pd.DataFrame:
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a frame by column name."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    return cast(list[dict[str, Any]], frame.rename(columns=str).to_dict("records"))
 
 
 def check_runs(runs: Sequence[StoredRun]) -> None:

@@ -74,17 +74,26 @@ def leaderboard(rows: Sequence[TableRow], links: Mapping[str, str]) -> Html:
     """
     folders = sources([row.run for row in rows])
     board = [_board_row(row, folders[row.run.path]) for row in rows]
-    hidden = set()
-    for name in ("suite", "folder"):
-        if len({row.words[name] for row in board}) == 1:
-            hidden.add(name)
-    if not any(row.numbers.get(_LEFT_OUT) for row in board):
-        hidden.add(_LEFT_OUT)
-    for name in _COSTS:
-        if not any(name in row.numbers for row in board):
-            hidden.add(name)
+    hidden = _hidden_columns(board)
     shown = [name for name in _COLUMNS if name not in hidden]
     return filled("leaderboard.html", rows=board, shown=shown, numeric=_NUMERIC, links=links)
+
+
+def _hidden_columns(board: Sequence[BoardRow]) -> set[str]:
+    """Columns that say nothing: one suite or folder for all, no question left out, costs that no
+    run has."""
+    hidden = {_LEFT_OUT, *_COSTS}
+    words: dict[str, set[str]] = {"suite": set(), "folder": set()}
+    for row in board:
+        hidden -= row.numbers.keys() & set(_COSTS)
+        if row.numbers.get(_LEFT_OUT):
+            hidden.discard(_LEFT_OUT)
+        for name, found in words.items():
+            found.add(row.words[name])
+    for name, found in words.items():
+        if len(found) == 1:
+            hidden.add(name)
+    return hidden
 
 
 def _board_row(row: TableRow, folder: str) -> BoardRow:
@@ -94,9 +103,11 @@ def _board_row(row: TableRow, folder: str) -> BoardRow:
     columns["tflops"] = columns["tflops.total"]
     columns[_SCORE] = score.mean
     numbers = {}
+    texts = {}
     for name in _NUMERIC:
         if columns[name] is not None:
             numbers[name] = float(columns[name])
+            texts[name] = _number_text(name, numbers[name], score)
     return BoardRow(
         words={
             "method": row.label,
@@ -107,7 +118,7 @@ def _board_row(row: TableRow, folder: str) -> BoardRow:
             "date": date(row.run),
         },
         numbers=numbers,
-        texts={name: _number_text(name, number, score) for name, number in numbers.items()},
+        texts=texts,
         headline=row.headline,
         upper_bound=row.is_upper_bound,
         asked_otherwise=row.asked_otherwise,

@@ -65,11 +65,14 @@ class MethodRow:
     @cached_property
     def mean(self) -> Interval:
         """The mean over all data sets (see the module); NOTHING where one of them has no value."""
-        estimates = [self.estimate(dataset) for dataset in self.datasets]
-        values = [estimate.mean for estimate in estimates if estimate.mean is not None]
-        if len(values) < len(estimates):
-            return NOTHING
-        ends = [(estimate.low, estimate.high) for estimate in estimates]
+        values = []
+        ends = []
+        for dataset in self.datasets:
+            estimate = self.estimate(dataset)
+            if estimate.mean is None:
+                return NOTHING
+            values.append(estimate.mean)
+            ends.append((estimate.low, estimate.high))
         mean, interval = facts.mean_of_samples(values, ends)
         low, high = interval or (None, None)
         return Interval(mean, low, high, n=len(values), clusters=len(values))
@@ -139,22 +142,19 @@ class WideTable:
 
     def frame(self) -> pd.DataFrame:
         """The table as it is exported."""
-        return facts.as_floats(pd.DataFrame([self._cells(row) for row in self.rows]))
+        return facts.as_floats(pd.DataFrame(list(map(self._cells, self.rows))))
 
     def sections(self, score: str | None = None) -> list[Section]:
         """A table for each model, titled by it and the score."""
         table = self.frame()
-        with_mean = len(self.datasets) > 1 and not self.only_cells
         columns = [*self.datasets]
-        if with_mean:
+        if len(self.datasets) > 1 and not self.only_cells:
             columns.append(MEAN)
+        else:
+            table = _without_mean(table)  # that of one data set is its own
         tables = []
         for model, rows in table.groupby("model", sort=False):
             shown = rows.drop(columns="model").reset_index(drop=True)
-            if not with_mean:
-                # The mean of one data set is its own.
-                of_mean = [name for name in shown if str(name).partition(".")[0] == MEAN]
-                shown = shown.drop(columns=of_mean)
             title = str(model)
             if score:
                 title = f"{score} · {model}"
@@ -185,6 +185,11 @@ class WideTable:
         return {name: estimate.mean}
 
 
+def _without_mean(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without the columns "mean", "mean.low", ..."""
+    return table.drop(columns=[name for name in table if str(name).partition(".")[0] == MEAN])
+
+
 def wide_table(
     rows: Sequence[TableRow],
     score: str | None = None,
@@ -207,45 +212,44 @@ def wide_table(
     if score is not None and score not in known:
         hint = "harness score RUN --scorers NAME adds a score"
         raise UnknownName("score", score, known, hint)
-    datasets = list(dict.fromkeys(row.dataset for row in rows))
-    legend = [_questions_sentence(rows, datasets, score)]
+    by_dataset: dict[str, list[TableRow]] = {}
+    groups: dict[tuple[str, str], dict[str, TableRow]] = {}
+    for row in rows:
+        by_dataset.setdefault(row.dataset, []).append(row)
+        groups.setdefault((row.model, row.label), {})[row.dataset] = row
+    datasets = list(by_dataset)
+    legend = [_questions_sentence(by_dataset, score)]
     if len(datasets) > 1:
         legend.append(f"mean: over the {len(datasets)} data sets, each weighs the same")
     if differences is not None:
         legend.append(_test_sentence(differences))
-    groups: dict[tuple[str, str], dict[str, TableRow]] = {}
-    for row in rows:
-        groups.setdefault((row.model, row.label), {})[row.dataset] = row
-    method_rows = [
-        MethodRow(
+    method_rows = []
+    for (model, method), own_rows in groups.items():
+        method_row = MethodRow(
             method=method,
             model=model,
-            by_dataset=by_dataset,
+            by_dataset=own_rows,
             datasets=datasets,
             score=score,
             legend=legend,
-            p_values=_p_values(by_dataset, differences or ()),
+            p_values=_p_values(own_rows, differences or ()),
         )
-        for (model, method), by_dataset in groups.items()
-    ]
+        method_rows.append(method_row)
     method_rows.sort(key=MethodRow.place)
     return WideTable(method_rows, datasets, intervals)
 
 
-def _questions_sentence(
-    rows: Sequence[TableRow], datasets: Sequence[str], score: str | None
-) -> str:
+def _questions_sentence(by_dataset: Mapping[str, Sequence[TableRow]], score: str | None) -> str:
     """The number of questions of each data set, and its headline where no score is named."""
     parts = []
-    for dataset in datasets:
-        group = [row for row in rows if row.dataset == dataset]
-        numbers = [row.n_questions for row in group]
+    for dataset, rows in by_dataset.items():
+        numbers = [row.n_questions for row in rows]
         count = f"{min(numbers)} to {max(numbers)} questions"
         if min(numbers) == max(numbers):
             count = f"{max(numbers)} questions"
         headlines = ""
         if not score:
-            headlines = ", ".join(dict.fromkeys(row.headline for row in group)) + ", "
+            headlines = ", ".join(dict.fromkeys(row.headline for row in rows)) + ", "
         parts.append(f"{dataset}: {headlines}{count}")
     return "; ".join(parts)
 

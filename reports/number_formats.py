@@ -50,3 +50,10 @@ def signed(value: float) -> str:
     if value > 0:
         return f"+{three_digits(value)}"
     return three_digits(value)
+
+
+def counted(number: int, noun: str) -> str:
+    """ "1 question", "3 questions" """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"

@@ -2,7 +2,7 @@
 of each run."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ import pandas as pd
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.markup import Html, el, filled, joined
+from reports.number_formats import counted
 
 _COMMANDS_SHOWN = 3
 """Commands in the head; the table of runs has all."""
@@ -29,13 +30,14 @@ class Written:
 def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     """The section about the runs: facts that hold for all of them, and a table of the runs that can
     be opened."""
+    n_datasets = len(facts.by_dataset(runs))
     facts_of_all = {
-        "Runs": f"{_counted(len(runs), 'run')} over {_counted(_n_datasets(runs), 'data set')}",
+        "Runs": f"{counted(len(runs), 'run')} over {counted(n_datasets, 'data set')}",
         "Date": _dates(runs),
         "Model": ", ".join(_models(runs)),
-        "Code": "; ".join(_codes(runs)) or _NOT_RECORDED,
+        "Code": "; ".join(_distinct(map(facts.code, runs))) or _NOT_RECORDED,
     }
-    commands = _commands(runs)
+    commands = _distinct(map(_command, runs))
     head = "Commands"
     if len(commands) == 1:
         head = "Command"
@@ -43,11 +45,12 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     if written is not None:
         command = el("code", shlex.join(written.command))
         facts_of_all["This page"] = joined(f"written {_utc_text(written.time)} by ", command)
-    return filled("about.html", facts=facts_of_all, rows=[_row(run) for run in runs])
+    return filled("about.html", facts=facts_of_all, rows=list(map(_row, runs)))
 
 
-def _n_datasets(runs: Sequence[StoredRun]) -> int:
-    return len({facts.run_key(run)[0] for run in runs})
+def _distinct(texts: Iterable[str]) -> list[str]:
+    """The texts that are not empty, each once."""
+    return list(filter(None, dict.fromkeys(texts)))
 
 
 def _models(runs: Sequence[StoredRun]) -> list[str]:
@@ -56,18 +59,6 @@ def _models(runs: Sequence[StoredRun]) -> list[str]:
     for run in runs:
         names.update(dict.fromkeys(facts.models(run)))
     return list(names)
-
-
-def _codes(runs: Sequence[StoredRun]) -> list[str]:
-    """What is recorded of the code of runs, each once."""
-    codes = dict.fromkeys(facts.code(run) for run in runs)
-    return [code for code in codes if code]
-
-
-def _commands(runs: Sequence[StoredRun]) -> list[str]:
-    """The commands that started runs, each once."""
-    commands = dict.fromkeys(_command(run) for run in runs)
-    return [command for command in commands if command]
 
 
 def _shown_commands(commands: Sequence[str]) -> Html:
@@ -106,14 +97,15 @@ def _command(run: StoredRun) -> str:
 
 def _dates(runs: Sequence[StoredRun]) -> str:
     """When the first run was started and the last one ended or was started."""
-    texts = []
+    moments = []
     for run in runs:
         for start in (run.manifest, *(run.manifest.get("starts") or ())):
-            texts += [start.get("started"), start.get("finished")]
-    moments = [pd.to_datetime(text, utc=True) for text in texts if text]
+            texts = filter(None, (start.get("started"), start.get("finished")))
+            moments += [pd.to_datetime(text, utc=True) for text in texts]
     if not moments:
         return _NOT_RECORDED
-    first, last = _utc_text(min(moments)), _utc_text(max(moments))
+    first = _utc_text(min(moments))
+    last = _utc_text(max(moments))
     if first == last:
         return first
     if first[:10] == last[:10]:
@@ -126,9 +118,3 @@ def _utc_text(moment: datetime | str | None) -> str:
     if not moment:
         return "–"
     return f"{pd.to_datetime(moment, utc=True):%Y-%m-%d %H:%M} UTC"
-
-
-def _counted(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}s"

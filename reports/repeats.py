@@ -18,7 +18,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.config.schema import canonical
@@ -36,7 +36,7 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """One run for each group of runs whose settings differ in nothing but the seed, in the order of
     their first ones.
 
-    Only questions that every repeat has are kept. Records are those of the first repeat with the
+    Only questions that every repeat has are in it. Records are those of the first repeat with the
     mean scores and costs; a question that failed in a repeat counts 0 there.
     """
     groups: dict[str, list[StoredRun]] = {}
@@ -64,24 +64,48 @@ def best_of(scores: Sequence[float], k: int) -> float:
 def _mean_run(group: Sequence[StoredRun]) -> StoredRun:
     """The repeat with the lowest seed, with mean records of the questions that all have, and notes
     on their spread; a run without repeats as it is."""
-    repeats = sorted(group, key=lambda run: int(run.config.get("seed") or 0))
+    repeats = sorted(group, key=_seed)
     first = repeats[0]
     if len(repeats) == 1:
         return first
-    by_id = [{record.question_id: record for record in run.records} for run in repeats]
-    shared = set(by_id[0]).intersection(*by_id)
-    questions = [[records[name] for records in by_id] for name in by_id[0] if name in shared]
+    shared = _shared_questions(repeats)
     drawn: Sequence[str] = ()
     if first.config["model"].get("temperature"):
         drawn = first.config["dataset"]["scorers"]
-    records = [_mean_record(repeated, drawn) for repeated in questions]
-    n_dropped = len(set().union(*by_id)) - len(shared)
+    records = [_mean_record(repeated, drawn) for repeated in shared.questions]
     notes = [
-        _spread_note(repeats, questions),
-        *_incomplete_notes(questions, n_dropped),
+        _spread_note(repeats, shared.questions),
+        *_incomplete_notes(shared),
         *_version_notes(repeats),
     ]
     return replace(first, records=records, notes=(*first.notes, *dict.fromkeys(notes)))
+
+
+def _seed(run: StoredRun) -> int:
+    return int(run.config.get("seed") or 0)
+
+
+@dataclass(frozen=True)
+class _SharedQuestions:
+    """The questions that every repeat has.
+
+    Args:
+        questions: The records of each, one a repeat, in the order of the first repeat.
+        n_dropped: How many questions only some repeats have.
+    """
+
+    questions: Sequence[Repeated]
+    n_dropped: int
+
+
+def _shared_questions(repeats: Sequence[StoredRun]) -> _SharedQuestions:
+    by_question: dict[str, list[StoredRecord]] = {}
+    for run in repeats:
+        records = {record.question_id: record for record in run.records}
+        for question_id, record in records.items():
+            by_question.setdefault(question_id, []).append(record)
+    shared = [records for records in by_question.values() if len(records) == len(repeats)]
+    return _SharedQuestions(shared, len(by_question) - len(shared))
 
 
 def _spread_note(repeats: Sequence[StoredRun], questions: Sequence[Repeated]) -> str:
@@ -93,16 +117,23 @@ def _spread_note(repeats: Sequence[StoredRun], questions: Sequence[Repeated]) ->
     """
     deviations = []
     for name in _score_names(questions):
-        means = []
-        for repeat in range(len(repeats)):
-            scores = [records[repeat].scores.get(name, 0.0) for records in questions]
-            means.append(100 * statistics.fmean(scores))
+        means = [_mean_points(repeat, name) for repeat in zip(*questions, strict=True)]
         deviations.append(f"{name} {statistics.stdev(means):.2f}")
     seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
     note = f"mean of {len(repeats)} repeats (seeds {seeds})"
     if not deviations:
         return note
     return f"{note}; standard deviation of their means, in points: {', '.join(deviations)}"
+
+
+def _mean_points(records: Repeated, name: str) -> float:
+    """The mean of a score over records of one repeat, times 100."""
+    return 100 * statistics.fmean(_scores_or_zero(records, name))
+
+
+def _scores_or_zero(records: Repeated, name: str) -> list[float]:
+    """A score of each record; 0 where a record does not have it."""
+    return [record.scores.get(name, 0.0) for record in records]
 
 
 def _score_names(questions: Sequence[Repeated]) -> list[str]:
@@ -114,21 +145,21 @@ def _score_names(questions: Sequence[Repeated]) -> list[str]:
     return list(found)
 
 
-def _incomplete_notes(questions: Sequence[Repeated], n_dropped: int) -> list[str]:
+def _incomplete_notes(shared: _SharedQuestions) -> list[str]:
     """Notes on questions that failed in some repeats, or are not in all of them."""
     notes = []
-    n_failed = sum(map(_failed_in_part, questions))
+    n_failed = sum(map(_failed_in_some, shared.questions))
     if n_failed:
         notes.append(
-            f"{n_failed} of {len(questions)} questions failed in a part of the repeats and count 0 "
-            "there"
+            f"{n_failed} of {len(shared.questions)} questions failed in a part of the repeats and "
+            "count 0 there"
         )
-    if n_dropped:
-        notes.append(f"{n_dropped} questions are not in every repeat and in no number")
+    if shared.n_dropped:
+        notes.append(f"{shared.n_dropped} questions are not in every repeat and in no number")
     return notes
 
 
-def _failed_in_part(records: Repeated) -> bool:
+def _failed_in_some(records: Repeated) -> bool:
     """Whether a question failed in some of its repeats, and was answered in others."""
     answered = {record.error is None for record in records}
     return len(answered) == 2
@@ -136,10 +167,10 @@ def _failed_in_part(records: Repeated) -> bool:
 
 def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
     """Notes on repeats with other code, packages or prices than most."""
-    sentences = filter(None, other_versions(repeats))
-    notes = [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in sentences]
-    notes += [f"of a repeat, {sentence}" for sentence in other_prices(repeats) if sentence]
-    return notes
+    versions = filter(None, other_versions(repeats))
+    prices = filter(None, other_prices(repeats))
+    notes = [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in versions]
+    return notes + [f"of a repeat, {sentence}" for sentence in prices]
 
 
 def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
@@ -153,14 +184,9 @@ def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
     for name in names:
         known = [record.scores[name] for record in records if name in record.scores]
         scores[name] = statistics.fmean(known)
-    if drawn:
-        elected = _elected(records)
-        for name in names:
-            if name in drawn and not name.startswith("evidence_"):
-                values = [record.scores.get(name, 0.0) for record in records]
-                scores[f"{name}.vote"] = values[elected]
-                for k in _sizes(len(records)):
-                    scores[f"{name}.pass@{k}"] = best_of(values, k)
+    for name in names:
+        if name in drawn and not name.startswith("evidence_"):
+            scores |= _vote_and_best(name, records)
     error = None
     if all(record.error is not None for record in records):
         error = records[0].error
@@ -168,13 +194,24 @@ def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
     return replace(records[0], scores=scores, usage=usage, error=error)
 
 
+def _vote_and_best(name: str, records: Repeated) -> dict[str, float]:
+    """The scores "NAME.vote" and "NAME.pass@k" of one question."""
+    values = _scores_or_zero(records, name)
+    scores = {f"{name}.vote": values[_elected(records)]}
+    for k in _sizes(len(records)):
+        scores[f"{name}.pass@{k}"] = best_of(values, k)
+    return scores
+
+
 def _elected(records: Repeated) -> int:
-    """The repeat whose answer most repeats gave, of tied answers the first one; failed repeats have
-    no vote where others answered."""
+    """The place of the repeat whose answer most repeats gave, of tied answers the first one; failed
+    repeats have no vote where others answered."""
     answers = list(map(_scored_answer, records))
-    pairs = zip(answers, records, strict=True)
-    answered = [answer for answer, record in pairs if record.error is None]
-    (winner, _), *_ = Counter(answered or answers).most_common(1)
+    votes = []
+    for answer, record in zip(answers, records, strict=True):
+        if record.error is None:
+            votes.append(answer)
+    (winner, _), *_ = Counter(votes or answers).most_common(1)
     return answers.index(winner)
 
 
@@ -196,7 +233,10 @@ def _sizes(n: int) -> list[int]:
 
 def _mean_value(values: Sequence[Any]) -> Any:
     """The mean of each number over the values that have it, key by key; anything else is that of
-    the first value."""
+    the first value.
+
+    [{"tokens_in": 2, "why": "a"}, {"tokens_in": 4}] -> {"tokens_in": 3.0, "why": "a"}
+    """
     first = values[0]
     if isinstance(first, dict):
         tables = [value for value in values if isinstance(value, dict)]

@@ -13,6 +13,7 @@ from reports import facts
 from reports.checks import Checks
 from reports.comparability import answer_reasons, overlap, text_reasons
 from reports.main_table import REFERENCE
+from reports.run_records import question_ids
 
 _LEAST_SHARED = 0.9
 """The share of the larger run's questions that a run made elsewhere must have in common with it."""
@@ -144,7 +145,8 @@ def objections(pair: RunPair, score: str, checks: Checks) -> list[str]:
             "copies"
         )
     for run, label in pair.labelled:
-        sentences += [f"{pair.dataset}: {label}: {found}" for found in _flaws(run, score, checks)]
+        flaws = _flaws(run, score, checks)
+        sentences += [f"{pair.dataset}: {label}: {flaw}" for flaw in flaws]
     return sentences
 
 
@@ -157,19 +159,20 @@ def _too_little_shared(pair: RunPair) -> list[str]:
 
 
 def _other_questions(pair: RunPair, checks: Checks) -> list[str]:
-    """Other rows, questions or texts, and answers that were asked for otherwise; of a run made
+    """Other rows, questions or texts, and answers that were requested otherwise; for a run made
     elsewhere only whether enough questions are shared."""
     if pair.elsewhere:
         return _too_little_shared(pair)
     names = f"{pair.dataset}: {pair.names}"
     sentences = []
-    fingerprint, base_fingerprint = facts.fingerprint(pair.run), facts.fingerprint(pair.base)
+    fingerprint = facts.fingerprint(pair.run)
+    base_fingerprint = facts.fingerprint(pair.base)
     if fingerprint != base_fingerprint:
         ours = fingerprint or "not recorded"
         theirs = base_fingerprint or "not recorded"
         sentences.append(f"{names} used different data (fingerprints {ours:.12} and {theirs:.12})")
-    ids = {record.question_id for record in pair.run.records}
-    base_ids = {record.question_id for record in pair.base.records}
+    ids = question_ids(pair.run)
+    base_ids = question_ids(pair.base)
     if ids != base_ids:
         counts = f"{len(ids)} and {len(base_ids)}, {len(ids & base_ids)} in common"
         remedy = ""
@@ -206,7 +209,7 @@ def _scored_differently(pair: RunPair, score: str) -> list[str]:
 
 def _flaws(run: StoredRun, score: str, checks: Checks) -> list[str]:
     """What does not fit in a run, and whether the score is not that of its stored answers."""
-    sentences = [f"does not fit: {sentence}" for sentence in checks.misfits(run)]
+    sentences = checks.misfit_notes(run)
     problem, _ = checks.rescored(run, score)
     if problem is not None:
         sentences.append(problem)

@@ -49,11 +49,20 @@ def _ties(records: Sequence[StoredRecord]) -> list[str]:
 
 
 def _declined(records: Sequence[StoredRecord]) -> list[str]:
-    routed = sum(_has_action(record, "accept", "decline") for record in records)
+    routed = _count_with(records, "accept", "decline")
     if not routed:
         return []
     part = _share(declined(records), routed, "questions")
     return [f"{part} were declined at first and answered from the whole document"]
+
+
+def _count_with(records: Sequence[StoredRecord], *actions: str) -> int:
+    """How many searches have a step that is one of these actions."""
+    count = 0
+    for record in records:
+        taken = {step.get("action") for step in record.steps}
+        count += not taken.isdisjoint(actions)
+    return count
 
 
 def _cut_summaries(records: Sequence[StoredRecord]) -> list[str]:
@@ -76,15 +85,10 @@ def _cut_summaries(records: Sequence[StoredRecord]) -> list[str]:
     return [f"{cut}; an unfinished last point is dropped where there are others"]
 
 
-def _has_action(record: StoredRecord, *actions: str) -> bool:
-    """Whether a step of the search is one of these actions."""
-    return any(step.get("action") in actions for step in record.steps)
-
-
 def declined(records: Sequence[StoredRecord]) -> int:
     """Number of questions whose first request was declined, so that a second one read the whole
     document."""
-    return sum(_has_action(record, "decline") for record in records)
+    return _count_with(records, "decline")
 
 
 _Node = tuple[int, int | None, int]
@@ -103,13 +107,13 @@ class _Visited:
 def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
     """For each run a sentence that names the runs of its data set that visited the same nodes as
     it, if there are any; labels: what the sentence calls the runs."""
-    visited = [_visited(run) for run in runs]
+    visited = list(map(_visited, runs))
     notes: list[list[str]] = []
-    for seen in visited:
+    for own in visited:
         alike: list[str] = []
-        if seen is not None:
+        if own is not None:
             pairs = zip(labels, visited, strict=True)
-            alike = [label for label, other in pairs if other == seen]
+            alike = [label for label, other in pairs if other == own]
         if len(alike) > 1:
             notes.append([f"{', '.join(alike)} visited the same nodes in every question"])
         else:

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from harness.config.run_label import label
 from harness.config.schema import canonical, digest
 from harness.config.yaml_tree import flatten, value_text
 from harness.storage.run_folder import StoredRun
+from reports.run_records import question_ids, values_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +38,7 @@ _LEFT_OUT = re.compile(
     r"|offers\..*|timeout|retries|price|price\..*)"
 )
 _BY_A_PRESET = ("configs/", "$", "profile ")
-"""Beginnings of the origins of values that no user set."""
+"""How the origins of values start that no user set."""
 _COUNTED = re.compile(r"(\d+) settings")
 """The part of a mark that stands for settings which are too many to name: "7 settings"."""
 _LONGEST_VALUE = 24
@@ -81,14 +83,14 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, run in enumerate(runs):
-        method, model = str(run.config["method"]["name"]), str(run.config["model"]["name"])
+        method = str(run.config["method"]["name"])
+        model = str(run.config["model"]["name"])
         groups[method, *_profile(run), model].append(place)
     names: dict[int, RunNames] = {}
     for places in groups.values():
-        group = [runs[place] for place in places]
-        named = _GroupNames(group, ignored).names()
+        named = _GroupNames([runs[place] for place in places], ignored).names()
         names.update(zip(places, named, strict=True))
-    return [names[place] for place in range(len(runs))]
+    return values_of(names, range(len(runs)))
 
 
 def _profile(run: StoredRun) -> list[str]:
@@ -143,12 +145,16 @@ def setting_values(run: StoredRun) -> dict[str, Any]:
 
 def _flat_config(run: StoredRun) -> dict[str, Any]:
     """Setting ("method.params.k") -> value, of the parts that may change an answer."""
-    return flatten({part: run.config[part] for part in _PARTS if run.config.get(part) is not None})
+    parts = {}
+    for part in _PARTS:
+        if run.config.get(part) is not None:
+            parts[part] = run.config[part]
+    return flatten(parts)
 
 
 def settings(frame: pd.DataFrame) -> list[str]:
     """The columns that hold settings, in their order."""
-    return [str(name) for name in frame.columns if is_setting(str(name))]
+    return list(filter(is_setting, map(str, frame.columns)))
 
 
 def as_printed(name: str, known: Collection[str]) -> str:
@@ -173,6 +179,28 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+@dataclass(eq=False)
+class _Member:
+    """A run of a group that is being named.
+
+    Args:
+        place: Its place in the group.
+        run: The run.
+        values: Setting ("method.params.k") -> value, of all that may change an answer.
+        names: Its names so far.
+    """
+
+    place: int
+    run: StoredRun
+    values: Mapping[str, Any]
+    names: RunNames = RunNames("", "")
+
+    @property
+    def dataset(self) -> str:
+        """The data set of the run."""
+        return str(self.run.config["dataset"]["name"])
+
+
 class _GroupNames:
     """Names the runs of one method, profile and model, in their order.
 
@@ -180,11 +208,10 @@ class _GroupNames:
     """
 
     def __init__(self, runs: Sequence[StoredRun], ignored: Collection[str]) -> None:
-        self._runs = runs
         self._ignored = ignored
-        self._values = [_answer_settings(run, ignored) for run in runs]
-        self._datasets = [str(run.config["dataset"]["name"]) for run in runs]
-        self._names: list[RunNames] = []
+        self._members: list[_Member] = []
+        for place, run in enumerate(runs):
+            self._members.append(_Member(place, run, _answer_settings(run, ignored)))
 
     def names(self) -> list[RunNames]:
         """The names of all runs."""
@@ -192,100 +219,110 @@ class _GroupNames:
         self._add_own_code()
         self._add_what_made_them()
         self._add_dates()
-        return self._names
+        return [member.names for member in self._members]
 
     def _name_by_settings(self) -> None:
         """By the settings that the user set; where that is not enough, by all that vary."""
         varying = self._varying_settings()
-        set_by_user = [given(run).intersection(varying) for run in self._runs]
-        swept = [key for key in varying if any(key in keys for keys in set_by_user)]
-        for run, keys, values in zip(self._runs, set_by_user, self._values, strict=True):
-            self._names.append(_name_run(run, keys, values, swept, self._ignored))
-        for i in _repeated_labels(self._names, self._datasets):
-            self._names[i] = _name_run(
-                self._runs[i], set(varying), self._values[i], varying, self._ignored
-            )
+        set_by_user: set[str] = set()
+        for member in self._members:
+            set_by_user |= given(member.run)
+        swept = [key for key in varying if key in set_by_user]
+        for member in self._members:
+            in_label = given(member.run).intersection(varying)
+            member.names = _name_run(member, in_label, swept, self._ignored)
+        for member in _same_labels(self._members):
+            member.names = _name_run(member, set(varying), varying, self._ignored)
 
     def _varying_settings(self) -> list[str]:
         """The settings in which two runs of one data set differ."""
         all_keys: dict[str, None] = {}
-        for values in self._values:
-            all_keys.update(dict.fromkeys(values))
+        datasets = set()
+        for member in self._members:
+            all_keys.update(dict.fromkeys(member.values))
+            datasets.add(member.dataset)
         varying = []
         for key in all_keys:
             found = set()
-            for dataset, values in zip(self._datasets, self._values, strict=True):
-                found.add((dataset, canonical(values.get(key))))
-            if len(found) > len(set(self._datasets)):
+            for member in self._members:
+                found.add((member.dataset, canonical(member.values.get(key))))
+            if len(found) > len(datasets):
                 varying.append(key)
         return varying
 
     def _add_own_code(self) -> None:
         """Hash and date, where own code changed between runs of a data set."""
-        for dataset in dict.fromkeys(self._datasets):
-            places = [i for i, name in enumerate(self._datasets) if name == dataset]
-            if len({code_hash(self._runs[i]) for i in places}) == 1:
+        by_dataset: dict[str, list[_Member]] = defaultdict(list)
+        for member in self._members:
+            by_dataset[member.dataset].append(member)
+        for group in by_dataset.values():
+            if len({code_hash(member.run) for member in group}) == 1:
                 continue
-            for i in places:
-                words = [f"code {code_hash(self._runs[i])}"]
-                started = str(self._runs[i].manifest.get("started") or "")[:10]
+            for member in group:
+                words = [f"code {code_hash(member.run)}"]
+                started = str(member.run.manifest.get("started") or "")[:10]
                 if started:
                     words.append(started)
-                self._names[i] = self._names[i].with_words(", ".join(words))
+                member.names = member.names.with_words(", ".join(words))
 
     def _add_what_made_them(self) -> None:
         """The rows, weights, checkout and packages in which runs differ that look alike."""
-        for alike in _alike(self._names, self._datasets):
-            made = [self._made_with(i) for i in alike]
+        for alike in _alike(self._members):
+            made = [self._made_with(member.run) for member in alike]
             differing = _differing_keys(made)
             if not differing:
                 continue
-            for i, versions in zip(alike, made, strict=True):
+            for member, versions in zip(alike, made, strict=True):
                 words = [f"{key} {versions.get(key, NOT_RECORDED)}" for key in differing]
-                self._names[i] = self._names[i].with_words(", ".join(words))
+                member.names = member.names.with_words(", ".join(words))
 
-    def _made_with(self, i: int) -> dict[str, str]:
+    def _made_with(self, run: StoredRun) -> dict[str, str]:
         """What made a run, without what its ignored settings change: one of the data set has rows
         of its own, one of a model weights."""
-        free = set()
+        changed_by_ignored = set()
         for key in self._ignored:
             if key.startswith("dataset."):
-                free.add("rows")
+                changed_by_ignored.add("rows")
             elif not key.startswith("method."):
-                free.add("weights")
-        versions = made_with(self._runs[i])
-        return {key: text for key, text in versions.items() if key.split()[0] not in free}
+                changed_by_ignored.add("weights")
+        versions = made_with(run)
+        return {k: v for k, v in versions.items() if k.split()[0] not in changed_by_ignored}
 
     def _add_dates(self) -> None:
         """When a run was started, where runs still look alike; runs that may be one line of a
         figure get the date of the first."""
-        for alike in _alike(self._names, self._datasets):
-            keys = [self._line_key(i) for i in alike]
-            if len(set(keys)) == 1:
+        for alike in _alike(self._members):
+            lines: dict[str, list[_Member]] = defaultdict(list)
+            for member in alike:
+                lines[self._line_key(member)].append(member)
+            if len(lines) == 1:
                 continue
-            for i, key in zip(alike, keys, strict=True):
-                first = self._runs[alike[keys.index(key)]]
-                self._names[i] = self._names[i].with_date(first)
+            for line in lines.values():
+                for member in line:
+                    member.names = member.names.with_date(line[0].run)
 
-    def _line_key(self, i: int) -> str:
+    def _line_key(self, member: _Member) -> str:
         """A key that runs share which may be one line of a figure: settings, models, and questions
         unless those vary; without ignored settings no two runs share one."""
         if not self._ignored:
-            return str(i)
-        run = self._runs[i]
+            return str(member.place)
+        run = member.run
         ids: list[str] = []
         if not any(key.startswith("dataset.") for key in self._ignored):
-            ids = sorted(record.question_id for record in run.records)
-        made_of = [self._values[i], run.config.get("failed"), run.manifest.get("models"), ids]
+            ids = sorted(question_ids(run))
+        made_of = [member.values, run.config.get("failed"), run.manifest.get("models"), ids]
         return digest(made_of)
 
 
 def _differing_keys(tables: Sequence[Mapping[str, str]]) -> list[str]:
     """The keys whose values differ between tables, or that one of them lacks."""
-    keys: dict[str, None] = {}
+    found: dict[str, set[str | None]] = {}
     for table in tables:
-        keys.update(dict.fromkeys(table))
-    return [key for key in keys if len({table.get(key) for table in tables}) > 1]
+        for key in table:
+            found.setdefault(key, set())
+    for key, values in found.items():
+        values.update(table.get(key) for table in tables)
+    return [key for key, values in found.items() if len(values) > 1]
 
 
 def given(run: StoredRun) -> set[str]:
@@ -357,49 +394,54 @@ def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
     return [sentences.get(key) for key in keys]
 
 
-def _alike(names: Sequence[RunNames], datasets: Sequence[str]) -> list[list[int]]:
-    """Indices of names that look alike in a table of one data set: one label, or one base and equal
+def _alike(members: Sequence[_Member]) -> list[list[_Member]]:
+    """The runs that look alike in a table of one data set: one label, or one base and equal
     settings."""
-    by_look: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for i, (name, dataset) in enumerate(zip(names, datasets, strict=True)):
-        by_look[dataset, name.base, canonical(name.values)].append(i)
+    by_look: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
+    for member in members:
+        names = member.names
+        by_look[member.dataset, names.base, canonical(names.values)].append(member)
     groups = [group for group in by_look.values() if len(group) > 1]
-    ungrouped = _repeated_labels(names, datasets)
-    for group in groups:
-        ungrouped.difference_update(group)
+    grouped = set(chain.from_iterable(groups))
+    ungrouped = [member for member in _same_labels(members) if member not in grouped]
     if ungrouped:
-        groups.append(sorted(ungrouped))
+        groups.append(ungrouped)
     return groups
 
 
 def _name_run(
-    run: StoredRun,
-    in_label: set[str],
-    values: Mapping[str, Any],
-    swept: Sequence[str],
-    ignored: Collection[str],
+    member: _Member, in_label: set[str], swept: Sequence[str], ignored: Collection[str]
 ) -> RunNames:
     """The names of one run among those of its method, profile and model.
 
     Args:
-        run: The run.
+        member: The run.
         in_label: The settings that its label names, out of `swept`.
-        values: Setting -> value of this run.
         swept: The settings that vary.
         ignored: As in `name_runs`.
     """
-    varying = {_short_key(key) for key in (*swept, *ignored)}
-    marks = _marks_without(run, varying, len(in_label))
-    base = label({"name": run.config["method"]["name"], "mark": ", ".join(marks)})
+    varying = set(map(_short_key, [*swept, *ignored]))
+    marks = _marks_without(member.run, varying, len(in_label))
+    method = member.run.config["method"]["name"]
+    base = label({"name": method, "mark": ", ".join(marks)})
     words = [base]
     own_values = {}
     for key in swept:
-        if key not in values:
+        if key not in member.values:
             continue
-        own_values[_set_key(key)] = values[key]
+        value = member.values[key]
+        own_values[_set_key(key)] = value
         if key in in_label:
-            words.append(f"{_short_key(key)}={_short_value(values[key])}")
+            words.append(f"{_short_key(key)}={_short_value(value)}")
     return RunNames(label=" ".join(words), base=base, values=own_values)
+
+
+def _same_labels(members: Sequence[_Member]) -> list[_Member]:
+    """The runs whose label another run of the same data set has too."""
+    by_label: dict[tuple[str, str], list[_Member]] = defaultdict(list)
+    for member in members:
+        by_label[member.dataset, member.names.label].append(member)
+    return [member for member in members if len(by_label[member.dataset, member.names.label]) > 1]
 
 
 def _marks_without(run: StoredRun, varying: Collection[str], n_in_label: int) -> list[str]:
@@ -432,13 +474,6 @@ def _short_value(value: Any) -> str:
     if len(text) <= _LONGEST_VALUE:
         return text
     return f"{text[: _LONGEST_VALUE - 3]}..."
-
-
-def _repeated_labels(names: Iterable[RunNames], datasets: Sequence[str]) -> set[int]:
-    """Indices of names whose label another run of the same data set has too; datasets: that of each
-    name."""
-    keys = [(dataset, name.label) for dataset, name in zip(datasets, names, strict=True)]
-    return {i for i, key in enumerate(keys) if keys.count(key) > 1}
 
 
 def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:

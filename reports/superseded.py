@@ -16,24 +16,24 @@ from harness.config.registry import short_name
 from harness.config.schema import canonical
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.number_formats import counted
 from reports.settings import setting_values
 
 
 def newest_code(runs: Sequence[StoredRun]) -> tuple[list[StoredRun], list[StoredRun]]:
     """(The runs without those that newer code made again, with a note of how many; the others)."""
-    keys = [_key(run) for run in runs]
+    keys = list(map(_key, runs))
     versions: dict[str, list[StoredRun]] = defaultdict(list)
     for run, key in zip(runs, keys, strict=True):
         versions[key].append(run)
-    newest, older = [], []
+    newest = []
+    older = []
     for run, key in zip(runs, keys, strict=True):
-        group = versions[key]
-        last = max(group, key=_started)
+        last = max(versions[key], key=_started)
         if facts.hash8(run) != facts.hash8(last):
             older.append(run)
-            continue
-        number = sum(facts.hash8(other) != facts.hash8(last) for other in group)
-        newest.append(_with_note(run, number) if number else run)
+        else:
+            newest.append(_with_note(run, versions[key]))
     return newest, older
 
 
@@ -62,7 +62,11 @@ def _started(run: StoredRun) -> str:
     return str(starts[-1].get("started") or "")
 
 
-def _with_note(run: StoredRun, number: int) -> StoredRun:
-    runs = "1 run" if number == 1 else f"{number} runs"
-    note = f"{runs} of older code or prompts left out (--all-code shows them, harness prune lists)"
+def _with_note(run: StoredRun, versions: Sequence[StoredRun]) -> StoredRun:
+    """The newest version of a run with a note of how many others there are."""
+    number = sum(facts.hash8(other) != facts.hash8(run) for other in versions)
+    if not number:
+        return run
+    left_out = f"{counted(number, 'run')} of older code or prompts left out"
+    note = f"{left_out} (--all-code shows them, harness prune lists)"
     return replace(run, notes=(*run.notes, note))

@@ -43,7 +43,7 @@ _LINE_WIDTH = 150
 _NOTES = "notes"
 _PAPERS_LEAVE_OUT = ("failed", "texts_cut")
 _FORMULAS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""Beginnings of cells that a spreadsheet would run as a formula."""
+"""First characters of cells that a spreadsheet would run as a formula."""
 
 
 def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) -> str:
@@ -79,9 +79,9 @@ def render_sections(tables: Sequence[Section], form: str = "text", width: int | 
         width: As in `render`.
     """
     if form == "latex":
-        return "\n".join(_as_latex(table) for table in tables)
+        return "\n".join(map(_as_latex, tables))
     longest = width or math.inf
-    shared = _notes_of_all(tables)
+    shared = _shared_notes(tables)
     parts = []
     for table in tables:
         if form == "markdown":
@@ -94,19 +94,20 @@ def render_sections(tables: Sequence[Section], form: str = "text", width: int | 
     return "\n".join(parts)
 
 
+def _shared_notes(tables: Sequence[Section]) -> list[str]:
+    """The notes of every row of all tables; [] for fewer than two tables."""
+    if len(tables) < 2:
+        return []
+    notes = [Cells(table.frame, table.gaps).common for table in tables]
+    shared = set(notes[0]).intersection(*notes)
+    return [note for note in notes[0] if note in shared]
+
+
 def _shared_lines(notes: Sequence[str], form: str, longest: float) -> list[str]:
     """Notes of all tables as lines; arguments as of `render_sections`."""
     if form == "markdown":
         return _markdown_notes(map(_markdown_escape, notes))
     return _text_notes(map(one_line, notes), longest)
-
-
-def _notes_of_all(tables: Sequence[Section]) -> list[str]:
-    """The notes of every row of all tables; [] for fewer than two tables."""
-    if len(tables) < 2:
-        return []
-    first, *others = [Cells(table.frame, table.gaps).common for table in tables]
-    return [note for note in first if all(note in notes for notes in others)]
 
 
 def _with_lines_below(lines: Sequence[str], below: Sequence[str]) -> str:
@@ -125,11 +126,7 @@ def _as_text(table: Section, longest_line: float, elsewhere: Collection[str] = (
         elsewhere: Notes that are not written below this table.
     """
     cells = Cells(table.frame, table.gaps)
-    rows = [[one_line(cell) for cell in row] for row in [cells.heads, *cells.rows]]
-    columns = [
-        _padded(column, to_right=numeric and not _has_interval(column[1:]))
-        for column, numeric in zip(zip(*rows, strict=True), cells.numeric, strict=True)
-    ]
+    columns = _text_columns(cells)
     widths = [terminal_width(column[0]) for column in columns]
     blocks = []
     for block in _column_blocks(widths, longest_line):
@@ -137,6 +134,21 @@ def _as_text(table: Section, longest_line: float, elsewhere: Collection[str] = (
         blocks.append("\n".join("  ".join(line).rstrip() for line in lines))
     below = _text_notes(cells.below(one_line, elsewhere), longest_line)
     return _with_lines_below(["\n\n".join(blocks)], below)
+
+
+def _text_columns(cells: Cells) -> list[list[str]]:
+    """The columns of a table, head first, each padded to one width."""
+    rows = [_one_lines(row) for row in [cells.heads, *cells.rows]]
+    columns = []
+    for column, numeric in zip(zip(*rows, strict=True), cells.numeric, strict=True):
+        to_right = numeric and not _has_interval(column[1:])
+        columns.append(_padded(column, to_right=to_right))
+    return columns
+
+
+def _one_lines(cells: Iterable[str]) -> list[str]:
+    """Each cell on one line."""
+    return list(map(one_line, cells))
 
 
 def _has_interval(column: Sequence[str]) -> bool:
@@ -225,16 +237,16 @@ def _as_latex(table: Section) -> str:
     """A LaTeX table (reports/latex.py) that ranks its scores and names upper bounds, which have no
     rank.
 
-    Columns of failed questions, cut texts and notes are left out where the user named other ones.
+    Columns of failed questions, cut texts and notes are left out unless the user named them.
     """
-    asked = table.asked
-    if asked is None:
-        asked = (*_PAPERS_LEAVE_OUT, _NOTES)
-    left_out = [name for name in _PAPERS_LEAVE_OUT if name in table.frame and name not in asked]
+    named = table.asked
+    if named is None:
+        named = (*_PAPERS_LEAVE_OUT, _NOTES)
+    left_out = [name for name in _PAPERS_LEAVE_OUT if name in table.frame and name not in named]
     cells = Cells(table.frame.drop(columns=left_out), table.gaps)
     footnotes = [f"[{n}] {one_line(note)}" for n, note in enumerate(cells.footnotes, 1)]
     comments: list[str] = []
-    if _NOTES not in asked:
+    if _NOTES not in named:
         cells.without_footnotes()
         comments = [note.partition(" ")[2] for note in footnotes]
         footnotes = []
@@ -245,11 +257,11 @@ def _as_latex(table: Section) -> str:
     return latex.table(
         latex.PaperTable(
             title=one_line(table.title),
-            heads=[one_line(head) for head in cells.heads],
-            rows=[[one_line(cell) for cell in row] for row in cells.rows],
+            heads=_one_lines(cells.heads),
+            rows=list(map(_one_lines, cells.rows)),
             numeric=cells.numeric,
             ranks=ranks,
-            common_notes=[one_line(note) for note in common],
+            common_notes=_one_lines(common),
             footnotes=footnotes,
             names=table.names,
             comments=comments,
@@ -281,7 +293,7 @@ def _csv_cell(value: Any) -> Any:
     if is_missing(value):
         return ""
     if isinstance(value, list | tuple):
-        value = "; ".join(str(part) for part in value)
+        value = "; ".join(map(str, value))
     if not isinstance(value, str):
         return value
     text = one_line(value)
@@ -311,4 +323,9 @@ def _as_json(frame: pd.DataFrame) -> str:
     text = json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
     # "<" so that it can stand inside an HTML page; half a surrogate pair, which JSON data may hold,
     # is no UTF-8.
-    return re.sub("[<\ud800-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", text) + "\n"
+    return re.sub("[<\ud800-\udfff]", _json_escape, text) + "\n"
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    """A character as JSON's escape of four hexadecimal digits."""
+    return f"\\u{ord(found[0]):04x}"

@@ -85,7 +85,7 @@ _MOST_LABELLED = 25
 """With more points, those that are beaten have no label: there is no room to read it."""
 _FAR = 14
 """Points of the page between a mark and its label from which on a line joins them."""
-_ASIDE = (0, 40, 80)
+_ASIDE = np.array([0, 40, 80])
 """Points of the page by which a label may stand further to the left or right of its mark."""
 
 
@@ -212,9 +212,9 @@ def figure(
     """
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
-    name = _chosen_dataset(runs, dataset)
-    chosen = [run for run in runs if facts.run_key(run)[0] == name]
-    rows = table_rows(chosen, convention=convention)
+    by_dataset = facts.by_dataset(runs)
+    name = _chosen_dataset(list(by_dataset), dataset)
+    rows = table_rows(by_dataset[name], convention=convention)
     marks = points(rows, score, cost)
     if not marks:
         unknown = f"no run has both a score and known {COSTS[cost].unit}, so there is no figure"
@@ -224,9 +224,8 @@ def figure(
     return Figure("Score against cost", table, drawing=partial(draw, marks, score_name))
 
 
-def _chosen_dataset(runs: Sequence[StoredRun], dataset: str | None) -> str:
-    """`dataset`, or the only data set of the runs where it is None."""
-    names = list(dict.fromkeys(facts.run_key(run)[0] for run in runs))
+def _chosen_dataset(names: Sequence[str], dataset: str | None) -> str:
+    """`dataset`, or the only one of the names where it is None."""
     if dataset is None and len(names) > 1:
         raise UserError(
             "score against cost is drawn for one data set; add --dataset with one of "
@@ -341,17 +340,28 @@ def draw(
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         ax.set_title(rows[0].dataset)
         _draw_front(ax, rows)
-        kinds = [kind for kind in _MARKS if kind in handles]
-        legend_below(
-            ax,
-            [handles[kind] for kind in kinds],
-            [_MARKS[kind].legend for kind in kinds],
-            room=int(12 * size[0]),
-        )
+        _draw_legend(ax, handles, room=int(12 * size[0]))
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
         figure.set_layout_engine("none")
         _draw_labels(ax, rows)
         return figure_file(figure, f"{score} against {unit} a question", form)
+
+
+def _draw_legend(ax: Axes, handles: Mapping[str, Line2D], room: int) -> None:
+    """Draw the legend of the kinds of marks that are there.
+
+    Args:
+        ax: The axes.
+        handles: A mark of each kind.
+        room: Characters of a line.
+    """
+    drawn = []
+    legends = []
+    for kind, style in _MARKS.items():
+        if kind in handles:
+            drawn.append(handles[kind])
+            legends.append(style.legend)
+    legend_below(ax, drawn, legends, room=room)
 
 
 def _cost_axis_name(point: MethodPoint) -> str:
@@ -369,10 +379,10 @@ def _draw_front(ax: Axes, rows: Sequence[MethodPoint]) -> None:
     if not best:
         return
     limits = ax.get_xlim()
-    corners = [*best, (limits[1], best[-1][1])]
+    costs, scores = zip(*best, (limits[1], best[-1][1]), strict=True)
     ax.step(
-        [x for x, _ in corners],
-        [y for _, y in corners],
+        costs,
+        scores,
         where="post",
         color=_BLUE,
         ls="--",
@@ -394,7 +404,7 @@ def to_html(rows: Sequence[MethodPoint], score: str) -> tuple[Html, dict[str, by
         sentence = "No run of this data set has both a score and a known cost."
         return el("p", sentence, class_="none"), {}
     titles = {f"point-{number}": _tooltip(point) for number, point in enumerate(rows)}
-    files = {form: draw(rows, score, form) for form in ("svg", "pdf")}
+    files = {"svg": draw(rows, score, "svg"), "pdf": draw(rows, score, "pdf")}
     wide = el("div", inline_svg(files["svg"], titles), class_="on-wide")
     narrow_file = draw(rows, score, size=_NARROW)
     narrow = el("div", inline_svg(narrow_file, titles), class_="on-narrow")
@@ -439,17 +449,16 @@ def _boxes_around(
     """The places [k, 4] that a label of a size may have around its anchor, nearest first."""
     x, y = anchor
     width, height = size
-    lefts = [x - width / 2]
-    lefts += [x + 6 + aside for aside in _ASIDE]
-    lefts += [x - 6 - width - aside for aside in _ASIDE]
+    lefts = np.concatenate([[x - width / 2], x + 6 + _ASIDE, x - 6 - width - _ASIDE])
     corners = []
     for ring in range(24):
         for direction in (1, -1):
             middle = y + direction * (8 + ring * height / 2)
-            corners += [(left, middle - height / 2) for left in lefts]
+            bottoms = np.full(len(lefts), middle - height / 2)
+            corners.append(np.column_stack([lefts, bottoms]))
     first = np.array(area[:2])
     last = np.maximum(first, np.array(area[2:]) - size)
-    lower = np.clip(corners, first, last)
+    lower = np.clip(np.concatenate(corners), first, last)
     return np.hstack([lower, lower + size])
 
 
@@ -502,15 +511,24 @@ def _error_bar(value: float, ends: tuple[float, float]) -> tuple[list[float], li
 def _draw_labels(ax: Axes, rows: Sequence[MethodPoint]) -> None:
     """Write the methods' names beside their marks; a line joins a mark with a far label."""
     labelled = _points_with_label(rows)
-    names = _label_texts(labelled, name_models=len({point.model for point in rows}) > 1)
+    with_model = len({point.model for point in rows}) > 1
     # Error bars cross labels, so that these have a ground of their own.
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}
-    artists = [ax.text(0, 0, name, fontsize=7, bbox=backing) for name in names]
-    extents = [artist.get_window_extent() for artist in artists]
-    sizes = np.array([(box.width, box.height) for box in extents]).reshape(-1, 2)
-    on_page = ax.transData.transform
-    anchors = np.array([on_page(point.place) for point in labelled]).reshape(-1, 2)
-    boxes = place_labels(anchors, sizes, ax.bbox.extents, _error_bar_boxes(ax, rows))
+    artists = []
+    sizes = []
+    anchors = []
+    for point in labelled:
+        artist = ax.text(0, 0, _label_text(point, with_model=with_model), fontsize=7, bbox=backing)
+        extent = artist.get_window_extent()
+        artists.append(artist)
+        sizes.append((extent.width, extent.height))
+        anchors.append(ax.transData.transform(point.place))
+    boxes = place_labels(
+        np.array(anchors).reshape(-1, 2),
+        np.array(sizes).reshape(-1, 2),
+        ax.bbox.extents,
+        _error_bar_boxes(ax, rows),
+    )
     from_page = ax.transData.inverted().transform
     for artist, point, anchor, box in zip(artists, labelled, anchors, boxes, strict=True):
         colour = _MARKS[point.mark].drawn["color"]
@@ -520,19 +538,19 @@ def _draw_labels(ax: Axes, rows: Sequence[MethodPoint]) -> None:
             _draw_joining_line(ax, from_page(anchor), from_page(near))
 
 
+def _label_text(point: MethodPoint, *, with_model: bool) -> str:
+    """The method's name on lines of 40 characters, with its model where these differ."""
+    name = point.method
+    if with_model:
+        name = f"{point.method} ({point.model})"
+    return wrapped(name, 40)
+
+
 def _points_with_label(rows: Sequence[MethodPoint]) -> list[MethodPoint]:
     """The points that have a label: all, or those that are not beaten where there are many."""
     if len(rows) <= _MOST_LABELLED:
         return list(rows)
     return [point for point in rows if point.mark != BEATEN]
-
-
-def _label_texts(rows: Sequence[MethodPoint], *, name_models: bool) -> list[str]:
-    """The methods' names on lines of 40 characters, with their models where these differ."""
-    names = [point.method for point in rows]
-    if name_models:
-        names = [f"{point.method} ({point.model})" for point in rows]
-    return [wrapped(name, 40) for name in names]
 
 
 def _error_bar_boxes(ax: Axes, rows: Sequence[MethodPoint]) -> np.ndarray:
@@ -541,8 +559,9 @@ def _error_bar_boxes(ax: Axes, rows: Sequence[MethodPoint]) -> np.ndarray:
     boxes = []
     for point in rows:
         x, y = on_page(point.place)
-        left, right = (on_page((cost, 1))[0] for cost in point.spent.ends)
-        bottom, top = (on_page((1, score))[1] for score in point.score_ends)
+        (cheap, dear), (low, high) = point.spent.ends, point.score_ends
+        left, bottom = on_page((cheap, low))
+        right, top = on_page((dear, high))
         boxes.append((left, y - 1, right, y + 1))
         boxes.append((x - 1, bottom, x + 1, top))
     return np.array(boxes)

@@ -411,7 +411,7 @@ def _remarks(runs: Sequence[StoredRun]) -> dict[tuple[str, str], list[str]]:
     reasons, versions = reasons_not_to_rank(runs, checks), other_versions(runs, checks)
     for run, *sentences in zip(runs, reasons, versions, only_in_seed(runs), strict=True):
         found = remarks[facts.run_key(run)]
-        found += [f"does not fit: {sentence}" for sentence in checks.misfits(run)]
+        found += checks.misfit_notes(run)
         found += filter(None, sentences)
     return remarks
 

@@ -1,0 +1,306 @@
+"""The runs of one data set as the opening sentences of a page see them: what is ranked, what only
+marks the range, and how far each run is from the best one.
+
+    group = rank_runs(rows)              methods best first, floors, upper bounds
+    group.leaders                        [Ranked(method="pecan", score=0.95, ...)]
+    best_minus_others(group, runs)       {"bm25--3f": BestMinusRun("pecan", "bm25", 0.05, ...)}
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
+from reports import facts
+from reports.best import beside_best
+from reports.compare import paired_rows
+from reports.table_row import TableRow
+
+
+def _tflops(row: TableRow) -> float | None:
+    """Mean TFLOPs of a question, indexes included."""
+    return row.numbers.tflops_total.mean
+
+
+_COSTS: Mapping[str, Callable[[TableRow], float | None]] = {
+    "money": lambda row: row.money,
+    "FLOPs": _tflops,
+    "tokens": lambda row: row.tokens,
+}
+"""By what methods are compared: the first one that is known for all of them."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A run in the opening sentences.
+
+    Args:
+        method: Its name, with the model where the runs have several.
+        run: Name of its folder.
+        score: Mean in [0, 1].
+        low: Lower end of its 95 % interval, or None.
+        high: Upper end, or None.
+        questions: Questions that the mean is taken over.
+        documents: Their clusters.
+        cost: In the unit of Group.cost, 0 where that is None.
+    """
+
+    method: str
+    run: str
+    score: float
+    low: float | None
+    high: float | None
+    questions: int
+    documents: int
+    cost: float
+
+    @property
+    def points(self) -> str:
+        """The score as the tables write it; methods with the same text are called equal."""
+        return f"{100 * self.score:.1f}"
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the tables write its score as 0.0."""
+        return float(self.points) == 0
+
+
+@dataclass(frozen=True)
+class BestMinusRun:
+    """How a run differs from the best one.
+
+    Args:
+        best: The best method.
+        other: The run's method.
+        separated: Whether the data separate the two.
+        difference: Best minus run, in [-1, 1].
+        low: Lower end of the interval of the difference, or None.
+        high: Upper end, or None.
+        for_all_pairs: Whether the interval holds for several pairs at once.
+    """
+
+    best: str
+    other: str
+    separated: bool
+    difference: float
+    low: float | None
+    high: float | None
+    for_all_pairs: bool
+
+    def __str__(self) -> str:
+        """ "pecan minus bm25: 5.0 points, 95 % interval -5.7 to 15.7", as far as there is one."""
+        text = f"{self.best} minus {self.other}: {100 * self.difference:.1f} points"
+        if self.interval is None:
+            return text
+        return f"{text}, {self.interval}"
+
+    @property
+    def interval(self) -> str | None:
+        """ "95 % interval -5.7 to 15.7"; None where there is none."""
+        if self.low is None or self.high is None:
+            return None
+        kind = "95 % interval"
+        if self.for_all_pairs:
+            kind = "95 % interval for all pairs at once"
+        return f"{kind} {100 * self.low:.1f} to {100 * self.high:.1f}"
+
+    def leaves_half_of(self, best_score: float) -> bool:
+        """Whether even the upper end leaves the run at least half of the best score."""
+        return self.high is not None and best_score - self.high >= best_score / 2
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one data set.
+
+    Args:
+        methods: The runs that are ranked, best and then cheapest first.
+        floors: Runs that only mark what others must beat.
+        upper_bounds: Runs that were shown the evidence alone.
+        score: Name of the score.
+        cost: The kind of cost that all methods have ("FLOPs"), or None.
+        without_flops: Names of the methods whose FLOPs are unknown.
+        several_models: Whether the runs differ in their model.
+    """
+
+    methods: Sequence[Ranked]
+    floors: Sequence[Ranked]
+    upper_bounds: Sequence[Ranked]
+    score: str
+    cost: str | None
+    without_flops: Sequence[str]
+    several_models: bool
+
+    @property
+    def best(self) -> Ranked:
+        """The cheapest of the methods with the highest score."""
+        return self.methods[0]
+
+    @property
+    def leaders(self) -> list[Ranked]:
+        """The methods with the highest score; several where the tables show one number."""
+        return [each for each in self.methods if each.points == self.best.points]
+
+    @property
+    def others(self) -> Sequence[Ranked]:
+        """The methods with a lower score than the leaders."""
+        return self.methods[len(self.leaders) :]
+
+
+def comparable_rows(rows: Sequence[TableRow]) -> list[TableRow]:
+    """The rows with the same questions; all rows where no two have the same."""
+    comparable = [row for row in rows if not row.asked_otherwise]
+    if not comparable:
+        return list(rows)
+    return comparable
+
+
+def rank_runs(rows: Sequence[TableRow]) -> Group:
+    """Sort the rows of one data set into methods, floors and upper bounds.
+
+    Rows with other questions or without a score are left out.
+    """
+    comparable = comparable_rows(rows)
+    score = comparable[0].headline
+    methods: list[TableRow] = []
+    floors: list[TableRow] = []
+    upper_bounds: list[TableRow] = []
+    models = set()
+    for row in comparable:
+        if row.score(score).mean is None:
+            continue
+        models.add(row.model)
+        if row.is_floor:
+            floors.append(row)
+        elif row.is_upper_bound:
+            upper_bounds.append(row)
+        else:
+            methods.append(row)
+    entries = _Entries(score, _known_cost(methods), with_model=len(models) > 1)
+    return Group(
+        methods=sorted(entries.of_rows(methods), key=_best_then_cheapest),
+        floors=entries.of_rows(floors),
+        upper_bounds=entries.of_rows(upper_bounds),
+        score=score,
+        cost=entries.cost,
+        without_flops=entries.without_flops(methods),
+        several_models=entries.with_model,
+    )
+
+
+def _best_then_cheapest(entry: Ranked) -> tuple[float, float]:
+    """A key that sorts the best method first, and the cheapest of equal ones."""
+    return -float(entry.points), entry.cost
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Makes entries of a group from rows of the main table.
+
+    Args:
+        score: Name of the score.
+        cost: A key of _COSTS, or None.
+        with_model: Whether a name has the model too.
+    """
+
+    score: str
+    cost: str | None
+    with_model: bool
+
+    def of_rows(self, rows: Sequence[TableRow]) -> list[Ranked]:
+        """An entry a row, in their order."""
+        return [self._entry(row) for row in rows]
+
+    def without_flops(self, rows: Sequence[TableRow]) -> list[str]:
+        """Names of the rows whose FLOPs are unknown."""
+        return [self._name(row) for row in rows if _tflops(row) is None]
+
+    def _name(self, row: TableRow) -> str:
+        """ "bm25", or "bm25 with llama-8b"."""
+        if self.with_model:
+            return f"{row.label} with {row.model}"
+        return row.label
+
+    def _entry(self, row: TableRow) -> Ranked:
+        estimate = row.score(self.score)
+        assert estimate.mean is not None
+        questions, documents = _count_scored(row, self.score)
+        cost = None
+        if self.cost is not None:
+            cost = _COSTS[self.cost](row)
+        return Ranked(
+            method=self._name(row),
+            run=row.run.name,
+            score=estimate.mean,
+            low=estimate.low,
+            high=estimate.high,
+            questions=questions,
+            documents=documents,
+            cost=cost or 0.0,
+        )
+
+
+def _count_scored(row: TableRow, score: str) -> tuple[int, int]:
+    """How many questions have a score, and how many documents (clusters) these are about.
+
+    A score of all answers together (corpus BLEU) is no mean over questions, so all questions and
+    documents of the run count.
+    """
+    if score in facts.corpus_scores(row.run):
+        return row.n_questions, row.n_documents
+    scored = facts.scored(row.run, score)
+    return len(scored.ids), len(set(scored.clusters))
+
+
+def _known_cost(rows: Sequence[TableRow]) -> str | None:
+    """The first kind of cost that every method has; None where there is none."""
+    for name, cost_of in _COSTS.items():
+        if all(map(_is_known, map(cost_of, rows))):
+            return name
+    return None
+
+
+def _is_known(cost: float | None) -> bool:
+    """Whether a cost is known; one of 0 was not measured."""
+    return cost is not None and cost > 0
+
+
+def best_minus_others(group: Group, runs: Sequence[StoredRun]) -> dict[str, BestMinusRun] | None:
+    """How every other method and floor differs from the best method.
+
+    The best was chosen by the data: tests and intervals hold for all pairs at once
+    (reports/best.py).
+
+    Args:
+        group: The ranked runs.
+        runs: All runs of the data set.
+
+    Returns:
+        By name of the run's folder; None where the runs must not be compared.
+    """
+    names = {each.run: each.method for each in (*group.methods, *group.floors)}
+    best, *others = names
+    compared = [run for run in runs if run.name in names]
+    try:
+        paired_rows(compared, reference=best)
+    except UserError:
+        return None
+    found = {}
+    for row in beside_best(compared, group.score, best).rows:
+        found[row.name] = BestMinusRun(
+            best=names[best],
+            other=names[row.name],
+            separated=row.p < facts.ALPHA,
+            difference=-row.difference,
+            low=_negative(row.high),
+            high=_negative(row.low),
+            for_all_pairs=len(others) > 1,
+        )
+    return found
+
+
+def _negative(end: float | None) -> float | None:
+    """An end of the interval of run minus best, as one of best minus run."""
+    if end is None:
+        return None
+    return -end
