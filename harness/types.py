@@ -22,6 +22,16 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class Section(Passage):
+    """A passage that no chunk runs across, as it is a page of a folder or the part below a heading.
+
+    ends_chunks: always true; so that indexes and data sets with sections have hashes of their own.
+    """
+
+    ends_chunks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """One text a question is asked about, with the passages it was put together from (may be
     none)."""

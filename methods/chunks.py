@@ -3,6 +3,7 @@
 fixed_chunks      "abcdefgh", 3 tokens a chunk ──► spans (start, end) of characters that tile the text
 overlapping_chunks   the same, each with the end of the one before it
 word_chunks       so many words a chunk
+with_sentence_ends   no chunk starts with the full stop of the sentence before it
 shown_spans       spans of a document as what the reader saw
 
 Chunks that end where sentences do are in packing.py.
@@ -61,6 +62,27 @@ def trimmed(text: str, start: int, end: int) -> Span:
     >= end."""
     inside = text[start:end]
     return end - len(inside.lstrip()), start + len(inside.rstrip())
+
+
+_REST_OF_SENTENCE = re.compile(r"[.!?,;:)\]}\"'\u2019\u201d\u3002\uff0c]*(?:\s+|\Z)")
+
+
+def with_sentence_ends(text: str, spans: Sequence[Span]) -> list[Span]:
+    """The spans of `text`, where marks that a cut parted from their sentence stay with it.
+
+    "two years" | ".\\n\\nThe team"  ->  "two years." | "The team". White space around spans goes.
+    """
+    kept: list[Span] = []
+    for start, end in spans:
+        rest = _REST_OF_SENTENCE.match(text, start, end)
+        if rest is not None and kept:
+            first, _ = kept[-1]
+            kept[-1] = trimmed(text, first, rest.end())
+            start = rest.end()
+        start, end = trimmed(text, start, end)
+        if start < end:
+            kept.append((start, end))
+    return kept
 
 
 def shifted(spans: Iterable[Span], by: int) -> list[Span]:

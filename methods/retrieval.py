@@ -24,9 +24,17 @@ from harness.bm25 import bm25
 from harness.method import Hit, Index, Indexes, MethodConfig, Retriever, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
-from harness.types import Answer, Document, Question, Shown, Step
+from harness.types import Answer, Document, Question, Section, Shown, Step
 from methods import packing
-from methods.chunks import Span, fixed_chunks, shown_spans, stored, texts_at
+from methods.chunks import (
+    Span,
+    fixed_chunks,
+    shifted,
+    shown_spans,
+    stored,
+    texts_at,
+    with_sentence_ends,
+)
 from methods.found import MOST_HITS, in_document_order, shown_hits, steps_of, texts_of
 from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
 
@@ -76,8 +84,23 @@ class RetrievalConfig(MethodConfig):
 
     def cut(self, document: Document, model: MeteredModel) -> list[Span]:
         """The chunks of `document` as spans of characters."""
+        sections = [one for one in document.passages if isinstance(one, Section)]
         spans = self._spans(document, model)
+        if sections:
+            spans = self._spans_in(sections, document, model)
         return [(start, end) for start, end in spans if end - start >= self.least_characters]
+
+    def _spans_in(
+        self, sections: Sequence[Section], document: Document, model: MeteredModel
+    ) -> list[Span]:
+        """The chunks of a document with sections: none runs across two of them."""
+        spans: list[Span] = []
+        for section in sections:
+            text = document.text[section.start : section.end]
+            inside = Document(document.id, text)
+            parts = with_sentence_ends(text, self._spans(inside, model))
+            spans += shifted(parts, section.start)
+        return spans
 
     def _spans(self, document: Document, model: MeteredModel) -> list[Span]:
         size = self.chunk_tokens

@@ -67,11 +67,10 @@ class SelfRouteConfig(RetrievalConfig):
             )
         return self
 
-    def cut(self, document: Document, model: MeteredModel) -> list[Span]:
-        """The chunks of `document` as spans of characters."""
+    def _spans(self, document: Document, model: MeteredModel) -> list[Span]:
         if self.chunks == "words":
             return word_chunks(document.text, self.chunk_words)
-        return super().cut(document, model)
+        return super()._spans(document, model)
 
 
 class SelfRoute(Dense):

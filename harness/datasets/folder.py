@@ -34,7 +34,7 @@ from harness.datasets.folder_questions import parse_columns, read_questions
 from harness.datasets.rows import Group, Retrieved, RowError, Skip, canonical_line, type_name
 from harness.errors import ConfigError
 from harness.stats.question_clusters import WHOLE_FOLDER
-from harness.types import Document, Example, Gold, Passage, Question, Support
+from harness.types import Document, Example, Gold, Question, Section, Support
 
 SEPARATOR = "\n\n"
 PRESET = "folder"
@@ -71,7 +71,7 @@ def joined_document(name: str, pages: Sequence[Page]) -> tuple[Document, dict[st
         ("guide/setup#Warranty"; the first of a name).
     """
     pieces: list[str] = []
-    passages: list[Passage] = []
+    passages: list[Section] = []
     spans: dict[str, Support] = {}
     at = 0
     for page in pages:
@@ -81,7 +81,7 @@ def joined_document(name: str, pages: Sequence[Page]) -> tuple[Document, dict[st
             if heading not in ("", page.title):
                 title = f"{page.title}: {heading}"
             piece = "\n".join(filter(None, (title, text)))
-            passages.append(Passage(title, at, at + len(piece)))
+            passages.append(Section(title, at, at + len(piece)))
             spans.setdefault(f"{page.id}#{heading}", Support(name, at, at + len(piece)))
             pieces.append(piece)
             at += len(piece) + len(SEPARATOR)

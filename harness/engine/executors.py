@@ -18,6 +18,7 @@ from harness.engine.plan import PlannedRun
 from harness.engine.record_answer import RecordAnswer
 from harness.engine.scoring import unanswered_verdict
 from harness.llm.backend import backend_of
+from harness.parallel.heap import keep_heap_out_of_collections
 from harness.parallel.in_flight import in_flight, places_for
 from harness.parallel.phases import phase
 from harness.stats.rng import derived_seed
@@ -69,8 +70,12 @@ class InTurn(Executor):
 
     def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
         """The same with any function that answers."""
-        for example in examples:
+        record.run.models.load_all()
+        keep_heap_out_of_collections()
+        for number, example in enumerate(examples):
             record([answer(example)])
+            if number == 0:  # it loads encoders, and what scorers import
+                keep_heap_out_of_collections()
 
 
 class InFlight(InTurn):
@@ -95,6 +100,7 @@ class InFlight(InTurn):
         # flight.
         unanswered_verdict(config.dataset, examples[0].gold)
         run.indexer.kept = max(run.indexer.kept, places)
+        keep_heap_out_of_collections()
         with warn_of_global_draws(run.progress.note, derived_seed(config.seed, "in flight")):
             in_flight(examples, places, answer, record, run.indexer.choose_next)
 

@@ -118,7 +118,7 @@ def _cut_to_spans(
             first = max(passage.start, start)
             last = min(passage.end, end)
             if first < last:
-                passages.append(Passage(passage.title, first + shift, last + shift))
+                passages.append(replace(passage, start=first + shift, end=last + shift))
         at += end - start + len(GAP)
     cut = replace(document, text=GAP.join(texts), passages=tuple(passages))
     return cut, tuple(pieces)

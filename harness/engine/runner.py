@@ -38,6 +38,7 @@ from harness.engine.scoring import silent_scorers
 from harness.engine.spending_limits import Budget
 from harness.engine.start_manifest import StartManifest
 from harness.errors import HarnessError, LimitReached, SaveError, UserError
+from harness.parallel.heap import heap_kept_out_of_collections
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.paths import masked
 from harness.storage.run_files import Part
@@ -270,7 +271,8 @@ class Job:
         }
         if to_ask:
             self._known |= to_ask.keys()
-            self.executor.ask(list(to_ask.values()), self._answer, self._record)
+            with heap_kept_out_of_collections():
+                self.executor.ask(list(to_ask.values()), self._answer, self._record)
 
     def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
         """Write summary and manifest of the finished run; early_stop: keys for both that say why
