@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from bench.commands import call
-from harness.storage.checksums import FILES, checksums
+from harness.storage.checksums import checksums
 
 Record = dict[str, Any]
 
@@ -80,7 +80,7 @@ class Folder:
 
     def seal(self) -> None:
         """Compute the checksums of summary.json anew, as a careful forger would."""
-        self.summary(**{FILES: checksums(self.path)})
+        self.summary(files=checksums(self.path))
 
 
 def _set(held: Record, keys: list[str], value: Any) -> None:

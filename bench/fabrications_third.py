@@ -132,7 +132,7 @@ def _unknown(folder: Folder) -> None:
             phase["roles"] = {"reader": flops}
     folder.write(rows)
     run = read_run(folder.path)
-    folder.summary(**summarise(run.records, run.documents, run.config))
+    folder.summary(**summarise(run.records, run.documents, run.config).to_json())
 
 
 def _conventions(phase: Record) -> None:

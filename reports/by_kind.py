@@ -138,7 +138,7 @@ def _parts_of(run: StoredRun, by: str, labels: Sequence[str | None]) -> list[Sto
             config={**run.config, "dataset": {**run.config["dataset"], "name": name}},
             records=groups[label],
             # The kind of what the loader left out is not known.
-            summary={**run.summary, "n_left_out": 0},
+            summary=run.summary.with_values(n_left_out=0),
             whole=run,
             notes=notes,
         )

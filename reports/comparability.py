@@ -358,7 +358,7 @@ def record_notes(run: StoredRun, checks: Checks) -> list[str]:
         if problem is not None:
             notes.append(f"does not fit: {problem}")
     files = [phrase for phrase in checks.unchecked(run) if "files" in phrase]
-    if files and run.summary.get("state") == "finished":
+    if files and run.summary.is_finished:
         notes.append(f"not checked: {files[0]}")
     return notes
 

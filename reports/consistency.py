@@ -20,9 +20,10 @@ from harness.config.schema import canonical
 from harness.config.yaml_tree import flatten
 from harness.engine.run_hash import recorded_inputs
 from harness.stats import INTERVAL_RULE
-from harness.storage.checksums import EDITED, changed_files
+from harness.storage.checksums import changed_files
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import summarise
+from harness.storage.summary_file import RunSummary, ScoreMean
 from harness.types import LOGGED
 from reports.declared import declared
 from reports.differences import facts_of, kind_of
@@ -118,7 +119,7 @@ def _file_misfits(run: StoredRun) -> Iterator[str]:
     if names:
         was = "was" if len(names) == 1 else "were"
         yield f"{', '.join(names)} {was} changed after the run ended"
-    if before := run.summary.get(EDITED):
+    if before := run.summary.edited:
         yield f"{', '.join(before)} had been changed before a later command wrote to the folder"
 
 
@@ -221,19 +222,20 @@ def _count_misfits(run: StoredRun) -> Iterator[str]:
     """What does not fit between the records and the numbers of summary and manifest."""
     summary, total = run.summary, len(run.records)
     failed = sum(record.error is not None for record in run.records)
-    for key, here in (("n_total", total), ("n_failed", failed)):
-        if summary.get(key, here) != here:
-            yield f"summary.json has {key} {summary[key]}, the records give {here}"
+    if summary.n_total not in (None, total):
+        yield f"summary.json has n_total {summary.n_total}, the records give {total}"
+    if summary.n_failed not in (None, failed):
+        yield f"summary.json has n_failed {summary.n_failed}, the records give {failed}"
     skipped = sum(((run.manifest.get("dataset") or {}).get("skipped") or {}).values())
-    if "n_asked" in summary and "imported" not in run.manifest:
-        left = summary.get("n_left_out") or 0
+    if summary.n_asked is not None and "imported" not in run.manifest:
+        left = summary.n_left_out or 0
         if skipped != left:
             yield f"summary.json leaves out {left} rows, manifest.json {skipped}"
-        if summary["n_asked"] < total + left:
-            yield f"summary.json has n_asked {summary['n_asked']}, with {total} records"
-    if summary.get("state") != "finished" or summary.get("stopped_early"):
+        if summary.n_asked < total + left:
+            yield f"summary.json has n_asked {summary.n_asked}, with {total} records"
+    if not summary.is_finished or summary.stopped_early is not None:
         return
-    asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)
+    asked = summary.n_to_record
     planned = (run.manifest.get("dataset") or {}).get("questions") or 0
     if max(asked, planned) > total and "imported" not in run.manifest:
         yield f"it is called finished, with records of {total} of {max(asked, planned)} questions"
@@ -253,27 +255,40 @@ def _summary_misfits(run: StoredRun) -> Iterator[str]:
     """Numbers of summary.json that the records do not give. A summary of another version is
     compared in its means alone."""
     summary = run.summary
-    if not summary.get("scores"):
+    if not summary.scores:
         return
     here = summarise(run.records, run.documents, run.config)
-    keys = {"mean"}
-    if summary.get("interval_rule") == INTERVAL_RULE:
-        keys |= {"low", "high"}
+    is_of_this_rule = summary.interval_rule == INTERVAL_RULE
+    if is_of_this_rule:
         yield from _usage_misfits(summary, here)
-    for name, stored in summary["scores"].items():
-        fresh = here["scores"].get(name) or {}
-        for key in sorted(keys & stored.keys() & fresh.keys()):
-            if not _is_same(stored[key], fresh[key]):
-                what = name if key == "mean" else f"{name} {key}"
-                yield f"summary.json has {what} {stored[key]}, the records give {fresh[key]}"
+    for name, stated in summary.scores.items():
+        if name in here.scores:
+            yield from _mean_misfits(name, stated, here.scores[name], is_of_this_rule)
 
 
-def _usage_misfits(summary: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+def _mean_misfits(
+    name: str, stated: ScoreMean, found: ScoreMean, with_interval: bool
+) -> Iterator[str]:
+    """What of a score's mean the records do not give.
+
+    Args:
+        name: Of the score.
+        stated: Its mean in summary.json.
+        found: Its mean over the records.
+        with_interval: Compare the interval, too.
+    """
+    if with_interval and not _is_same(stated.high, found.high):
+        yield f"summary.json has {name} high {stated.high}, the records give {found.high}"
+    if with_interval and not _is_same(stated.low, found.low):
+        yield f"summary.json has {name} low {stated.low}, the records give {found.low}"
+    if not _is_same(stated.mean, found.mean):
+        yield f"summary.json has {name} {stated.mean}, the records give {found.mean}"
+
+
+def _usage_misfits(summary: RunSummary, here: RunSummary) -> Iterator[str]:
     """Costs of a summary that the records and indexes do not give; one sentence for all."""
-    places = ("usage", "index")
-    ours, theirs = (
-        flatten({place: one.get(place) or {} for place in places}) for one in (summary, here)
-    )
+    ours = flatten({"usage": summary.usage, "index": summary.index.to_json()})
+    theirs = flatten({"usage": here.usage, "index": here.index.to_json()})
     odd = [key for key in {**ours, **theirs} if not _is_same(ours.get(key), theirs.get(key))]
     if odd:
         values = f"{ours.get(odd[0])}, the records give {theirs.get(odd[0])}"

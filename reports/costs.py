@@ -316,7 +316,7 @@ def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
         if built is None:
             return None
         indexes[place] = built
-    n_documents = (run.summary.get("index") or {}).get("documents", 0)
+    n_documents = run.summary.index.documents
     if len({document for document, _ in indexes}) < n_documents:
         return None
     needed: Counter[_IndexKey] = Counter()

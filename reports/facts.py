@@ -137,7 +137,7 @@ def is_floor(run: StoredRun) -> bool:
 
 def is_unfinished(run: StoredRun) -> bool:
     """Whether questions that the run was to ask may be missing."""
-    return bool(run.summary.get("state", "running") != "finished")
+    return not run.summary.is_finished
 
 
 def is_upper_bound(run: StoredRun) -> bool:
@@ -199,8 +199,10 @@ def suite(run: StoredRun) -> str:
 
 def left_out(run: StoredRun) -> int:
     """Questions without a record because the loader or an import left them out."""
-    skipped = (run.manifest.get("dataset") or {}).get("skipped") or {}
-    return int(run.summary.get("n_left_out", sum(skipped.values())))
+    if run.summary.n_left_out is not None:
+        return run.summary.n_left_out
+    skipped: dict[str, int] = (run.manifest.get("dataset") or {}).get("skipped") or {}
+    return sum(skipped.values())
 
 
 def first_score(run: StoredRun) -> str:

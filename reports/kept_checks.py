@@ -94,7 +94,7 @@ def _key(run: StoredRun, names: Sequence[str]) -> str:
         "folder": run.path.name,
         "config": run.config,
         "manifest": run.manifest,
-        "summary": run.summary,
+        "summary": run.summary.to_json(),
         "declared": None if says is None else says.as_json(),
         "scores": list(names),
         "versions": {name: scorers.version(name) for name in installed},

@@ -33,6 +33,7 @@ from harness.storage.run_files import (
     SUMMARY,
     parts_in,
     read_json,
+    read_summary,
 )
 from harness.storage.run_folder import StoredRun, find_runs, numbers_of, read_run, run_yaml
 from reports import facts
@@ -243,8 +244,8 @@ class _FollowedRun:
     def _describe(self, manifests: Sequence[dict[str, Any]]) -> None:
         """Set `stored`, `state` and the row's numbers from files and answers."""
         described = run_yaml(self.folder)
-        summary = read_json(self.folder / SUMMARY)
-        self.state = summary.get("state", "not started")
+        summary = read_summary(self.folder)
+        self.state = summary.state if summary.has_values else "not started"
         if any(_last_state(manifest) == "running" for manifest in manifests):
             self.state = "running"
         self.stored = StoredRun(

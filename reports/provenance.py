@@ -75,7 +75,7 @@ def _row(run: StoredRun) -> dict[str, Any]:
         "run": run.name,
         "data set": facts.run_key(run)[0],
         "started": _utc_text(run.manifest.get("started")),
-        "state": run.summary.get("state", "running"),
+        "state": run.summary.state,
         "questions": len(run.records),
         "seed": run.config["seed"],
         "code": facts.code(run) or "–",

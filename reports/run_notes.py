@@ -85,13 +85,12 @@ def _state_notes(run: StoredRun) -> list[str]:
     """Whether every question was asked."""
     notes = []
     if facts.is_unfinished(run):
-        state = run.summary.get("state", "running")
-        notes.append(f"the run is {state}, not finished: {_progress(run)}")
-    early = run.summary.get("stopped_early")
-    if early:
+        notes.append(f"the run is {run.summary.state}, not finished: {_progress(run)}")
+    early = run.summary.stopped_early
+    if early is not None:
         notes.append(
-            f"a duel stopped the run early, after {early['questions']} of {early['of']} questions "
-            f"in random order of documents (seed {early['seed']}): {'; '.join(early['verdicts'])}; "
+            f"a duel stopped the run early, after {early.questions} of {early.of} questions "
+            f"in random order of documents (seed {early.seed}): {'; '.join(early.verdicts)}; "
             "tests that take n as fixed (harness compare) do not hold for it"
         )
     return notes
@@ -99,7 +98,7 @@ def _state_notes(run: StoredRun) -> list[str]:
 
 def _progress(run: StoredRun) -> str:
     """How many questions an unfinished run has answered."""
-    n_asked = run.summary.get("n_asked")
+    n_asked = run.summary.n_asked
     if not n_asked:
         return f"{len(run.records)} questions so far"
     whole = run.whole or run

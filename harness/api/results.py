@@ -35,7 +35,7 @@ class Run:
     @property
     def summary(self) -> dict[str, Any]:
         """Scores with intervals, costs and counts: docs/run-folder.md#summary."""
-        return self.stored.summary
+        return self.stored.summary.to_json()
 
     @property
     def config(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Run:
     @property
     def failed(self) -> int:
         """The number of questions that failed."""
-        return int(self.summary.get("n_failed", 0))
+        return self.stored.summary.n_failed or 0
 
     @cached_property
     def records(self) -> pd.DataFrame:
@@ -205,12 +205,13 @@ def score(
     """
     from harness.engine.rescore import rescore
 
-    return rescore(
+    summary = rescore(
         Path(_folder(run)),
         scorers=scorers or (),
         only=only,
         data=None if data is None else os.fspath(data),
     )
+    return summary.to_json()
 
 
 def judge(

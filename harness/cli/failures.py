@@ -45,7 +45,7 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
         shown = f"{error['traceback'].rstrip()}\n"
     elif "traceback" in error:
         ways.append("--debug prints the traceback")
-    count = f"{result.failed} of {result.summary['n_total']} questions failed"
+    count = f"{result.failed} of {result.summary.n_total} questions failed"
     return (
         f"{shown}error: {label}{count}; {which} '{first}': {one_line(error)}  ({'; '.join(ways)})"
     )

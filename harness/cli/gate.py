@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
+    from harness.storage.summary_file import ScoreMean
     from reports.baseline import BesideBaseline
 
 FAILED_CHECK = 4
@@ -123,27 +124,19 @@ class Gate(Hook):
             why = _not_judged(result, score)
             if why:
                 return Check(run, name, "FAILED", why)
-        entry = result.summary["scores"][score]
-        left_out = int(result.summary.get("n_left_out", 0))
-        if result.summary["failed_count_as"] == "skip":
-            left_out += int(result.summary["n_failed"])
+        summary = result.summary
+        entry = summary.scores[score]
+        left_out = summary.n_left_out or 0
+        if summary.failed_count_as == "skip":
+            left_out += summary.n_failed or 0
         counted = 1.0  # of the asked questions, the share that the mean is over
         if left_out and not self._allow_left_out:
-            counted = entry["n"] / (entry["n"] + left_out)
-        mean = 100 * counted * entry["mean"]
-        figures = [f"{mean:.1f}{_no_interval(entry['low'])} points"]
-        if entry["low"] is not None:
-            low, high = 100 * counted * entry["low"], 100 * counted * entry["high"]
-            figures = [f"{mean:.1f} [{low:.1f}, {high:.1f}] points"]
-            if low < least <= high:
-                figures.append(
-                    f"the interval holds {least:g}: other questions of this kind may lie on its "
-                    "other side"
-                )
-        if score.startswith(JUDGE) and entry["n"] < result.summary["n_total"]:
-            figures.append(
-                f"over the {entry['n']} of {result.summary['n_total']} that have a score"
-            )
+            counted = entry.n / (entry.n + left_out)
+        assert entry.mean is not None  # the gate names scores that a question has
+        mean = 100 * counted * entry.mean
+        figures = _mean_figures(entry, 100 * counted, least)
+        if score.startswith(JUDGE) and entry.n != summary.n_total:
+            figures.append(f"over the {entry.n} of {summary.n_total} that have a score")
         margin = self._options.margin or 0.0
         if margin:
             name += f", less a margin of {margin:g}"
@@ -187,11 +180,11 @@ class Gate(Hook):
 def _not_judged(result: RunResult, judge: str) -> str:
     """Why a run's score of a judge cannot be checked; "" where every question is judged."""
     judges = read_json(result.folder / MANIFEST).get("judges") or {}
-    asked = result.summary["n_total"]
+    asked = result.summary.n_total or 0
     judged = 0
     if judge in judges:
         judged = sum(judges[judge]["verdicts"].values())
-    if judged < asked or judge not in result.summary["scores"]:
+    if judged < asked or judge not in result.summary.scores:
         return (
             f"{judge} has judged {judged} of {asked} questions; run harness judge "
             f"{result.folder}, then this command again"
@@ -264,7 +257,7 @@ def _outcome(found: BesideBaseline, drop: float) -> tuple[Outcome, list[str]]:
 
 
 def _difference_words(found: BesideBaseline) -> str:
-    interval = _no_interval(found.low)
+    interval = _NO_INTERVAL
     if found.low is not None and found.high is not None:
         interval = f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
     return (
@@ -273,8 +266,27 @@ def _difference_words(found: BesideBaseline) -> str:
     )
 
 
-def _no_interval(low: float | None) -> str:
-    return ", no interval with so few documents," if low is None else ""
+def _mean_figures(score: ScoreMean, points: float, least: float) -> list[str]:
+    """A mean with its interval in words, and whether the interval holds a limit.
+
+    Args:
+        score: The mean.
+        points: Points that a score of 1 is.
+        least: The limit, in points.
+    """
+    mean = points * (score.mean or 0.0)
+    if score.low is None or score.high is None:
+        return [f"{mean:.1f}{_NO_INTERVAL} points"]
+    low, high = points * score.low, points * score.high
+    figures = [f"{mean:.1f} [{low:.1f}, {high:.1f}] points"]
+    if low < least <= high:
+        figures.append(
+            f"the interval holds {least:g}: other questions of this kind may lie on its other side"
+        )
+    return figures
+
+
+_NO_INTERVAL = ", no interval with so few documents,"
 
 
 def _left_out_words(count: int, allowed: bool) -> str:

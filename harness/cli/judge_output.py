@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.judging.judge_run import Judged
     from harness.judging.model_judge import Judge
     from harness.stats.bootstrap import Interval
+    from harness.storage.summary_file import ScoreMean
     from reports.judges import PairwiseResult, Raters
     from reports.labels import HandLabels, PeopleMean
 
@@ -64,12 +65,9 @@ class _Result:
     agreed: _AgreementOfRun
 
     @property
-    def score(self) -> dict[str, Any] | None:
+    def score(self) -> ScoreMean | None:
         """The mean with its interval; None where nothing is scored."""
-        if not self.judged.summary:
-            return None
-        score: dict[str, Any] | None = self.judged.summary["scores"].get(self.judge.name)
-        return score
+        return self.judged.summary.scores.get(self.judge.name)
 
     @property
     def paid(self) -> float | None:
@@ -115,10 +113,13 @@ class _Result:
     def as_json(self) -> dict[str, Any]:
         """The results as values."""
         usage = self.judged.usage
+        score = None
+        if self.score is not None:
+            score = self.score.to_json()
         line: dict[str, Any] = {
             "run": str(self.folder),
             "judge": self.judge.name,
-            "score": self.score,
+            "score": score,
             **self.counts(),
             "tokens_in": usage.get("tokens_in", 0),
             "tokens_out": usage.get("tokens_out", 0),

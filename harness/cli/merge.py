@@ -19,10 +19,7 @@ def merge(runs: Runs, json: Json = False) -> int:
     for folder in run_folders(runs):
         summary = merge_shards(folder, say)
         if json:
-            print(json_.dumps({"run": str(folder), "summary": summary}))
+            print(json_.dumps({"run": str(folder), "summary": summary.to_json()}))
         else:
-            print(
-                f"{folder}: {summary.get('n_total', 0)} questions, {summary.get('n_failed', 0)} "
-                "failed"
-            )
+            print(f"{folder}: {summary.n_total or 0} questions, {summary.n_failed or 0} failed")
     return 0

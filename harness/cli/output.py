@@ -5,32 +5,30 @@ from __future__ import annotations
 
 import json as json_
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 
-def mean_text(score: dict[str, Any]) -> str:
-    """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.0 [36.0, 46.0]"; "-" without a mean."""
+def mean_text(score: ScoreMean) -> str:
+    """ScoreMean(mean=0.41, low=0.36, high=0.46) -> "41.0 [36.0, 46.0]"; "-" without a mean."""
     from harness.stats.bootstrap import with_interval
 
-    if score["mean"] is None:
+    if score.mean is None:
         return "-"
-    return with_interval(
-        lambda value: f"{100 * value:.1f}", score["mean"], score["low"], score["high"]
-    )
+    return with_interval(lambda value: f"{100 * value:.1f}", score.mean, score.low, score.high)
 
 
-def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
+def mean_texts(summary: RunSummary) -> dict[str, str]:
     """Score name -> its mean as text, by a run's summary.json, and over how many questions where
     not over all."""
-    counted = summary.get("n_total")
-    if summary.get("failed_count_as") == "skip":
-        counted = summary.get("n_scored")
+    counted = summary.n_total
+    if summary.failed_count_as == "skip":
+        counted = summary.n_scored
     texts: dict[str, str] = {}
-    for name, score in summary.get("scores", {}).items():
+    for name, score in summary.scores.items():
         texts[name] = mean_text(score)
-        if score["n"] != counted:
-            texts[name] += f" over {score['n']} of {counted} questions"
+        if score.n != counted:
+            texts[name] += f" over {score.n} of {counted} questions"
     return texts
 
 
@@ -50,6 +48,7 @@ def say(line: str) -> None:
 if TYPE_CHECKING:
     from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
+    from harness.storage.summary_file import RunSummary, ScoreMean
 
 
 def print_warnings(plans: Sequence[PlannedRun], unlogged: Sequence[str] = ()) -> None:
@@ -70,35 +69,34 @@ def print_warnings(plans: Sequence[PlannedRun], unlogged: Sequence[str] = ()) ->
         say(f"warning: {warning}")
 
 
-_COUNTED = {
-    "n_without_prefix": "replies without the answer prefix, scored whole",
-    "n_not_parsed": "not as the answer schema says, scored 0",
-    "n_truncated": "answered from a truncated context",
-    "n_left_out": "left out by the loader",
-    "n_not_asked": "not asked yet",
-}
-"""Numbers of a summary that are said where they are not 0."""
-
-
-def _counts_text(summary: Mapping[str, Any]) -> str:
+def _counts_text(summary: RunSummary) -> str:
     """How many questions there were and what became of them: "20 questions, 1 failed (Timeout)"."""
-    total = summary.get("n_total", 0)
-    text = f"{total} question{'s' * (total != 1)}, {summary.get('n_failed', 0)} failed"
-    errors = summary.get("errors", {})
-    if errors:
-        kinds = [f"{number} {kind}" for kind, number in errors.items()]
+    text = f"{counted(summary.n_total or 0, 'question')}, {summary.n_failed or 0} failed"
+    if summary.errors:
+        kinds = [f"{number} {kind}" for kind, number in summary.errors.items()]
         text += f" ({', '.join(kinds)})"
-    for name, meaning in _COUNTED.items():
-        if summary.get(name):
-            text += f", {summary[name]} {meaning}"
+    for number, meaning in _counts(summary):
+        if number:
+            text += f", {number} {meaning}"
     return text
 
 
-def _recalled_text(summary: Mapping[str, Any]) -> str:
+def _counts(summary: RunSummary) -> list[tuple[int | None, str]]:
+    """Numbers of a summary that are said where they are not 0, with their meaning."""
+    return [
+        (summary.n_without_prefix, "replies without the answer prefix, scored whole"),
+        (summary.n_not_parsed, "not as the answer schema says, scored 0"),
+        (summary.n_truncated, "answered from a truncated context"),
+        (summary.n_left_out, "left out by the loader"),
+        (summary.n_not_asked, "not asked yet"),
+    ]
+
+
+def _recalled_text(summary: RunSummary) -> str:
     """How many requests the cache of replies answered; "" where it answered none."""
-    answered = summary.get("n_total", 0) - summary.get("n_failed", 0)
-    phases = [(phase, answered) for phase in summary.get("usage", {}).values()]
-    phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]
+    answered = summary.n_scored or 0
+    phases = [(phase, answered) for phase in summary.usage.values()]
+    phases += [(phase, 1) for phase in summary.index.usage.values()]
     recalled = 0.0
     sent = 0.0
     for phase, times in phases:
@@ -115,12 +113,15 @@ def print_result(result: RunResult, plan: PlannedRun, json: bool) -> None:
     from harness.storage.run_summary import reply_sentences
 
     if json:
-        print(json_.dumps({"run": str(result.folder), "summary": result.summary}), flush=True)
+        print(
+            json_.dumps({"run": str(result.folder), "summary": result.summary.to_json()}),
+            flush=True,
+        )
         return
     summary = result.summary
     lines = [str(result.folder)]
     lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
     lines.append(f"  {_counts_text(summary)}{_recalled_text(summary)}")
-    replies = reply_sentences(summary.get("replies", {}), plan.config.model_dump(mode="json"))
+    replies = reply_sentences(summary.replies, plan.config.model_dump(mode="json"))
     lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *replies]]
     print("\n".join(lines), flush=True)

@@ -87,7 +87,7 @@ def left_over(runs: Sequence[StoredRun]) -> list[LeftOver]:
             state = FAILED
         else:
             continue
-        found.append(LeftOver(run, state, answered, run.summary.get("n_asked")))
+        found.append(LeftOver(run, state, answered, run.summary.n_asked))
     return found
 
 

@@ -210,6 +210,6 @@ class _Command:
             if several:
                 label = f"{outcome.plan.run_name}: "
             say(failure_text(result, label, self.printing.debug))
-            total = result.summary["n_total"]
+            total = result.summary.n_total
             problems.insert(0, f"{result.failed} of {total} questions failed")
         return "; ".join(problems)

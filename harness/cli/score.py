@@ -41,7 +41,7 @@ def score(
     for folder in run_folders(runs):
         summary = rescore(folder, scorers=names, only=only, data=data)
         if json:
-            print(json_.dumps({"run": str(folder), "summary": summary}))
+            print(json_.dumps({"run": str(folder), "summary": summary.to_json()}))
         else:
             means = ", ".join(f"{name} {text}" for name, text in mean_texts(summary).items())
             print(f"{folder}: {means or 'no questions yet'}")

@@ -274,24 +274,6 @@ def changes(before: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
     return {key: value for key, value in compared.items() if before.get(key) != value}
 
 
-def asked_counts(manifest: Mapping[str, Any], asked: int, recorded: int) -> dict[str, int]:
-    """The keys n_asked, n_left_out and n_not_asked (if any) of a summary.
-
-    n_scored + n_failed + n_left_out + n_not_asked = n_asked; n_not_asked: what an unfinished run
-    has still to ask.
-
-    asked: questions that this command asks; recorded: n_total, which holds those of earlier
-    commands too.
-    """
-    left_out = sum((manifest.get("dataset") or {}).get("skipped", {}).values())
-    counts = {"n_asked": max(asked, recorded) + left_out}
-    if left_out:
-        counts["n_left_out"] = left_out
-    if asked > recorded:
-        counts["n_not_asked"] = asked - recorded
-    return counts
-
-
 def with_first_prompts(
     manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def _finished_run(preset: str, name: str, text: str) -> StoredRun:
             f"{way}"
         )
     run = read_run(folder)
-    if run.summary.get("state") != "finished":
+    if not run.summary.is_finished:
         raise UserError(f"'{text}': that run is not finished; run its command again, then this one")
     return run
 

@@ -22,14 +22,15 @@ from harness.storage.records import StoredGold, StoredRecord
 from harness.storage.run_files import MANIFEST, RECORDS
 from harness.storage.run_folder import StoredRun, StreamedRecords, read_run
 from harness.storage.run_store import RunStore
-from harness.storage.run_summary import KEPT, summarise
+from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
+from harness.storage.summary_file import RunSummary
 from harness.types import JUDGES, LOGGED, Gold, lacks_only_scores
 
 
 def rescore(
     folder: Path, *, scorers: Sequence[str] = (), only: bool = False, data: str | None = None
-) -> dict[str, Any]:
+) -> RunSummary:
     """Score the answers in a run folder again and return its new summary.
 
     scorers: in addition to the run's own, whose scores stay unless an answer lacks them, or instead
@@ -169,7 +170,7 @@ class _Rescoring:
     dataset: Dataset | None = None
     corrected: frozenset[str] = frozenset()
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> RunSummary:
         """Score every record, then replace them all, and return the new summary.
 
         If a record cannot be scored, the folder stays as it was.
@@ -178,7 +179,6 @@ class _Rescoring:
         with RunStore.open(self.stored.path, self._known_fingerprint(), note) as store:
             store.replace_records(self._records())
             numbers = summarise(store.records(), store.index_lines(), self.stored.config)
-            remaining = {key: value for key, value in self.stored.summary.items() if key in KEPT}
             if self.dataset is not None:
                 update_texts(store, self.dataset, self.config.keep_texts, note)
             store.write(MANIFEST, self._manifest(store.manifest()))
@@ -188,7 +188,7 @@ class _Rescoring:
                 "data": self.config.data,
             }
             store.describe({**self.stored.config, "dataset": dataset}, self.stored.origins)
-            summary = store.write_summary({**remaining, **numbers})
+            summary = store.write_summary(self.stored.summary.with_numbers(numbers))
         for sentence in silent_scorers(self.config.scorers, summary):
             note(sentence)
         for sentence in self._notes_on_corrections():
@@ -230,13 +230,12 @@ class _Rescoring:
         changed["scorers"] = {name: v or version(name) for name, v in self.versions.items()}
         if not self.corrected or self.dataset is None:
             return changed
-        scores = self.stored.summary["scores"]
         correction = {
             "at": utc_now(),
             "file": Path(self.config.data or self.dataset.source).name,
             "questions": len(self.corrected),
             "before": self._fingerprint(),
-            "scores": {name: score.get("mean") for name, score in scores.items()},
+            "scores": self.stored.summary.means,
         }
         changed["corrected"] = [*(changed.get("corrected") or ()), correction]
         changed["dataset"] = {**changed["dataset"], "fingerprint": self.dataset.fingerprint}

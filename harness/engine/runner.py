@@ -26,7 +26,6 @@ from typing import Any
 
 from harness.cost.usage import SentUsage
 from harness.embed.encoder_info import cut_warning
-from harness.engine import manifest as manifests
 from harness.engine.answer_question import AnswerQuestion
 from harness.engine.executors import Executor, executor_for
 from harness.engine.open_run import OpenRun
@@ -44,6 +43,7 @@ from harness.storage.paths import masked
 from harness.storage.run_files import Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
+from harness.storage.summary_file import FINISHED, EarlyStop, RunSummary, counts_of
 from harness.types import Example
 
 
@@ -53,7 +53,7 @@ class RunResult:
     be written."""
 
     folder: Path
-    summary: dict[str, Any]
+    summary: RunSummary
     failed: int
     save_problems: list[str] = field(default_factory=list)
 
@@ -274,19 +274,17 @@ class Job:
             with heap_kept_out_of_collections():
                 self.executor.ask(list(to_ask.values()), self._answer, self._record)
 
-    def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
-        """Write summary and manifest of the finished run; early_stop: keys for both that say why
-        questions are left."""
+    def finished(self, early_stop: EarlyStop | None = None) -> RunResult:
+        """Write summary and manifest of the finished run; early_stop: why questions are left."""
         budget = self.options.budget
         left = self._progress.left
         if budget.hit and left:
             raise LimitReached(
                 f"stopped at {budget.hit_text()}: {left} of {len(self.examples)} questions are not answered yet"
             )
-        summary = self._write_summary("finished", early_stop)
+        summary = self._write_summary(FINISHED, early_stop)
         self._note_odd_results(summary)
-        failed = summary.get("n_failed", 0)
-        return RunResult(self.store.folder, summary, failed, self.run.problems)
+        return RunResult(self.store.folder, summary, summary.n_failed or 0, self.run.problems)
 
     def close_early(self, error: BaseException) -> None:
         """Write the summary of what was answered before `error` ended the run.
@@ -308,12 +306,12 @@ class Job:
         if isinstance(error, UserError):
             self.store.delete_if_nothing_recorded()
 
-    def _note_odd_results(self, summary: dict[str, Any]) -> None:
+    def _note_odd_results(self, summary: RunSummary) -> None:
         """Note texts that an encoder cut, scorers without a score, and what made models slow."""
         note = self._progress.note
-        cut = summary.get("texts_cut")
-        if cut:
-            warning = cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"])
+        cut = summary.texts_cut
+        if cut is not None:
+            warning = cut_warning(self.plan.encoders.values(), cut.texts, cut.cut)
             if warning:
                 note(f"warning: {warning}")
         for sentence in silent_scorers(self.plan.config.dataset.scorers, summary):
@@ -323,23 +321,26 @@ class Job:
         for sentence in self.run.models.server_figures():
             note(sentence)
 
-    def _write_summary(self, state: str, early_stop: dict[str, Any] | None) -> dict[str, Any]:
-        """Sort the records, write and return the summary ({} where sorting failed); what failed
-        goes to `problems`."""
+    def _write_summary(self, state: str, early_stop: EarlyStop | None) -> RunSummary:
+        """Sort the records, write and return the summary (without values where sorting failed);
+        what failed goes to `problems`."""
         self._progress.stop()
         manifest = self.run.manifest
-        summary: dict[str, Any] = {}
+        summary = RunSummary()
         try:
             numbers = self._summarise()
-            counts = manifests.asked_counts(manifest.value, len(self.examples), numbers["n_total"])
-            summary = {"state": state, **counts, **(early_stop or {}), **numbers}
+            counts = counts_of(len(self.examples), numbers.n_total or 0, manifest.skipped)
+            counts = counts.with_values(state=state)
+            if early_stop is not None:
+                counts = counts.with_values(stopped_early=early_stop)
+            summary = counts.with_numbers(numbers)
             manifest.end(state, early_stop, self.run.models.server_figures())
             summary = self.store.write_summary(summary)
         except SaveError as error:
             self.run.problems.append(str(error))
         return summary
 
-    def _summarise(self) -> dict[str, Any]:
+    def _summarise(self) -> RunSummary:
         """The numbers of the summary, after the records were sorted."""
         config = self.plan.config
         self.store.sort_records([e.question.id for e in self.plan.dataset.examples])

@@ -31,6 +31,7 @@ from harness.datasets.answer_schema import NotFollowed, answer_in
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
 from harness.storage.records import StoredRecord
+from harness.storage.summary_file import RunSummary
 from harness.types import (
     COUNTS,
     JUDGES,
@@ -223,9 +224,11 @@ def _named(values: Mapping[str, T], names: set[str]) -> dict[str, T]:
     return {name: value for name, value in values.items() if name in names}
 
 
-def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str]:
+def silent_scorers(names: Sequence[str], summary: RunSummary) -> list[str]:
     """A warning for each scorer of the user's own that gave no question of a summary a score."""
-    silent = [name for name in names if ":" in name and name not in summary.get("scores", names)]
+    if not summary.has_values:
+        return []
+    silent = [name for name in names if ":" in name and name not in summary.scores]
     return [
         f"warning: no question has a score by {name}, as it returned None for each"
         for name in silent

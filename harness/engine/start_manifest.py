@@ -10,6 +10,7 @@ from harness.engine import manifest as manifests
 from harness.engine.plan import PlannedRun
 from harness.storage.run_files import MANIFEST, Part
 from harness.storage.run_store import RunStore
+from harness.storage.summary_file import EarlyStop
 
 
 class StartManifest:
@@ -31,6 +32,12 @@ class StartManifest:
         self.value = manifests.with_start(store.manifest(), described, command)
         if part is not None:
             self.value |= part.described
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """Rows that the loader left out, by reason."""
+        skipped: dict[str, int] = self.value["dataset"].get("skipped") or {}
+        return skipped
 
     @property
     def earlier_starts(self) -> list[dict[str, Any]]:
@@ -76,7 +83,7 @@ class StartManifest:
             last = {**last, "changed": last.get("changed", {}) | changed}
             self.value["starts"] = [*starts, last]
 
-    def end(self, state: str, early_stop: Mapping[str, Any] | None, served: Sequence[str]) -> None:
+    def end(self, state: str, early_stop: EarlyStop | None, served: Sequence[str]) -> None:
         """Write the manifest of a start that ended.
 
         Args:
@@ -84,7 +91,9 @@ class StartManifest:
             early_stop: Why it stopped; None for no reason.
             served: What each server of a fleet did, a sentence each.
         """
-        extra: dict[str, Any] = dict(early_stop or {})
+        extra: dict[str, Any] = {}
+        if early_stop is not None:
+            extra["stopped_early"] = early_stop.to_json()
         if served:
             extra["served"] = list(served)
         self.value = manifests.with_end(self.value, state, extra)

@@ -27,7 +27,8 @@ from harness.storage.records import StoredRecord
 from harness.storage.run_files import MANIFEST
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
-from harness.storage.run_summary import KEPT, summarise
+from harness.storage.run_summary import summarise
+from harness.storage.summary_file import RunSummary
 from harness.storage.warn_once import WarnOnce
 from harness.types import JUDGES, Example
 
@@ -46,7 +47,7 @@ class Judged:
 
     judgements: dict[str, Judgement] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    summary: dict[str, Any] = field(default_factory=dict)
+    summary: RunSummary = field(default_factory=RunSummary)
     lost: SentUsage = field(default_factory=lambda: SentUsage())
 
     def count(self, verdict: str) -> int:
@@ -334,8 +335,7 @@ def _store_judgements(
     _write_entry(store, judge, _manifest_entry(judge, judged))
     store.replace_records(records)
     numbers = summarise(records, store.index_lines(), stored.config)
-    summary = {key: value for key, value in stored.summary.items() if key in KEPT}
-    judged.summary = store.write_summary({**summary, **numbers})
+    judged.summary = store.write_summary(stored.summary.with_numbers(numbers))
 
 
 def _with_judgement(

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.engine.manifest import asked_counts, changes
+from harness.engine.manifest import changes
 from harness.errors import UserError
-from harness.storage.checksums import FILES, checksums
+from harness.storage.checksums import checksums
 from harness.storage.files import delete_drafts, write_atomic
 from harness.storage.json_lines import json_line, read_lines, read_with_older
 from harness.storage.records import IndexLine, StoredRecord, read_index_lines
@@ -33,15 +33,17 @@ from harness.storage.run_files import (
     folder_lock,
     parts_in,
     read_json,
+    read_summary,
 )
 from harness.storage.run_folder import run_yaml
 from harness.storage.run_summary import summarise
+from harness.storage.summary_file import FINISHED, RunSummary, counts_of
 
 ORDER = "order.jsonl"
 """The questions in the order of the data set, written by every shard."""
 
 
-def merge(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
+def merge(folder: Path, note: Callable[[str], None]) -> RunSummary:
     """Merge the shards of a run folder and return its new summary; without shards, the one that is
     there.
 
@@ -53,7 +55,7 @@ def merge(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
     with folder_lock(folder):
         parts = parts_in(folder)
         if not parts:
-            return read_json(folder / SUMMARY)
+            return read_summary(folder)
         for part in parts:
             # Nobody writes it; who starts it now is refused by the folder's lock.
             with folder_lock(part):
@@ -62,9 +64,7 @@ def merge(folder: Path, note: Callable[[str], None]) -> dict[str, Any]:
         return _merge_parts(folder, parts, note)
 
 
-def _merge_parts(
-    folder: Path, parts: Sequence[Path], note: Callable[[str], None]
-) -> dict[str, Any]:
+def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None]) -> RunSummary:
     """Merge every file, records after what they point to, remove the shards, and return the
     summary."""
     sources = [folder, *parts]
@@ -81,19 +81,21 @@ def _merge_parts(
     unscored = records.unscored(sources)
     _write_lines(folder, sources, UNSCORED, unscored)  # the next start scores them
 
-    before = read_json(folder / SUMMARY)
-    asked_before = before.get("n_asked", 0) - before.get("n_left_out", 0)
+    asked_before = read_summary(folder).n_to_record
     asked = max(manifest.pop("shard", {}).get("asked", 0), asked_before)
     merged = (StoredRecord.from_json(json.loads(line)) for line in ordered)
     numbers = summarise(merged, indexes, run_yaml(folder)["config"])
-    is_finished = numbers["n_total"] >= asked
-    state = "finished" if is_finished else "interrupted"
-    summary = {"state": state, **asked_counts(manifest, asked, numbers["n_total"]), **numbers}
+    n_recorded = numbers.n_total or 0
+    is_finished = n_recorded >= asked
+    skipped = (manifest.get("dataset") or {}).get("skipped") or {}
+    counts = counts_of(asked, n_recorded, skipped)
+    counts = counts.with_values(state=FINISHED if is_finished else "interrupted")
+    summary = counts.with_numbers(numbers)
     if manifest:  # without any, as after a kill of all shards, the next start begins one
         manifest["finished"] = _last_end(manifest) if is_finished else None
         _write_json(folder / MANIFEST, manifest)
-    summary[FILES] = checksums(folder)
-    _write_json(folder / SUMMARY, summary)
+    summary = summary.with_values(files=checksums(folder))
+    _write_json(folder / SUMMARY, summary.to_json())
     shutil.rmtree(folder / PARTS)
     if not unscored:
         (folder / UNSCORED).unlink(missing_ok=True)
@@ -102,7 +104,7 @@ def _merge_parts(
     shards = "1 shard"
     if len(parts) > 1:
         shards = f"{len(parts)} shards"
-    note(f"merged {shards}: {numbers['n_total']} of {asked} questions have a record")
+    note(f"merged {shards}: {n_recorded} of {asked} questions have a record")
     return summary
 
 

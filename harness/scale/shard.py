@@ -103,7 +103,7 @@ def run_shard(
         except RunLocked:  # another process merges, or is about to release its shard
             time.sleep(0.1)
             continue
-        return runner.RunResult(folder, summary, summary["n_failed"], result.save_problems), True
+        return runner.RunResult(folder, summary, summary.n_failed or 0, result.save_problems), True
     return result, False
 
 

@@ -12,12 +12,8 @@ from typing import Any
 
 from harness.storage.file_hash import file_hash
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, TEXTS
+from harness.storage.summary_file import RunSummary
 
-FILES = "files"
-"""The key of summary.json that holds the checksums."""
-EDITED = "edited"
-"""The key of summary.json with the names of files that had been changed when a later command began
-to write: new checksums do not hide that."""
 _NAMES = (RUN, MANIFEST, RECORDS, DOCUMENTS, TEXTS)
 
 
@@ -27,7 +23,7 @@ def checksums(folder: Path) -> dict[str, str]:
 
 
 def changed_files(
-    folder: Path, manifest: Mapping[str, Any], summary: Mapping[str, Any]
+    folder: Path, manifest: Mapping[str, Any], summary: RunSummary
 ) -> list[str] | None:
     """Names of the files that are not as the run's end left them.
 
@@ -41,7 +37,8 @@ def changed_files(
         that has not ended.
     """
     starts = manifest.get("starts") or [{}]
-    if FILES not in summary or starts[-1].get("state") == "running":
+    recorded = summary.files
+    if recorded is None or starts[-1].get("state") == "running":
         return None
-    recorded, here = summary[FILES], checksums(folder)
+    here = checksums(folder)
     return [name for name in _NAMES if recorded.get(name) != here.get(name)]

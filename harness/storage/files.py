@@ -217,21 +217,22 @@ def check(value: Any, form: TypeAdapter[Any]) -> None:
     """Raise WrongValue where a key is missing or not of its type."""
     try:
         form.validate_python(value, strict=True)
-    except ValidationError as e:
-        # Report the most deeply nested error, the last of several; names of types in its place are
-        # no keys.
-        deepest = max(reversed(e.errors()), key=lambda error: len(error["loc"]))
-        place = [
-            str(key)
-            for key in deepest["loc"]
-            if key != "float" and not str(key).startswith("dict[")
-        ]
-        problem = (
-            deepest["msg"]
-            .replace("Input should be", "should be")
-            .replace("Field required", "is missing")
-        )
-        raise WrongValue(".".join(place), problem.replace("dictionary", "object")) from None
+    except ValidationError as error:
+        raise wrong_value(error) from None
+
+
+def wrong_value(error: ValidationError) -> WrongValue:
+    """The most deeply nested problem, the last of several; names of types in its place are no
+    keys."""
+    deepest = max(reversed(error.errors()), key=lambda each: len(each["loc"]))
+    place = [str(key) for key in deepest["loc"] if not _is_name_of_type(str(key))]
+    problem = deepest["msg"].replace("Input should be", "should be")
+    problem = problem.replace("Field required", "is missing")
+    return WrongValue(".".join(place), problem.replace("dictionary", "object"))
+
+
+def _is_name_of_type(key: str) -> bool:
+    return key == "float" or key.startswith("dict[")
 
 
 def read_object(path: Path) -> dict[str, Any]:

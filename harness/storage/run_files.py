@@ -21,13 +21,15 @@ import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
 from harness.errors import DataError, RunLocked, UserError
 from harness.storage.files import check, check_writable, delete_drafts, read_object, save_error
+from harness.storage.json_values import JsonValues
+from harness.storage.summary_file import RunSummary
 
 RECORDS, DOCUMENTS, UNSCORED = "records.jsonl", "documents.jsonl", "answered.jsonl"
 TEXTS, REQUESTS = "texts.jsonl", "requests.jsonl"
@@ -117,15 +119,40 @@ def _check_unlocked(run: Path) -> None:
             pass
 
 
+T = TypeVar("T", bound=JsonValues)
+
+
+def read_summary(folder: Path) -> RunSummary:
+    """The summary.json of a run folder; one without values before the first end of the run. Raises
+    DataError for a damaged one."""
+    return _read_values(folder / SUMMARY, RunSummary)
+
+
+def _read_values(path: Path, form: type[T]) -> T:
+    with _value_error_as_data_error(path):
+        return form.from_json(_object_in(path))
+
+
 def read_json(path: Path, form: TypeAdapter[Any] | None = None) -> dict[str, Any]:
     """The object in a file, checked by `form`; {} where there is no file. Raises DataError for a
     damaged one."""
-    try:
-        with os_error_as_data_error(path):
-            value = read_object(path) if path.exists() else {}
+    with _value_error_as_data_error(path):
+        value = _object_in(path)
         if value and form is not None:
             check(value, form)
         return value
+
+
+def _object_in(path: Path) -> dict[str, Any]:
+    with os_error_as_data_error(path):
+        return read_object(path) if path.exists() else {}
+
+
+@contextlib.contextmanager
+def _value_error_as_data_error(path: Path) -> Iterator[None]:
+    """Turn a ValueError of the block into a DataError about the file."""
+    try:
+        yield
     except ValueError as error:
         key = getattr(error, "key", None)
         problem = "not valid JSON" if key is None else "a wrong value"

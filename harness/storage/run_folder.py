@@ -33,12 +33,13 @@ from harness.storage.run_files import (
     RECORDS,
     REQUESTS,
     RUN,
-    SUMMARY,
     TEXTS,
     os_error_as_data_error,
     read_json,
+    read_summary,
     used_settings,
 )
+from harness.storage.summary_file import RunSummary
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
 Hold = Literal["all", "numbers", "nothing"]
@@ -70,7 +71,7 @@ class StoredRun:
     manifest: dict[str, Any]
     records: Sequence[StoredRecord]
     documents: list[IndexLine]
-    summary: dict[str, Any]
+    summary: RunSummary
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     whole: StoredRun | None = None
@@ -373,7 +374,7 @@ def _read(
         manifest=manifest,
         records=found,
         documents=documents,
-        summary=read_json(folder / SUMMARY, run_schema.SUMMARY),
+        summary=read_summary(folder),
         origins=origins,
         notes=tuple(notes),
     )

@@ -87,16 +87,6 @@ MANIFEST: TypeAdapter[Any] = TypeAdapter(
         | {"starts?": list[_MAPPING], "warnings?": list[str], "started?": str, "floor?": bool}
     )
 )
-SUMMARY: TypeAdapter[Any] = TypeAdapter(
-    _form(
-        {
-            "state?": str,
-            "n_total?": int,
-            "scores?": dict[str, _NUMBERS],
-            "index?": _form({"documents?": int}),
-        }
-    )
-)
 _DATASET = _form({"name": str, "scorers": list[str]})
 _CONFIG = _form({"method": _NAMED, "dataset": _DATASET, "model": _NAMED, "seed": int})
 RUN: TypeAdapter[Any] = TypeAdapter(_form({"config": _CONFIG, "origins?": dict[str, str]}))

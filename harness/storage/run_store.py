@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import SaveError, UserError
-from harness.storage.checksums import EDITED, FILES, changed_files, checksums
+from harness.storage.checksums import changed_files, checksums
 from harness.storage.files import save_error, write_atomic
 from harness.storage.json_lines import (
     append_line,
@@ -49,9 +49,11 @@ from harness.storage.run_files import (
     Part,
     locked_folder,
     read_json,
+    read_summary,
     used_settings,
 )
 from harness.storage.shared_writes import SharedWrites
+from harness.storage.summary_file import RunSummary
 
 _KEYS = {
     RECORDS: "question_id",
@@ -174,12 +176,13 @@ class RunStore:
         data = json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
         self._replace_file(self.folder / name, data, sync_folder)
 
-    def write_summary(self, summary: dict[str, Any]) -> dict[str, Any]:
+    def write_summary(self, summary: RunSummary) -> RunSummary:
         """Write summary.json with the checksums of all other files, the last that a writer does,
         and return it. Raises SaveError."""
-        edited = {EDITED: self.edited} if self.edited else {}
-        complete = {**summary, **edited, FILES: checksums(self.folder)}
-        self.write(SUMMARY, complete)
+        complete = summary.with_values(files=checksums(self.folder))
+        if self.edited:
+            complete = complete.with_values(edited=self.edited)
+        self.write(SUMMARY, complete.to_json())
         return complete
 
     def _replace_file(
@@ -401,9 +404,9 @@ def _records_in(path: Path) -> Iterator[StoredRecord]:
 
 def _edited(folder: Path) -> list[str]:
     """Names of files that were changed since the last end of the run, or before an earlier one."""
-    summary = read_json(folder / SUMMARY)
+    summary = read_summary(folder)
     changed = changed_files(folder, read_json(folder / MANIFEST), summary) or []
-    return sorted({*(summary.get(EDITED) or ()), *changed})
+    return sorted({*summary.edited, *changed})
 
 
 def _document_key(line: IndexLine) -> tuple[str | bool | None, ...]:

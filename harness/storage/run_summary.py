@@ -1,6 +1,6 @@
 """The numbers of a run, from its records alone, so that they can be computed again at any time.
 
-summarise(records, documents) -> {
+summarise(records, documents).to_json() -> {
     "n_total": 200, "n_scored": 198, "n_failed": 2, "n_truncated": 31, "failed_count_as": "zero",
     "n_not_parsed": 3,                          only with an answer schema: replies that do not follow it, scored 0
     "n_without_prefix": 12,                     only if the task asks for one: replies without it, scored whole
@@ -29,19 +29,16 @@ from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
 from harness.storage.records import IndexLine, StoredRecord
+from harness.storage.summary_file import CutTexts, IndexSummary, RunSummary, ScoreMean
 from harness.types import MISSING, NOT_FOLLOWED, NOT_SAID, PREFIX
-
-KEPT = ("state", "n_asked", "n_left_out", "n_not_asked", "stopped_early")
-"""The keys of a summary.json that its records do not determine: who computes the numbers again
-keeps them."""
 
 
 def summarise(
     records: Iterable[StoredRecord],
     documents: Iterable[IndexLine],
     config: Mapping[str, Any] = {},
-) -> dict[str, Any]:
-    """Return the mapping above. A failed question scores 0, as its record says, or is left out where
+) -> RunSummary:
+    """Return the numbers above. A failed question scores 0, as its record says, or is left out where
     the run's setting `failed` is "skip".
 
     n_scored + n_failed = n_total. Costs are those of questions answered and of indexes built or
@@ -68,11 +65,11 @@ class _Column:
         self.values = array("d")
         self.places = array("I")
 
-    def mean(self, clusters: NDArray[np.int32], seed: int) -> dict[str, float | int | None]:
+    def mean(self, clusters: NDArray[np.int32], seed: int) -> ScoreMean:
         """The mean with its interval; clusters: of all scored questions."""
         own_clusters = clusters[np.frombuffer(self.places, dtype=np.uint32)]
         found = interval(np.frombuffer(self.values), own_clusters, seed=seed)
-        return {"mean": found.mean, "low": found.low, "high": found.high, "n": found.n}
+        return ScoreMean(mean=found.mean, low=found.low, high=found.high, n=found.n)
 
 
 class _EncoderTexts:
@@ -167,32 +164,33 @@ class _Numbers:
             self.texts.add(line.usage)
         self.replies.update(lacking_replies(self.index_usage))
 
-    def summary(self, clusters: NDArray[np.int32]) -> dict[str, Any]:
-        """The mapping of the module; clusters: of the questions that count_records yielded."""
+    def summary(self, clusters: NDArray[np.int32]) -> RunSummary:
+        """The numbers of the module; clusters: of the questions that count_records yielded."""
         n_failed = self.errors.total()
-        numbers: dict[str, Any] = {
-            "n_total": self.total,
-            "n_scored": self.total - n_failed,
-            "n_failed": n_failed,
-            "n_truncated": self.truncated,
-        }
+        summary = RunSummary(
+            n_total=self.total,
+            n_scored=self.total - n_failed,
+            n_failed=n_failed,
+            n_truncated=self.truncated,
+            failed_count_as=self.failed_count_as,
+            interval_rule=INTERVAL_RULE,
+            scores=self._scores(clusters),
+            usage=_divide_all(self.usage, self.total - n_failed),
+            index=self._index(),
+            errors=dict(sorted(self.errors.items())),
+        )
         if self.prefixes:
-            numbers["n_without_prefix"] = self.prefixes[MISSING]
+            summary = summary.with_values(n_without_prefix=self.prefixes[MISSING])
         if self.has_schema:
-            numbers["n_not_parsed"] = self.not_followed
+            summary = summary.with_values(n_not_parsed=self.not_followed)
         if self.replies:
-            numbers["replies"] = dict(self.replies)
-        numbers["failed_count_as"] = self.failed_count_as
-        numbers["interval_rule"] = INTERVAL_RULE
-        numbers["scores"] = self._scores(clusters)
-        numbers["usage"] = _divide_all(self.usage, self.total - n_failed)
-        numbers["index"] = self._index()
+            summary = summary.with_values(replies=dict(self.replies))
         if self.texts.cut:
-            numbers["texts_cut"] = {"texts": self.texts.given, "cut": self.texts.cut}
-        numbers["errors"] = dict(sorted(self.errors.items()))
-        return numbers
+            cut = CutTexts(texts=self.texts.given, cut=self.texts.cut)
+            summary = summary.with_values(texts_cut=cut)
+        return summary
 
-    def _scores(self, clusters: NDArray[np.int32]) -> dict[str, dict[str, float | int | None]]:
+    def _scores(self, clusters: NDArray[np.int32]) -> dict[str, ScoreMean]:
         """Each score's mean; a failed question has no 0 of what no reply says."""
         absent = self.unsaid - self.said
         scores = {}
@@ -201,13 +199,15 @@ class _Numbers:
                 scores[name] = column.mean(clusters, self.seed)
         return scores
 
-    def _index(self) -> dict[str, Any]:
-        return {
-            "documents": len(self.indexed),
-            **self.index_counts,
-            "usage": self.index_usage,
-            "usage_per_document": _divide_all(self.index_usage, len(self.indexed)),
-        }
+    def _index(self) -> IndexSummary:
+        return IndexSummary(
+            documents=len(self.indexed),
+            built=self.index_counts["built"],
+            hit=self.index_counts["hit"],
+            failed=self.index_counts["failed"],
+            usage=self.index_usage,
+            usage_per_document=_divide_all(self.index_usage, len(self.indexed)),
+        )
 
 
 def _unsaid(record: StoredRecord) -> list[str]:
@@ -227,7 +227,7 @@ def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     return dict(by_sentence)
 
 
-def reply_sentences(replies: Mapping[str, int], config: Mapping[str, Any]) -> list[str]:
+def reply_sentences(replies: Mapping[str, float], config: Mapping[str, Any]) -> list[str]:
     """A sentence for each kind of `replies` (a summary's) that lack something; config: as in
     run.yaml."""
     sentences = {

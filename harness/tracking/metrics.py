@@ -215,7 +215,7 @@ def set_by_user(run: StoredRun) -> dict[str, str]:
 def run_state(run: StoredRun) -> str:
     """finished, interrupted, stopped, or running (also for a run that was killed)."""
     starts = run.manifest.get("starts") or [{}]
-    return str(starts[-1].get("state") or run.summary.get("state") or "running")
+    return str(starts[-1].get("state") or run.summary.state)
 
 
 def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:

@@ -242,7 +242,7 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     """What makes a run less than the experiment that it names: it did not end, changed on the way,
     or lacks answers."""
     sentences = []
-    state = run.summary.get("state", "running")
+    state = run.summary.state
     if state != "finished":
         sentences.append(f"run: it is {state}")
     changed: set[str] = set()

@@ -90,7 +90,7 @@ def test_a_record_holds_question_gold_marks_and_texts(here, rows):
 @pytest.mark.parametrize("method", ["bm25", "full-context"])
 def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_path):
     folder, other = run(here, method), run(here, "closed-book")
-    before = read_run(folder).summary["scores"]
+    before = read_run(folder).summary.scores
     rows.unlink()
     for words in (
         ["report", "results"],
@@ -126,9 +126,9 @@ def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_pat
     here(
         "score", str(folder), "--scorers", "musique.answer_f1,evidence_recall,flashrag.em"
     ).checked()
-    after = read_run(folder).summary["scores"]
+    after = read_run(folder).summary.scores
     assert {name: after[name] for name in before} == before
-    assert after["flashrag.em"]["mean"] == 1.0
+    assert after["flashrag.em"].mean == 1.0
 
 
 def test_scoring_again_says_what_was_said_of_the_questions(here, rows):

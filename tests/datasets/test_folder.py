@@ -352,7 +352,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_lost(
     if counts is not None:
         assert code_of(["report", str(tmp_path / "out")]) == 0
         (folder,) = (tmp_path / "out/wiki").iterdir()
-        summary = read_run(folder).summary
+        summary = read_run(folder).summary.to_json()
         assert (
             tuple(
                 summary[name] for name in ("n_scored", "n_failed", "n_left_out") if name in summary
@@ -400,7 +400,7 @@ def test_questions_that_the_loader_leaves_out_are_asked_questions_everywhere(
         assert f"2 questions, 0 failed, {left} left out by the loader" in message
         assert f"that the loader left out: {left} (page 'gone' is not in the folder)" in message
         (folder,) = (tmp_path / "out/wiki").iterdir()
-        summary = read_run(folder).summary
+        summary = read_run(folder).summary.to_json()
         assert [summary[name] for name in ("n_scored", "n_failed", "n_left_out", "n_asked")] == [
             2,
             0,
@@ -438,7 +438,7 @@ def test_a_question_that_retrieval_found_nothing_for_is_answered_from_no_text(tm
     for folder in (tmp_path / "out/nq").iterdir():
         run = read_run(folder)
         assert (run.records[0].document_ids, run.records[0].error) == ([], None)
-        assert (run.summary["n_asked"], run.summary["n_scored"]) == (2, 2)
+        assert (run.summary.n_asked, run.summary.n_scored) == (2, 2)
 
 
 def test_retriever_k_and_chunk_size_are_swept_and_scored_by_page(

@@ -318,7 +318,7 @@ UNREAD = {"document": "plan.csv", "gold_pages": "plan.csv#Cost", "documents": ["
 def test_a_question_about_a_page_that_was_not_read_counts(ask, tmp_path, key):
     asked = ask({"a.md": "A", "plan.csv": "x,y"}, answer="y", **{key: UNREAD[key]})
     (folder,) = (tmp_path / "out/wiki").iterdir()
-    summary = read_run(folder).summary
+    summary = read_run(folder).summary.to_json()
     assert (summary["n_asked"], summary["n_scored"], "n_left_out" in summary) == (1, 1, False)
     assert asked.record.scores["flashrag.em"] == 0
     assert "1 question names pages that are not in the folder or were not read" in asked.printed

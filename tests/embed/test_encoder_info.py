@@ -250,7 +250,7 @@ def test_weights_that_are_nan_fail_the_question_and_are_told(method, role, numbe
     (record,) = stored.records
     assert (record.prediction, record.error["type"]) == ("", "ModelOutputError")
     assert f"gave NaN or infinite {numbers}" in record.error["message"]
-    assert (result.summary["n_failed"], result.summary["n_scored"]) == (1, 0)
+    assert (result.summary.n_failed, result.summary.n_scored) == (1, 0)
 
 
 def test_an_encoder_is_no_reranker(tmp_path):

@@ -56,7 +56,7 @@ def test_a_run_stops_near_the_limit_and_goes_on_to_equal_records(tmp_path, paral
             limited(tmp_path / "cut", plan, share * whole, parallel=parallel)
         now, _ = spent(tmp_path / "cut", plan)
         assert share * whole <= now < share * whole + parallel * largest
-        assert read_run(tmp_path / "cut" / plan.folder).summary["state"] == "stopped"
+        assert read_run(tmp_path / "cut" / plan.folder).summary.state == "stopped"
     limited(tmp_path / "cut", plan, whole + 1, parallel=parallel)
     ours, theirs = (read_run(tmp_path / name / plan.folder) for name in ("cut", "whole"))
     drawn = ("prediction",) if parallel > 1 else ()  # the fake draws from what threads share
@@ -64,7 +64,7 @@ def test_a_run_stops_near_the_limit_and_goes_on_to_equal_records(tmp_path, paral
         assert {k: v for k, v in a.items() if k not in drawn} == {
             k: v for k, v in b.items() if k not in drawn
         }
-    assert ours.summary["state"] == "finished"
+    assert ours.summary.state == "finished"
 
 
 @pytest.mark.usefixtures("fake_model")
@@ -118,7 +118,7 @@ def test_an_index_that_fails_in_each_round_has_a_line_and_a_cost_each_time(tmp_p
         go(plan, tmp_path, retry_failed=number > 0)
     run = read_run(tmp_path / plan.folder)
     assert [line.status for line in run.documents] == ["failed"] * 3
-    assert run.summary["index"]["failed"] == 1
+    assert run.summary.index.failed == 1
     assert (
         sum(line.usage["index"]["tokens_in"] for line in run.documents)
         == limited(tmp_path, plan, 1e6).spent()["tokens"]

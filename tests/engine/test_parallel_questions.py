@@ -69,7 +69,7 @@ def test_records_equal_those_of_one_at_a_time(parallel, tmp_path, monkeypatch):
     assert documents(one.folder) == documents(many.folder)
     assert sorted(method.built) == ["d0", "d1", "d2"], "each index is built by one of its questions"
     summaries = [
-        {k: v for k, v in run.summary.items() if k not in ("usage", "index", "files")}
+        {k: v for k, v in run.summary.to_json().items() if k not in ("usage", "index", "files")}
         for run in (one, many)
     ]
     assert summaries[0] == summaries[1]
@@ -181,7 +181,7 @@ def test_a_signal_keeps_what_was_finished(kind, tmp_path):
         go(make_plan(data, quiet(pause)), tmp_path, parallel=3)
     stored = read_run(caught.value.folder)
     assert 3 <= len(stored.records) < 40
-    assert stored.summary["state"] == "interrupted"
+    assert stored.summary.state == "interrupted"
     result = go(make_plan(data, quiet()), tmp_path)
     assert rows(result.folder) == rows(go(make_plan(data, quiet()), tmp_path / "whole").folder)
 
@@ -202,7 +202,7 @@ def test_what_ends_a_run_ends_it_with_all_members(error, raised, tmp_path):
     stored = read_run(tmp_path / plan.folder)
     assert {r.question_id for r in stored.records} >= {"q0"}
     assert len(stored.records) < 30
-    assert stored.summary["state"] == "stopped"
+    assert stored.summary.state == "stopped"
 
 
 def test_of_several_errors_that_of_the_first_question_is_raised():
@@ -357,4 +357,4 @@ def test_a_run_killed_with_four_in_flight_goes_on_with_one(tmp_path, monkeypatch
     result = go(slow_plan(), killed)
     assert rows(result.folder) == rows(undisturbed.folder)
     assert documents(result.folder) == documents(undisturbed.folder)
-    assert result.summary["errors"].keys() == {"KeyError"}
+    assert result.summary.errors.keys() == {"KeyError"}

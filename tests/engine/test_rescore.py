@@ -67,7 +67,7 @@ def grouped():
 def test_a_failed_question_counts_in_its_own_groups_only(tmp_path, loaded):
     plan = scored_by(plain(grouped()), F1, SHORT, LONG, "evidence_recall")
     result = go(plan, tmp_path)
-    means = {name: (score["mean"], score["n"]) for name, score in result.summary["scores"].items()}
+    means = {name: (score.mean, score.n) for name, score in result.summary.scores.items()}
     assert means == {
         F1: (0.5, 8),
         SHORT: (1.0, 4),
@@ -114,9 +114,7 @@ def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path):
     go(scored_by(plan, SCORER, "evidence_recall", limit=1), tmp_path)
     progress = Silent()
     result = go(scored_by(plan, "flashrag.em", limit=2), tmp_path, progress=progress)
-    assert {name: score["n"] for name, score in result.summary["scores"].items()} == {
-        "flashrag.em": 2
-    }
+    assert {name: score.n for name, score in result.summary.scores.items()} == {"flashrag.em": 2}
     stored = read_run(result.folder)
     assert [r.scores for r in stored.records] == [{"flashrag.em": 1.0}] * 2
     assert (asked(plan), stored.config["dataset"]["scorers"]) == (["q0", "q1"], ["flashrag.em"])
@@ -132,12 +130,12 @@ def test_the_first_command_after_harness_score_has_its_headline_again(tmp_path, 
     first = go(plan, tmp_path)
     records = (first.folder / "records.jsonl").read_bytes()
     loaded(plan.dataset)
-    assert rescore(first.folder, scorers=["flashrag.em"], only=True)["scores"].keys() == {
+    assert rescore(first.folder, scorers=["flashrag.em"], only=True).scores.keys() == {
         "flashrag.em"
     }
-    assert list(rescore(first.folder, scorers=[SCORER])["scores"]) == ["flashrag.em", SCORER]
+    assert list(rescore(first.folder, scorers=[SCORER]).scores) == ["flashrag.em", SCORER]
     again = go(plan, tmp_path)
-    assert again.summary["scores"] == first.summary["scores"]
+    assert again.summary.scores == first.summary.scores
     assert (first.folder / "records.jsonl").read_bytes() == records
     assert frame([read_run(first.folder)]).iloc[0][SCORER] == 1.0
 
@@ -153,7 +151,7 @@ def test_a_scorer_that_is_added_imports_no_code_of_the_runs_other_scorers(tmp_pa
         {**r.scores, "flashrag.em": 1.0} for r in before.records
     ]
     assert (
-        list(run.summary["scores"])
+        list(run.summary.scores)
         == run.config["dataset"]["scorers"]
         == [name, SCORER, "flashrag.em"]
     )
@@ -181,7 +179,7 @@ def test_records_of_other_scorers_are_found_out(why, tmp_path, monkeypatch):
         path.write_bytes(
             path.read_bytes().replace(b'{"musique.answer_f1": 1.0}', b'{"musique.answer_f1": 0.25}')
         )
-        assert go(plan, tmp_path).summary["scores"][SCORER]["mean"] == 0.25, (
+        assert go(plan, tmp_path).summary.scores[SCORER].mean == 0.25, (
             "the same scorers: nothing is done again"
         )
         monkeypatch.setattr("harness.scorers.version", lambda _: "2")
@@ -190,9 +188,7 @@ def test_records_of_other_scorers_are_found_out(why, tmp_path, monkeypatch):
             path.read_bytes().replace(b'{"musique.answer_f1": 1.0}', b'{"flashrag.em": 1.0}', 1)
         )
     summary = go(plan, tmp_path).summary
-    assert {name: (s["mean"], s["n"]) for name, s in summary["scores"].items()} == {
-        SCORER: (1.0, 3)
-    }
+    assert {name: (s.mean, s.n) for name, s in summary.scores.items()} == {SCORER: (1.0, 3)}
 
 
 def test_questions_beyond_the_limit_are_scored_again_too(tmp_path, loaded):
@@ -201,7 +197,7 @@ def test_questions_beyond_the_limit_are_scored_again_too(tmp_path, loaded):
     loaded(plan.dataset)
     few = replace(plan, dataset=replace(plan.dataset, examples=plan.dataset.examples[:1]))
     summary = go(scored_by(few, "flashrag.em", limit=1), tmp_path).summary
-    assert {name: score["n"] for name, score in summary["scores"].items()} == {"flashrag.em": 3}
+    assert {name: score.n for name, score in summary.scores.items()} == {"flashrag.em": 3}
 
 
 @pytest.fixture
@@ -244,9 +240,9 @@ def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(
         )
         record = read_run(result.folder).records[1]
         assert record.prediction == "w1"
-        assert (record.error is None) is (summary["n_failed"] == 0)
+        assert (record.error is None) is (summary.n_failed == 0)
         breaks()
-    assert (summary["n_failed"], summary["scores"][SCORER]["mean"], record.error) == (
+    assert (summary.n_failed, summary.scores[SCORER].mean, record.error) == (
         0,
         1.0,
         None,
@@ -379,8 +375,8 @@ def test_corrected_gold_answers_are_scored_and_the_scores_of_before_are_kept(tmp
     assert run.records[0].notes["uncorrected"] == before.records[0].scores
     assert run.records[1:] == before.records[1:]
     assert run.manifest["dataset"]["fingerprint"] == "corrected"
-    assert summary["scores"][SCORER]["mean"] == pytest.approx(2 / 3)
-    mean = 100 * before.summary["scores"][SCORER]["mean"]
+    assert summary.scores[SCORER].mean == pytest.approx(2 / 3)
+    mean = 100 * before.summary.scores[SCORER].mean
     said = f"gold answers of 1 questions were corrected on .* \\(better.jsonl\\); the means before: {SCORER} {mean:.1f}"
     assert any(re.match(said, note) for note in frame([run])["notes"][0])
 

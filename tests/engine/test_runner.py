@@ -53,16 +53,16 @@ def test_a_whole_run(tmp_path):
     assert stored.manifest["first_prompts"]["reader"] == {"text": "w0 alpha beta", "ids": [1, 2]}
     assert stored.manifest["finished"] is not None
     assert stored.summary == result.summary
-    assert (stored.summary["n_total"], stored.summary["n_scored"], stored.summary["n_failed"]) == (
+    assert (stored.summary.n_total, stored.summary.n_scored, stored.summary.n_failed) == (
         6,
         6,
         0,
     )
-    assert 0 < stored.summary["scores"][SCORER]["mean"] < 1
+    assert 0 < stored.summary.scores[SCORER].mean < 1
     assert (
-        stored.summary["index"]["usage"]["index"]["tokens_in"] == 6
+        stored.summary.index.usage["index"]["tokens_in"] == 6
     )  # three words in each of two documents
-    assert stored.summary["usage"]["search"]["tokens_in"] == 2.0
+    assert stored.summary.usage["search"]["tokens_in"] == 2.0
 
 
 TROUBLES = {
@@ -91,8 +91,8 @@ def test_a_failing_question_is_recorded_and_scores_0(word, tmp_path):
     assert bad.usage["search"]["tokens_in"] == 1, "what a failed question cost is kept"
     assert [r.error is None for r in stored.records] == [True, False, True]
     mean = sum(r.scores[SCORER] for r in stored.records) / 3
-    assert result.summary["scores"][SCORER]["mean"] == pytest.approx(mean)
-    assert (result.failed, result.summary["errors"]) == (1, {kind: 1})
+    assert result.summary.scores[SCORER].mean == pytest.approx(mean)
+    assert (result.failed, result.summary.errors) == (1, {kind: 1})
 
 
 def test_a_clock_that_jumps_back_gives_no_negative_seconds(tmp_path, monkeypatch):
@@ -110,8 +110,8 @@ def test_failed_questions_can_be_left_out_of_the_mean(tmp_path):
     data = World(questions=2, words=("question 0", "bug")).dataset()
     zero = go(make_plan(data), tmp_path / "zero").summary
     skip = go(make_plan(data, failed="skip"), tmp_path / "skip").summary
-    assert skip["scores"][SCORER]["mean"] == pytest.approx(2 * zero["scores"][SCORER]["mean"])
-    assert (skip["n_total"], skip["n_failed"]) == (zero["n_total"], zero["n_failed"]) == (2, 1)
+    assert skip.scores[SCORER].mean == pytest.approx(2 * zero.scores[SCORER].mean)
+    assert (skip.n_total, skip.n_failed) == (zero.n_total, zero.n_failed) == (2, 1)
 
 
 def test_an_answer_that_cannot_be_recorded_fails_its_question(tmp_path):
@@ -130,7 +130,7 @@ def test_an_answer_that_cannot_be_recorded_fails_its_question(tmp_path):
             return bad[int(question.id[1:])]
 
     result = go(make_plan(World(questions=5, documents=1).dataset(), Odd(Odd.Config())), tmp_path)
-    assert result.summary["n_failed"] == 5
+    assert result.summary.n_failed == 5
 
 
 def test_text_that_breaks_lines_and_encodings_survives(tmp_path):
@@ -239,7 +239,7 @@ def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path, monkeyp
 
 def without_checksums(summary):
     """The numbers alone: a further start is in the manifest, which has another checksum then."""
-    return {key: value for key, value in summary.items() if key != "files"}
+    return {key: value for key, value in summary.to_json().items() if key != "files"}
 
 
 def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
@@ -279,19 +279,17 @@ def test_a_smaller_limit_reads_no_further_questions(tmp_path, monkeypatch):
     go(make_plan(data), tmp_path)
     monkeypatch.setattr("harness.datasets.load", None)
     assert (
-        go(make_plan(replace(data, examples=data.examples[:2]), limit=2), tmp_path).summary[
-            "n_total"
-        ]
+        go(make_plan(replace(data, examples=data.examples[:2]), limit=2), tmp_path).summary.n_total
         == 4
     )
 
 
 def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path):
     data = World(questions=9).dataset()
-    assert go(make_plan(data, limit=3), tmp_path).summary["n_total"] == 3
-    assert go(make_plan(data, limit=9), tmp_path).summary["n_total"] == 9
+    assert go(make_plan(data, limit=3), tmp_path).summary.n_total == 3
+    assert go(make_plan(data, limit=9), tmp_path).summary.n_total == 9
     progress = Silent()
-    assert go(make_plan(data, limit=2), tmp_path, progress=progress).summary["n_total"] == 9
+    assert go(make_plan(data, limit=2), tmp_path, progress=progress).summary.n_total == 9
     assert any("7 questions beyond --limit" in note for note in progress.notes)
     assert f"2 of 2 answers were stored on {datetime.now(UTC):%Y-%m-%d}" in progress.notes
     whole = read_run(go(make_plan(data), tmp_path / "whole").folder)
@@ -341,10 +339,10 @@ def test_a_signal_leaves_everything_and_the_way_on(kind, tmp_path):
     assert signal.getsignal(kind) is before
     assert caught.value.resume_command == "harness run --data 'my file'"
     stored = read_run(caught.value.folder)
-    assert (len(stored.records), stored.summary["state"]) == (3, "interrupted")
-    assert (stored.summary["n_asked"], stored.summary["n_not_asked"]) == (6, 3)
+    assert (len(stored.records), stored.summary.state) == (3, "interrupted")
+    assert (stored.summary.n_asked, stored.summary.n_not_asked) == (6, 3)
     assert stored.manifest["finished"] is None
-    assert go(make_plan(), tmp_path).summary["n_total"] == 6
+    assert go(make_plan(), tmp_path).summary.n_total == 6
 
 
 @pytest.mark.parametrize("fault", ["twice", "document"])

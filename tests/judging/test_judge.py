@@ -343,7 +343,7 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     notes = [r.notes["judges"]["judge.a"] for r in run.records]
     assert notes == [{"verdict": "yes", "reply": "Yes."}, no, {"verdict": "failed question"}, no]
     assert (len(judge.model.prompts), done.replied, done.cached, done.failures) == (3, 3, 0, {})
-    assert run.summary["scores"]["judge.a"]["mean"] == frame([run]).iloc[0]["judge.a"] == 0.25
+    assert run.summary.scores["judge.a"].mean == frame([run]).iloc[0]["judge.a"] == 0.25
     assert run.config["dataset"]["scorers"][0] == SCORER, "the headline is what it was"
     (pair,) = judge_agreements(run)
     assert pair.columns() == {
@@ -401,7 +401,7 @@ def test_what_was_shown_is_judged_long_texts_too_and_not_compared_with_right_ans
 
 def without_checksums(run):
     """The summary without the checksums of the files: a further start is in the manifest."""
-    return {key: value for key, value in run.summary.items() if key != "files"}
+    return {key: value for key, value in run.summary.to_json().items() if key != "files"}
 
 
 def test_scoring_again_and_resuming_keep_it(tmp_path):
@@ -420,7 +420,7 @@ def test_scoring_again_and_resuming_keep_it(tmp_path):
     changed = read_run(folder)
     assert changed.records[1].notes["flags"] == run.records[1].notes["flags"]
     assert {"flashrag.em", "judge.a"} <= changed.records[0].scores.keys()
-    assert changed.summary["scores"]["judge.a"]["n"] == 3
+    assert changed.summary.scores["judge.a"].n == 3
 
 
 def test_another_judge_stands_beside(tmp_path):

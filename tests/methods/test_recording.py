@@ -242,4 +242,4 @@ def test_probes_are_booked_as_their_own_part_of_the_search():
         assert 0 < fields["flops"]["full"] < 0.5 * used[phase]["flops"]["full"]
     assert "probes" not in used["answer"]
     record = StoredRecord(question_id="q", document_ids=["d"], prediction="", scores={}, usage=used)
-    assert summarise([record], [])["usage"]["search"]["probes"] == used["search"]["probes"]
+    assert summarise([record], []).usage["search"]["probes"] == used["search"]["probes"]

@@ -24,7 +24,7 @@ def row_of(table, method):
 class TestScores:
     def test_equal_the_summary_of_the_run(self, tmp_path):
         run = stored(tmp_path, SCORES, settings={"seed": 7})
-        expected = summarise(run.records, run.documents, {"seed": 7})["scores"][SCORE]
+        expected = summarise(run.records, run.documents, {"seed": 7}).scores[SCORE]
         row = row_of(frame([run]), "pecan")
         found = {
             "mean": row[SCORE],
@@ -32,7 +32,7 @@ class TestScores:
             "high": row[f"{SCORE}.high"],
             "n": row["n"],
         }
-        assert found == expected
+        assert found == expected.to_json()
 
     @pytest.mark.parametrize(("failed", "mean"), [("zero", 2.0 / 8), ("skip", 2.0 / 7)])
     def test_a_failed_question_scores_zero_unless_the_run_skips_it(self, tmp_path, failed, mean):
@@ -317,7 +317,7 @@ def test_replies_that_a_method_counts_are_in_the_notes_and_the_summary(kind, sen
     run = read_run(
         write_run(tmp_path, [record(0, 1.0, usage={"answer": spent[0]})], documents=[index])
     )
-    assert summarise(run.records, run.documents)["replies"] == {kind: 3}
+    assert summarise(run.records, run.documents).replies == {kind: 3}
     assert sentence in frame([run])["notes"][0]
 
 

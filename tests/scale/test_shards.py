@@ -47,12 +47,12 @@ def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):
     assert records(folder) == records(alone.folder)
     run = read_run(folder)
     for key in ("n_total", "n_failed", "n_asked", "n_left_out", "scores", "state"):
-        assert run.summary[key] == alone.summary[key]
+        assert getattr(run.summary, key) == getattr(alone.summary, key)
     assert {p.name for p in folder.iterdir()} == {p.name for p in alone.folder.iterdir()}
     assert [start["shard"] for start in run.manifest["starts"]] == ["1/3", "2/3", "3/3"]
     assert {line.document_id for line in run.documents} == {f"d{n}" for n in range(5)}
     assert (
-        go(make_plan(WORLD.dataset()), tmp_path / "parts").summary["n_total"] == 12
+        go(make_plan(WORLD.dataset()), tmp_path / "parts").summary.n_total == 12
     )  # resumes as a plain run
 
 
@@ -73,7 +73,7 @@ def test_more_shards_than_documents_and_shards_that_are_empty(tmp_path):
     for number in range(1, 9):
         folder, merged = shard(tmp_path, number, 8)
         assert merged == (number >= 5)  # those behind the fifth are empty
-    assert read_run(folder).summary["n_total"] == 12
+    assert read_run(folder).summary.n_total == 12
     assert len(records(folder)) == 12
 
 
@@ -89,12 +89,12 @@ def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path):
         shard(tmp_path, 2, 4)
     notes = []
     summary = merge(folder, notes.append)
-    assert (summary["state"], summary["n_asked"]) == ("interrupted", 12)
+    assert (summary.state, summary.n_asked) == ("interrupted", 12)
     assert "questions have a record" in notes[-1]
     shard(tmp_path, 3)
     assert shard(tmp_path, 2)[1]
     assert records(folder) == records(go(make_plan(WORLD.dataset()), tmp_path / "alone").folder)
-    assert read_run(folder).summary["state"] == "finished"
+    assert read_run(folder).summary.state == "finished"
 
 
 def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path):
@@ -167,7 +167,7 @@ def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path):
     rows = list(read_lines(folder / "parts/1-of-3/records.jsonl", "question_id"))
     (folder / "parts/1-of-3/records.jsonl").write_bytes(b"".join(map(json_line, rows[:-1])))
     (folder / "parts/1-of-3/answered.jsonl").write_bytes(json_line({**rows[-1], "scores": {}}))
-    assert merge(folder, lambda _: None)["n_total"] == len(rows) - 1
+    assert merge(folder, lambda _: None).n_total == len(rows) - 1
     plan = make_plan(WORLD.dataset())
     for number in (1, 2, 3):
         shard(tmp_path, number, plan=plan)
@@ -207,7 +207,7 @@ def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):
     monkeypatch.undo()
     before = records(folder)
     (folder / "parts/1-of-3/manifest.json").unlink()
-    assert merge(folder, lambda _: None)["state"] == "finished"
+    assert merge(folder, lambda _: None).state == "finished"
     assert records(folder) == before
     assert not parts_in(folder)
     assert len(json.loads((folder / "manifest.json").read_text())["starts"]) == 3

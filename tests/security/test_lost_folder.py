@@ -120,12 +120,12 @@ def test_the_next_write_says_what_is_lost_and_ends_the_run(loss, parallel, place
     if loss == "folder moved":
         assert not run.exists(), "nothing is written beside the folder that was moved"
         os.rename(run.with_name("elsewhere"), run)
-        assert _run(place, Asked(0, lambda: None), 1).summary["n_scored"] == QUESTIONS
+        assert _run(place, Asked(0, lambda: None), 1).summary.n_scored == QUESTIONS
 
 
 def test_a_cache_that_is_removed_is_begun_again(place):
     asked = Asked(2, lambda: shutil.rmtree(place / "cache"))
-    assert _run(place, asked, 1, documents=5).summary["n_scored"] == QUESTIONS
+    assert _run(place, asked, 1, documents=5).summary.n_scored == QUESTIONS
     assert list((place / "cache").rglob("data.json"))
 
 
@@ -139,7 +139,7 @@ def test_a_cache_that_is_locked_under_the_run_costs_a_warning(place, mode):
             folder.chmod(mode)
 
     result = _run(place, Asked(2, lock), 1, documents=5, progress=progress)
-    assert result.summary["n_scored"] == QUESTIONS
+    assert result.summary.n_scored == QUESTIONS
     assert not result.save_problems
     (warning,) = [note for note in progress.notes if "not cached" in note]
     assert "Permission denied" in warning

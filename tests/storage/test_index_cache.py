@@ -250,7 +250,7 @@ def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path, monkeypat
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
     progress = Silent()
     result = go(make_plan(), tmp_path / "run", progress=progress)
-    assert (result.summary["n_scored"], result.save_problems) == (6, [])
+    assert (result.summary.n_scored, result.save_problems) == (6, [])
     (message,) = [note for note in progress.notes if "not cached" in note]
     assert message.endswith("choose a folder you may write to with HARNESS_CACHE.")
 

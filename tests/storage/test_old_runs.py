@@ -84,9 +84,9 @@ def test_one_folder(here, tmp_path, name):
         for piece in pieces
         if piece["end"] > piece["start"]
     )
-    before, after = run.summary["scores"], stored.summary["scores"]
-    assert {k: (v["mean"], v["n"]) for k, v in after.items()} == {
-        k: (v["mean"], v["n"]) for k, v in before.items()
+    before, after = run.summary.scores, stored.summary.scores
+    assert {k: (v.mean, v.n) for k, v in after.items()} == {
+        k: (v.mean, v.n) for k, v in before.items()
     }
 
 

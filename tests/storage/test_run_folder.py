@@ -190,7 +190,7 @@ def test_a_damaged_manifest_stops_the_next_start_with_a_sentence(finished):
     with pytest.raises(DataError, match="delete it and run the same command again"):
         go(make_plan(), finished.parents[1])
     (finished / "manifest.json").unlink()
-    assert go(make_plan(), finished.parents[1]).summary["n_total"] == 6
+    assert go(make_plan(), finished.parents[1]).summary.n_total == 6
 
 
 def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
@@ -237,7 +237,7 @@ def test_a_summary_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.storage.run_store.write_atomic", refuse)
     result = go(make_plan(), tmp_path)
     assert result.save_problems == ["cannot write summary.json"]
-    assert result.summary["n_scored"] == 6
+    assert result.summary.n_scored == 6
     assert len(read_run(result.folder).records) == 6
 
 

@@ -216,11 +216,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         place = _folder_name(run)
         if place in entries:
             raise UserError(f"{run.path.name} is given twice, from several folders; leave one out")
-        if (
-            not run.summary
-            or not run.records
-            or run.summary.get("state") not in ("finished", "interrupted", "stopped")
-        ):
+        if not run.records or run.summary.state not in ("finished", "interrupted", "stopped"):
             raise UserError(
                 f"{run.path} has not ended; run the same command again before you export it"
             )
@@ -301,7 +297,7 @@ def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
         RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),
         MANIFEST: _json_bytes(run.manifest),
         DOCUMENTS: b"".join(json_line(line.to_json()) for line in run.documents),
-        SUMMARY: _json_bytes(run.summary),
+        SUMMARY: _json_bytes(run.summary.to_json()),
     }
     if keep and texts:
         lines = b"".join(json_line({"sha256": key, "text": texts[key]}) for key in sorted(texts))

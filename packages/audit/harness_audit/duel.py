@@ -16,7 +16,7 @@ settled (pair_races.py).
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.question_clusters import question_labels
 from harness.stats.rng import derived_seed
-from harness.storage.run_files import SUMMARY, read_json
+from harness.storage.run_files import read_summary
+from harness.storage.summary_file import EarlyStop
 from harness.types import Example
 from harness_audit.pair_races import Pair, PairRaces, Rules
 
@@ -260,19 +261,20 @@ def _finish_entrant(
     early_stop = None
     if len(tally.values) < total:
         sentences = [pair.sentence for pair in races.pairs if name in (pair.a, pair.b)]
-        before = (
-            read_json(job.store.folder / SUMMARY).get("stopped_early") or {}
-        )  # by another duel of this run
-        verdicts = list(dict.fromkeys([*before.get("verdicts", ()), *sentences]))
-        asked = {
-            "by": "duel",
-            "questions": len(tally.values),
-            "of": total,
-            "seed": job.plan.config.seed,
-        }
-        early_stop = {
-            "stopped_early": {**asked, **asdict(races.rules), "score": score, "verdicts": verdicts}
-        }
+        before = read_summary(job.store.folder).stopped_early
+        if before is not None:  # by another duel of this run
+            sentences = [*before.verdicts, *sentences]
+        early_stop = EarlyStop(
+            by="duel",
+            questions=len(tally.values),
+            of=total,
+            seed=job.plan.config.seed,
+            alpha=races.rules.alpha,
+            width=races.rules.width,
+            target=races.rules.target,
+            score=score,
+            verdicts=list(dict.fromkeys(sentences)),
+        )
     built = [line for line in job.store.index_lines() if line.status == "built"]
     costs = [*(tally.costs[q] for q in raced), *(_tokens_and_seconds(line.usage) for line in built)]
     tokens, seconds = (sum(cost[k] for cost in costs) for k in (0, 1))

@@ -41,6 +41,7 @@ from harness.storage.run_files import MANIFEST, RUN
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
+from harness.storage.summary_file import RunSummary
 from harness.types import LOGGED, VERSION, Example, Gold, Question
 from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 
@@ -75,8 +76,9 @@ class Imported:
     def draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
         """Write the run into a temporary folder beside `folder`, which `stack` deletes; returns
         it."""
-        state = {"state": self.run.state, "n_asked": self.manifest["dataset"]["questions"]}
-        state |= {"n_left_out": len(self.lost)} if self.lost else {}
+        counts = RunSummary(state=self.run.state, n_asked=self.manifest["dataset"]["questions"])
+        if self.lost:
+            counts = counts.with_values(n_left_out=len(self.lost))
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)),
@@ -87,7 +89,7 @@ class Imported:
             store.write(MANIFEST, self.manifest)
             numbers = summarise(store.records(), (), {"dataset": self.config["dataset"]})
             store.describe(self.config, {})
-            store.write_summary({**state, **numbers})
+            store.write_summary(counts.with_numbers(numbers))
         (draft / RUN).rename(
             draft / _ASIDE
         )  # a folder without it is no run, and a killed import leaves its drafts

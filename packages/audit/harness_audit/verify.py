@@ -31,15 +31,15 @@ from harness.config.yaml_tree import dataset_of_run, flatten
 from harness.engine.scoring import SCORING_NOTES, score_record
 from harness.errors import UserError
 from harness.stats import INTERVAL_RULE, OLDER_RULES
-from harness.storage.checksums import EDITED, FILES
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.record_texts import gold_of
 from harness.storage.records import StoredRecord
 from harness.storage.run_files import SUMMARY
 from harness.storage.run_folder import RecordsByQuestion, StoredRun, numbers_of
-from harness.storage.run_summary import KEPT, summarise
+from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
+from harness.storage.summary_file import RunSummary
 from harness.types import JUDGES, LOGGED, Gold
 from harness_audit.bundle import (
     INDEX,
@@ -67,7 +67,6 @@ NEVER_CHECKED = (
 _ENDS = (".low", ".high")  # of the names of an interval's ends
 _RESTS_ON_TEXTS = ("apart", "asked_otherwise")  # whether a run is ranked
 _SAME = 1e-9
-_NOT_COMPUTED = (*KEPT, FILES, EDITED, "interval_rule")  # of summary.json, not from its records
 
 
 @dataclass(frozen=True)
@@ -211,8 +210,10 @@ class _RunCheck:
         end."""
         # The files of a bundle are written anew: what they were at the export is in its index, and
         # the numbers of the summary are computed again below.
-        kept = ("n_asked", "n_left_out", EDITED)
-        summary = {key: value for key, value in self.run.summary.items() if key in kept}
+        stated = self.run.summary
+        summary = RunSummary(
+            n_asked=stated.n_asked, n_left_out=stated.n_left_out, edited=stated.edited
+        )
         run, found = replace(self.run, summary=summary), examine(self.run)
         sentences = misfits(run, found)
         sentences += self._entry_misfits()
@@ -285,19 +286,16 @@ class _RunCheck:
         records."""
         summary, rows = self.run.summary, self._rescored_records(self._read_golds(data))
         fresh = summarise(rows, self.run.documents, self.run.config)
-        here, stored = (
-            flatten({k: v for k, v in one.items() if k not in _NOT_COMPUTED})
-            for one in (fresh, summary)
-        )
-        place, rule = f"{self.place}/{SUMMARY}", summary.get("interval_rule")
+        here, stored = flatten(fresh.of_records()), flatten(summary.of_records())
+        place, rule = f"{self.place}/{SUMMARY}", summary.interval_rule
         if rule != INTERVAL_RULE:
             _leave_out_intervals(place, rule, self.report)
         _compare_numbers(stored, here, place, self.report, with_intervals=rule == INTERVAL_RULE)
-        asked = (summary.get("n_asked") or 0) - (summary.get("n_left_out") or 0)
-        if summary.get("state") == "finished" and asked > fresh["n_total"]:
-            sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
+        asked, recorded = summary.n_to_record, fresh.n_total or 0
+        if summary.is_finished and asked > recorded:
+            sentence = f"the run is called finished, with {recorded} of {asked} questions"
             self.report.differences.append(Difference("table", place, None, sentence))
-        if summary.get("stopped_early") or summary.get("state") != "finished":
+        if summary.stopped_early is not None or not summary.is_finished:
             self.report.unchecked.append(f"why {self.place} stopped early")
         return replace(self.run, records=self.numbers)
 

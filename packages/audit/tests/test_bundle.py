@@ -22,6 +22,7 @@ from harness.errors import DataError, UserError
 from harness.storage.records import StoredRecord
 from harness.storage.run_files import RECORDS, TEXTS
 from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.summary_file import RunSummary
 from tests.engine.fakes import Plain, go, make_plan
 from tests.made_up import musique_rows, write_rows
 
@@ -379,7 +380,7 @@ def test_against_runs_of_ones_own(tmp_path: Path, rows: Path, bundle: Path) -> N
 def test_runs_that_are_not_exported(tmp_path: Path, rows: Path) -> None:
     run = make(tmp_path / "out", rows)
     with pytest.raises(UserError, match="has not ended"):
-        export([replace(run, summary={})], tmp_path / "b.zip")
+        export([replace(run, summary=RunSummary())], tmp_path / "b.zip")
     with pytest.raises(UserError, match="given twice"):
         export([run, run], tmp_path / "b.zip")
 

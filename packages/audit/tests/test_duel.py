@@ -80,23 +80,23 @@ def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp
     outcome = fight(tmp_path, {"good": Right(), "bad": Right(range(80))})
     folder = outcome.entrants[0].result.folder
     run = read_run(folder)
-    early = run.summary["stopped_early"]
-    assert (early["questions"], early["of"]) == (len(run.records), 80)
-    assert run.manifest["starts"][-1]["stopped_early"] == early
-    assert run.summary["state"] == "finished"
+    early = run.summary.stopped_early
+    assert (early.questions, early.of) == (len(run.records), 80)
+    assert run.manifest["starts"][-1]["stopped_early"] == early.to_json()
+    assert run.summary.state == "finished"
     (note,) = [note for note in run_notes(run) if "stopped the run early" in note]
     assert f"after {len(run.records)} of 80 questions" in note
     assert "good is better than bad" in note
-    assert rescore(folder)["stopped_early"] == early
+    assert rescore(folder).stopped_early == early
     fight(tmp_path, {"good": Right(), "worse": Right(range(70))})
-    both = read_run(folder).summary["stopped_early"]["verdicts"]
+    both = read_run(folder).summary.stopped_early.verdicts
     assert [sentence.partition(":")[0] for sentence in both] == [
         "good is better than bad",
         "good is better than worse",
     ]
     go(plan("good", Right(), tiny()), tmp_path)
     whole = read_run(folder)
-    assert (len(whole.records), "stopped_early" in whole.summary) == (80, False)
+    assert (len(whole.records), whole.summary.stopped_early is not None) == (80, False)
     assert not any("stopped the run early" in note for note in run_notes(whole))
 
 

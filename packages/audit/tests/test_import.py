@@ -237,7 +237,7 @@ def test_a_file_of_each_tool_becomes_a_run_that_says_who_made_it(form: str, tmp_
     assert len(run.records) == 4
     assert (run.manifest["imported"]["tool"], run.config["model"]["name"]) == (made_by, model)
     assert run.config["dataset"]["name"] == name
-    assert run.summary["scores"][score]["mean"] == pytest.approx(mean, abs=1e-12)
+    assert run.summary.scores[score].mean == pytest.approx(mean, abs=1e-12)
     assert all(len(file["sha256"]) == 64 for file in run.manifest["imported"]["files"])
     row = frame([run]).iloc[0]
     assert row["method"].endswith("[imported]")
@@ -302,7 +302,7 @@ def test_a_failed_sample_of_a_cancelled_log_scores_0_and_is_no_answer(tmp_path: 
     broken = sample(1, output={"choices": []}, error={"message": "timeout"}, scores=None)
     path = inspect(tmp_path, [sample(0), broken], status="cancelled")
     run = imported("inspect", path, tmp_path / "results")
-    assert (run.summary["n_failed"], run.records[1].scores["logged.f1"]) == (1, 0.0)
+    assert (run.summary.n_failed, run.records[1].scores["logged.f1"]) == (1, 0.0)
     assert "the run is interrupted, not finished: 2 of 4 questions have no record yet" in run_notes(
         run
     )
@@ -365,7 +365,7 @@ def test_nan_is_the_mark_of_a_question_that_is_not_scored(
     assert printed in next(line for line in said.splitlines(keepends=True) if name in line)
     (folder,) = find_runs(tmp_path / "results")
     run = read_run(folder)
-    assert (run.summary["n_total"], run.summary["scores"][name]["n"]) == (4, 3)
+    assert (run.summary.n_total, run.summary.scores[name].n) == (4, 3)
 
 
 def test_letters_of_inspect_are_numbers(tmp_path: Path) -> None:
@@ -523,7 +523,7 @@ def test_the_thinking_of_a_reasoning_model_is_left_out_with_a_note(command, tmp_
 
 def summary_mean(root: Path, score: str) -> float:
     (folder,) = find_runs(root)
-    return read_run(folder).summary["scores"][score]["mean"]
+    return read_run(folder).summary.scores[score].mean
 
 
 @pytest.mark.parametrize(
@@ -946,7 +946,7 @@ def test_answers_to_questions_about_a_folder_are_matched_and_scored(tmp_path, co
     assert code == 0, said
     (run,) = find_runs(tmp_path / "results")
     assert run.parent.name == "wiki"
-    means = {name: score["mean"] for name, score in read_run(run).summary["scores"].items()}
+    means = {name: score.mean for name, score in read_run(run).summary.scores.items()}
     assert (means["right"], means["assertions"], means["abstention.declines"]) == (1, 1, 1)
     code, _, said = command("import", str(made), "--from", "jsonl", "--questions", "q.jsonl")
     assert (code, "go together" in said) == (2, True)

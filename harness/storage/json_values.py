@@ -1,0 +1,54 @@
+"""The base of typed values that are read from a JSON object of a run folder and written back.
+
+    class CutTexts(JsonValues):
+        texts: int | None
+        cut: int
+
+    CutTexts.from_json({"texts": 9, "cut": 2, "new": 1}).cut    -> 2
+    CutTexts.from_json({"texts": 9, "cut": 2, "new": 1}).to_json()    -> {"texts": 9, "cut": 2, "new": 1}
+
+Keys of other versions are held and written back, and a key that the object lacks is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, ValidationError
+
+from harness.storage.files import wrong_value
+
+NULL_IS_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
+"""For an object that older runs have as null."""
+NULL_IS_NO_ITEM = BeforeValidator(lambda value: [] if value is None else value)
+"""For a list that older runs have as null."""
+NOT_CHECKED = PlainValidator(lambda value: value)
+"""For values that are taken as they stand, such as costs, whose keys differ between versions."""
+
+
+class JsonValues(BaseModel):
+    """A JSON object with known keys. It is never changed: `with_values` gives a changed copy."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Parse an object. Raises WrongValue where a key is missing or not of its type."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise wrong_value(error) from None
+
+    def to_json(self) -> dict[str, Any]:
+        """The object, without the keys that it lacked."""
+        return self.model_dump(exclude_unset=True, warnings=False)
+
+    def with_values(self, **values: Any) -> Self:
+        """A copy in which these keys have these values."""
+        return self.model_copy(update=values)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether the object has any key: it has none where its file is not written yet."""
+        return bool(self.model_fields_set)
