@@ -32,7 +32,7 @@ QuestionSet = tuple[str | None, frozenset[str]]
 
 def question_set(run: StoredRun) -> QuestionSet:
     """The fingerprint of the rows and the ids of the questions, failed ones too."""
-    return facts.fingerprint(run), frozenset(question_ids(run))
+    return facts.fingerprint(run), question_ids(run)
 
 
 def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:

@@ -11,16 +11,20 @@ fits can still be made up; only a run of one's own shows that.
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from harness.config.schema import canonical
 from harness.config.yaml_tree import flatten
 from harness.engine.run_hash import recorded_inputs
 from harness.stats import INTERVAL_RULE
 from harness.storage.checksums import changed_files
+from harness.storage.records import StoredRecord, read_records
+from harness.storage.run_files import RECORDS
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import summarise
 from harness.storage.summary_file import RunSummary, ScoreMean
@@ -28,6 +32,7 @@ from harness.types import LOGGED
 from reports.declared import declared
 from reports.differences import facts_of, kind_of
 from reports.examined import Examined
+from reports.run_records import count_failed
 
 _IN_IDENTITY = {
     "dtype": "auto",
@@ -221,7 +226,7 @@ def _time(text: Any) -> datetime | None:
 def _count_misfits(run: StoredRun) -> Iterator[str]:
     """What does not fit between the records and the numbers of summary and manifest."""
     summary, total = run.summary, len(run.records)
-    failed = sum(record.error is not None for record in run.records)
+    failed = count_failed(run)
     if summary.n_total not in (None, total):
         yield f"summary.json has n_total {summary.n_total}, the records give {total}"
     if summary.n_failed not in (None, failed):
@@ -345,23 +350,30 @@ def _first_question_misfits(run: StoredRun) -> Iterator[str]:
     where each question is one request."""
     says = declared(run)
     first = (run.manifest.get("first_prompts") or {}).get("reader") or {}
-    records = run.records
+    columns = run.columns
     if says is None or not says.one_request or not first.get("text"):
         return
-    if any(record.error is not None for record in records):
+    if columns.failed.any():
         return  # the prompt may be that of a question that failed
-    usages = [record.usage for record in records]
-    searched = any((usage.get("search") or {}).get("requests") for usage in usages)
-    read = {(usage.get("answer") or {}).get("tokens_in") for usage in usages}
+    searched = columns.cost("search", "requests").any()
+    read = columns.usage.get(("answer", "tokens_in"), np.array([]))
     if first.get("ids") and not searched and len(first["ids"]) not in read:
         yield f"the first prompt has {len(first['ids'])} tokens, and no request of a record has as many"
     asked = _question_in(first["text"], run.manifest.get("prompts") or {})
     if asked is None or run.config["dataset"].get("answer_prefix"):
         return
-    first_records = [r for r in islice(run.whole_records, _IN_FLIGHT) if r.question]
+    first_records = [r for r in _first_records(run) if r.question]
     asks_one = [_is_question(asked, r.question, bool(r.options)) for r in first_records]
     if first_records and not any(asks_one):
         yield "the first prompt asks none of its first questions, or more than the question"
+
+
+def _first_records(run: StoredRun) -> Iterator[StoredRecord]:
+    """The records of the questions that may be begun before the first prompt is sent."""
+    records: Iterable[StoredRecord] = run.records
+    if run.is_in_file:
+        records = read_records(run.path / RECORDS)
+    return islice(records, _IN_FLIGHT)
 
 
 def _question_in(text: str, prompts: Mapping[str, str]) -> str | None:
@@ -394,6 +406,6 @@ def _example_misfits(run: StoredRun) -> Iterator[str]:
     """Solved examples that are among the questions asked."""
     dataset = run.config["dataset"]
     shots = set(dataset.get("shots_ids") or ())
-    shared = shots.intersection(record.question_id for record in run.records) if shots else ()
+    shared = shots.intersection(run.columns.ids)
     if shared and dataset.get("shots_from") in (dataset.get("split"), dataset.get("data")):
         yield f"{len(shared)} of its solved examples are among the questions asked"

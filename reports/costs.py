@@ -11,23 +11,27 @@ costs what building it did. The papers print search and answer alone; that is `w
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.cost.usage import (
     PhaseUsage,
-    ProbeUsage,
-    ThinkingUsage,
     Usage,
     add_usage,
     money,
+    price_of,
     sum_phases,
     tokens_of,
 )
 from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
+from harness.storage.record_columns import Floats, RecordColumns
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -70,6 +74,7 @@ class Costs:
 
 
 _UNKNOWN = Costs([], None, [])
+_COUNTED = ("tokens_in", "tokens_out", "seconds", "queued")
 
 
 def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
@@ -89,11 +94,44 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
         return _UNKNOWN
     if phase == "index":
         return _columns(_index_usages(run), convention)
-    answered = (record for record in run.records if record.error is None)
-    spent = _columns((record.usage.get(phase, {}) for record in answered), convention)
+    spent = _question_costs(run.columns, phase, convention)
     if phase == "search" and facts.is_application(run):
         return replace(spent, tflops=None)
     return spent
+
+
+def _question_costs(columns: RecordColumns, phase: str, convention: str) -> Costs:
+    """The costs of a phase for each answered question; what one of them lacks is unknown for
+    all."""
+    answered = columns.answered
+    if phase not in columns.phases:
+        nothing = _values(np.zeros(int(answered.sum())))
+        return Costs(nothing, nothing, nothing, nothing, nothing, nothing)
+    has_any = columns.phases[phase] & answered
+    known = {}
+    for key in _COUNTED:
+        if columns.has_cost(phase, key)[has_any].all():
+            known[key] = _values(columns.cost(phase, key)[answered])
+    tflops = None
+    if not columns.cost(phase, "uncounted")[answered].any():
+        tflops = _values(columns.cost(phase, "flops", convention)[answered] / TERA)
+    return Costs(tokens=_tokens(columns, phase), tflops=tflops, **known)
+
+
+def _tokens(columns: RecordColumns, phase: str) -> Sequence[float]:
+    """Tokens read and written of each answered question; [] where those of one are not known."""
+    told_apart = columns.has_cost(phase, "tokens_in") & columns.has_cost(phase, "tokens_out")
+    known = told_apart | columns.has_cost(phase, "tokens_total") | ~columns.phases[phase]
+    if not known[columns.answered].all():
+        return []
+    parts = columns.cost(phase, "tokens_in") + columns.cost(phase, "tokens_out")
+    tokens = np.trunc(parts + columns.cost(phase, "tokens_total"))
+    return _values(tokens[columns.answered])
+
+
+def _values(column: Floats) -> Sequence[float]:
+    """A column as a sequence of Python's numbers."""
+    return array("d", column.tobytes())
 
 
 def _index_usages(run: StoredRun) -> list[PhaseUsage]:
@@ -110,7 +148,7 @@ def _columns(usages: Iterable[PhaseUsage], convention: str) -> Costs:
 
     The usages are read once: a run may have a million questions.
     """
-    columns = {key: array("d") for key in ("tokens_in", "tokens_out", "seconds", "queued")}
+    columns = {key: array("d") for key in _COUNTED}
     tokens: array[float] | None = array("d")
     tflops: array[float] | None = array("d")
     for usage in usages:
@@ -146,7 +184,7 @@ def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Seque
     and `search` is []."""
     if not search or not answer:
         return answer
-    return array("d", map(sum, zip(search, answer, strict=True)))
+    return _values(np.asarray(search) + np.asarray(answer))
 
 
 def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
@@ -177,26 +215,19 @@ def part_costs(
         phases: "search", "answer".
         convention: How FLOPs are counted.
     """
-    if part not in run.keys[1]:
+    columns = run.columns
+    if not any(columns.has_cost(phase, part).any() for phase in phases):
         return _UNKNOWN
-    has_part = False
-    parts: list[ProbeUsage | ThinkingUsage] = []
-    counted = True
-    for record in run.records:
-        if any(part in record.usage.get(phase, {}) for phase in phases):
-            has_part = True
-        if record.error is not None:
-            continue
-        spent = sum_phases([record.usage], *phases)
-        parts.append(spent.get(part, {}))
-        if spent.get("uncounted"):
-            counted = False
-    if not has_part:
-        return _UNKNOWN
+    size, answered = len(columns), columns.answered
+    tokens, flops, uncounted = np.zeros(size), np.zeros(size), np.zeros(size)
+    for phase in phases:
+        tokens += columns.cost(phase, part, "tokens")
+        flops += columns.cost(phase, part, "flops", convention)
+        uncounted += columns.cost(phase, "uncounted")
     tflops = None
-    if counted:
-        tflops = [_tflops(spent, convention) for spent in parts]
-    return Costs([float(spent.get("tokens", 0)) for spent in parts], tflops, [])
+    if not uncounted[answered].any():
+        tflops = _values(flops[answered] / TERA)
+    return Costs(_values(tokens[answered]), tflops, [])
 
 
 def question_tflops(
@@ -210,13 +241,25 @@ def question_tflops(
         convention: How FLOPs are counted.
         with_index: Whether a question pays its share of the indexes.
     """
+    column = tflops_column(run, convention, with_index=with_index)
+    return _by_question(run, column)
 
-    def tflops(usage: PhaseUsage) -> float | None:
+
+def tflops_column(run: StoredRun, convention: str, *, with_index: bool) -> Floats | None:
+    """1e12 FLOPs of each question, nan for a failed one; None and arguments as of
+    `question_tflops`."""
+
+    def of_phase(phase: str) -> Floats | None:
+        if run.columns.cost(phase, "uncounted")[run.columns.answered].any():
+            return None
+        return run.columns.cost(phase, "flops", convention) / TERA
+
+    def of_index(usage: PhaseUsage) -> float | None:
         if usage.get("uncounted"):
             return None
         return _tflops(usage, convention)
 
-    return _by_question(run, tflops, with_index=with_index)
+    return _question_column(run, of_phase, of_index if with_index else None)
 
 
 def question_money(run: StoredRun) -> dict[str, float]:
@@ -224,7 +267,41 @@ def question_money(run: StoredRun) -> dict[str, float]:
     price is unknown."""
     if not is_billed(run):
         return {}
-    return _by_question(run, lambda usage: money(usage, run.config), with_index=True)
+    column = _question_column(
+        run, lambda phase: _phase_money(run, phase), lambda usage: money(usage, run.config)
+    )
+    return _by_question(run, column)
+
+
+def _phase_money(run: StoredRun, phase: str) -> Floats | None:
+    """Money of a phase for each question, as harness.cost.usage.money; None where that of an
+    answered one is not known."""
+    columns = run.columns
+    answered = columns.answered
+    if columns.cost(phase, "money_unknown")[answered].any():
+        return None
+    total = columns.cost(phase, "charged")
+    roles = [path[2] for path in columns.usage if path[:2] == (phase, "billed")]
+    for role in dict.fromkeys(roles):
+        price = price_of(run.config, role)
+        if price is None:
+            if columns.has_cost(phase, "billed", role)[answered].any():
+                return None
+            continue
+        read = price["input"] * columns.cost(phase, "billed", role, "input")
+        cached = price["cached"] * columns.cost(phase, "billed", role, "cached")
+        written = price["output"] * columns.cost(phase, "billed", role, "output")
+        total += (read + cached + written) / 1e6
+    return total
+
+
+def _by_question(run: StoredRun, column: Floats | None) -> dict[str, float]:
+    """Question id -> cost, of those that have one; {} for no column."""
+    if column is None:
+        return {}
+    answered = run.columns.answered
+    ids = compress(run.columns.ids, answered.tolist())
+    return dict(zip(ids, column[answered].tolist(), strict=True))
 
 
 def is_billed(run: StoredRun) -> bool:
@@ -262,7 +339,10 @@ def run_money(run: StoredRun) -> float | None:
     judges = list((run.manifest.get("judges") or {}).values())
     if not is_billed(run) and not any("billed" in (judge.get("usage") or {}) for judge in judges):
         return None
-    amounts = [money(sum_phases(run.usages()), run.config)]
+    spent = run.columns.usage_sum()
+    for line in run.documents:
+        add_usage(spent, line.usage)
+    amounts = [money(sum_phases([spent]), run.config)]
     for judge in judges:
         price = {"model": {"price": judge.get("price")}}
         used: PhaseUsage = judge.get("usage", {})
@@ -279,32 +359,28 @@ _Cost = Callable[[PhaseUsage], float | None]
 """What a phase's usage cost; None where it is not known."""
 
 
-def _by_question(run: StoredRun, cost: _Cost, *, with_index: bool) -> dict[str, float]:
-    """The cost of each answered question; {} where it is not known.
+def _question_column(
+    run: StoredRun, of_phase: Callable[[str], Floats | None], of_index: _Cost | None
+) -> Floats | None:
+    """The cost of each question, nan for a failed one; None where it is not known.
 
     Args:
         run: The run.
-        cost: What is summed.
-        with_index: Whether a question pays its share of the indexes.
+        of_phase: What a phase cost each question.
+        of_index: What an index cost; None where a question pays no share of the indexes.
     """
-    costs: dict[str, float] = {}
-    for record in run.records:
-        if record.error is not None:
-            continue
-        searched = cost(record.usage.get("search", {}))
-        answered = cost(record.usage.get("answer", {}))
-        if searched is None or answered is None:
-            return {}
-        costs[record.question_id] = searched + answered
-    if not with_index:
-        return costs
-    share = _index_shares(run, cost)
+    searched, answered = of_phase("search"), of_phase("answer")
+    if searched is None or answered is None:
+        return None
+    column = np.where(run.columns.failed, np.nan, searched + answered)
+    if of_index is None:
+        return column
+    share = _index_shares(run, of_index)
     if share is None:
-        return {}
-    for record in run.records:
-        if record.question_id in costs:
-            costs[record.question_id] += sum(share.get(key, 0.0) for key in _index_keys(record))
-    return costs
+        return None
+    for group in _groups_by_indexes(run.columns, share):
+        column[group.records] += sum(share.get(key, 0.0) for key in group.keys)
+    return column
 
 
 def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
@@ -320,19 +396,50 @@ def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
     if len({document for document, _ in indexes}) < n_documents:
         return None
     needed: Counter[_IndexKey] = Counter()
-    for record in (run.whole or run).records:
-        needed.update(key for key in _index_keys(record) if key in indexes)
+    for group in _groups_by_indexes((run.whole or run).columns, indexes):
+        for key in group.keys:
+            if key in indexes:
+                needed[key] += len(group.records)
     return {key: indexes[key] / n for key, n in needed.items()}
 
 
-def _index_keys(record: StoredRecord) -> list[_IndexKey]:
-    """The indexes that a record may have needed."""
-    documents = record.document_ids
-    if record.notes.get("joined"):
+@dataclass(frozen=True)
+class _Group:
+    """Records that may have needed the same indexes: their places, and the indexes."""
+
+    records: NDArray[np.int64]
+    keys: Sequence[_IndexKey]
+
+
+def _groups_by_indexes(
+    columns: RecordColumns, indexes: Mapping[_IndexKey, float]
+) -> Iterator[_Group]:
+    """Yield the records in groups. indexes: none leaves nothing to group; where one belongs to a
+    question, each record is a group."""
+    if not indexes:
+        return
+    joined = columns.notes.where(lambda notes: notes.get("joined"))
+    own = np.zeros(len(columns), dtype=np.int64)
+    if any(question is not None for _, question in indexes):
+        own = np.arange(len(columns), dtype=np.int64)
+    keys = np.stack([columns.documents.places.astype(np.int64), joined.astype(np.int64), own])
+    _, groups = np.unique(keys, axis=1, return_inverse=True)
+    groups = groups.reshape(-1)
+    order = np.argsort(groups, kind="stable")
+    for records in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+        first = int(records[0])
+        documents = columns.documents.of(first)
+        yield _Group(records, _index_keys(columns.ids[first], documents, bool(joined[first])))
+
+
+def _index_keys(question_id: str, documents: Sequence[str], is_joined: bool) -> list[_IndexKey]:
+    """The indexes that a question may have needed; is_joined: whether its documents were read as
+    one."""
+    if is_joined:
         documents = [joined_id(documents)]
     keys: list[_IndexKey] = []
     for document in documents:
-        keys += [(document, None), (document, record.question_id)]
+        keys += [(document, None), (document, question_id)]
     return keys
 
 
@@ -349,8 +456,11 @@ def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
 
 def request_counts(run: StoredRun) -> list[float]:
     """Requests of search and answer of each question answered."""
-    answered = [record.usage for record in run.records if record.error is None]
-    return [float(requests_of(usage, "search", "answer")) for usage in answered]
+    columns = run.columns
+    requests = np.zeros(len(columns))
+    for phase in ("search", "answer"):
+        requests += columns.cost(phase, "requests") - columns.cost(phase, "encoder_requests")
+    return list(requests[columns.answered])
 
 
 def probes(run: StoredRun) -> list[str]:
@@ -358,8 +468,8 @@ def probes(run: StoredRun) -> list[str]:
     an older run."""
     if "probes" not in run.keys[1]:
         return []
-    usages = (record.usage for record in run.records if record.error is None)
-    share = probe_share(sum_phases(usages, "search"))
+    search = run.columns.usage_sum(run.columns.answered).get("search", {})
+    share = probe_share(search)
     if not share:
         return []
     return [PROBES + share]

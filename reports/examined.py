@@ -84,8 +84,10 @@ class Examined:
         return self._different(other, self.lengths, other.lengths)
 
     def _different(self, other: "Examined", here: _Hashes, there: _Hashes) -> int:
-        _, ours, theirs = np.intersect1d(self.ids, other.ids, return_indices=True)
-        a, b = here[ours], there[theirs]
+        a, b = here, there
+        if not np.array_equal(self.ids, other.ids):
+            _, ours, theirs = np.intersect1d(self.ids, other.ids, return_indices=True)
+            a, b = here[ours], there[theirs]
         return int(np.sum((a != b) & (a != _UNKNOWN) & (b != _UNKNOWN)))
 
 

@@ -12,7 +12,7 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import compress
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,10 +25,10 @@ from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import LEVEL, Interval, Labels, interval
 from harness.stats.corpus_interval import corpus_interval
-from harness.stats.question_clusters import cluster_numbers
+from harness.storage.record_columns import SearchSummary
 from harness.storage.run_folder import StoredRun
 from harness.types import COUNTS, JUDGES
-from reports.run_records import count_failed, index_usages
+from reports.run_records import index_usages
 from reports.settings import NOT_RECORDED
 from reports.settings import labels as labels
 
@@ -151,7 +151,12 @@ def is_oracle(run: StoredRun) -> bool:
     them."""
     if not is_upper_bound(run):
         return False
-    return not any(record.truncated or record.steps for record in run.records)
+    columns = run.columns
+    return not columns.truncated.any() and not columns.searches.count(_is_search)
+
+
+def _is_search(search: SearchSummary | None) -> bool:
+    return search is not None
 
 
 def models(run: StoredRun) -> list[str]:
@@ -224,15 +229,17 @@ def headline(run: StoredRun) -> str:
     if first != FOLDER_SCORE:
         return first
     for name, entry in judges.items():
-        if entry.get("kind", "correctness") == "correctness" and _scored_all(run, name):
+        is_of_correctness = entry.get("kind", "correctness") == "correctness"
+        if is_of_correctness and name in run.keys[0] and _scored_all(run, name):
             return name
     return first
 
 
 def _scored_all(run: StoredRun, judge: str) -> bool:
     """Whether a judge has scored each answer that the first score of the data set has."""
-    first = first_score(run)
-    return all(judge in record.scores for record in run.records if first in record.scores)
+    scores = run.columns.scores
+    has_first = ~np.isnan(scores[first_score(run)])
+    return not np.isnan(scores[judge][has_first]).any()
 
 
 def common_headline(runs: Sequence[StoredRun]) -> str:
@@ -285,9 +292,7 @@ def reader(run: StoredRun) -> str:
     answers itself. Where the manifest does not say, the configuration of the reader.
     """
     models: dict[str, Any] = run.manifest.get("models") or {}
-    answered: set[str] = set()
-    for record in run.records:
-        answered.update((record.usage.get("answer") or {}).get("roles") or ())
+    answered = {path[2] for path in run.columns.usage if path[:2] == ("answer", "roles")}
     identities = [canonical(models[role]) for role in sorted(answered) if role in models]
     if identities:
         return " + ".join(dict.fromkeys(identities))
@@ -313,8 +318,8 @@ def judges(run: StoredRun) -> list[str]:
     """Names of the scores that models gave (`harness judge`), in the order of their first
     judgement."""
     names: dict[str, None] = {}
-    for record in run.records:
-        names.update(dict.fromkeys(record.notes.get(JUDGES) or ()))
+    for notes in run.columns.notes.values:
+        names.update(dict.fromkeys(notes.get(JUDGES) or ()))
     return list(names)
 
 
@@ -359,32 +364,19 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
     if name not in score_list:
         raise UnknownName("score", name, score_list, f"scores of {run.path.name}")
     skip = run.config.get("failed", "zero") == "skip"
-    # Arrays, as a run may have a million questions.
-    ids, values, places = list[str](), array("d"), array("I")
-    missing = 0
-    for place, record in enumerate(run.records):
-        value = record.scores.get(name)
-        if record.error is not None:
-            if skip or name not in record.scores:
-                continue
-            value = 0.0
-        if value is None:
-            missing += 1
-            continue
-        ids.append(record.question_id)
-        values.append(value)
-        places.append(place)
-    if is_application(run) and missing and missing == _answered(run):
+    columns = run.columns
+    score = columns.scores.get(name, np.full(len(columns), np.nan))
+    has_score = ~np.isnan(score)
+    counts = has_score & (columns.answered | (not skip))
+    values = np.where(columns.failed, 0.0, score)[counts]
+    missing = int((columns.answered & ~has_score).sum())
+    if is_application(run) and missing and missing == columns.answered.sum():
         # No reply says it, so a failed question has no 0 either.
         return Scored([], array("d"), np.array([], dtype=np.int32), missing)
     if clusters is None:
-        clusters = question_clusters(run)
-    return Scored(ids, values, clusters[np.array(places)], missing)
-
-
-def _answered(run: StoredRun) -> int:
-    """The number of answered questions."""
-    return len(run.records) - count_failed(run)
+        clusters = columns.clusters
+    ids = list(compress(columns.ids, counts.tolist()))
+    return Scored(ids, array("d", values.tobytes()), clusters[counts], missing)
 
 
 def corpus_scores(run: StoredRun) -> dict[str, str]:
@@ -422,8 +414,8 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     """
     scorer = corpus_scores(run)[name]
     counts = {question: found[scorer] for question, found in _corpus_counts(run)}
-    pairs = zip(run.records, question_clusters(run), strict=True)
-    clusters = np.array([cluster for row, cluster in pairs if row.question_id in counts])
+    pairs = zip(run.columns.ids, question_clusters(run), strict=True)
+    clusters = np.array([cluster for question_id, cluster in pairs if question_id in counts])
 
     def value(totals: Sequence[float]) -> float:
         """The score of summed counts; 0 where not a single token was written."""
@@ -440,22 +432,31 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (question id, score -> its stored counts); no failed questions where the config says
     `failed: skip`."""
     skip = run.config.get("failed", "zero") == "skip"
-    for record in run.records:
-        if record.error is None or not skip:
-            yield record.question_id, record.notes.get(COUNTS) or {}
+    columns = run.columns
+    rows = zip(columns.ids, columns.notes.by_record(), columns.failed.tolist(), strict=True)
+    for question_id, notes, failed in rows:
+        if not failed or not skip:
+            yield question_id, notes.get(COUNTS) or {}
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
     """A number for each record, the same for questions that are resampled as one."""
-    questions = ((record.question_id, record.document_ids) for record in run.records)
-    return cluster_numbers(run.config["dataset"].get("format", ""), questions)
+    return run.columns.clusters
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
     """(texts that encoders and rerankers were given, None where that was not counted; how many of
     them they cut)."""
-    answers = (record.usage for record in run.records)
-    return texts_and_cut(chain(index_usages(run), answers))
+    texts, cut = texts_and_cut(index_usages(run))
+    columns = run.columns
+    for phase in columns.phases:
+        given, shortened = columns.cost(phase, "texts"), columns.cost(phase, "texts_cut")
+        cut += int(shortened.sum())
+        if (shortened[~columns.has_cost(phase, "texts")] > 0).any():
+            texts = None
+        elif texts is not None:
+            texts += int(given.sum())
+    return texts, cut
 
 
 def head_columns(run: StoredRun, label: str) -> dict[str, Any]:
@@ -508,7 +509,7 @@ def answered_clusters(
     """The numbers of `question_clusters` for the questions answered, which costs are means over."""
     if clusters is None:
         clusters = question_clusters(run)
-    return clusters[[record.error is None for record in run.records]]
+    return clusters[run.columns.answered]
 
 
 def as_floats(frame: pd.DataFrame) -> pd.DataFrame:

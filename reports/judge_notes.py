@@ -3,6 +3,8 @@
 from collections import Counter
 from typing import Any
 
+import numpy as np
+
 from harness.storage.run_folder import StoredRun
 from harness.types import JUDGES
 
@@ -37,9 +39,13 @@ def judge_notes(run: StoredRun) -> list[str]:
 def _unscored(run: StoredRun, judge: str) -> list[str]:
     """The answers that a judge saw and gave no score, by verdict."""
     verdicts: Counter[str] = Counter()
-    for record in run.records:
-        judged = (record.notes.get(JUDGES) or {}).get(judge)
-        if judged and judge not in record.scores:
+    columns = run.columns
+    unscored = np.ones(len(columns), dtype=bool)
+    if judge in columns.scores:
+        unscored = np.isnan(columns.scores[judge])
+    for place in np.flatnonzero(unscored).tolist():
+        judged = (columns.notes.of(place).get(JUDGES) or {}).get(judge)
+        if judged:
             verdicts[judged["verdict"]] += 1
     if not verdicts:
         return []

@@ -100,13 +100,13 @@ def _not_parsed(row: TableRow) -> int | None:
     """Replies that do not follow the answer schema; None without one."""
     if not row.run.config["dataset"].get("answer_schema"):
         return None
-    return sum(NOT_FOLLOWED in record.notes for record in row.run.records)
+    return row.run.columns.notes.count(lambda notes: NOT_FOLLOWED in notes)
 
 
 def _truncated(row: TableRow) -> int | None:
     if _unobserved(row.run):
         return None
-    return sum(record.truncated is not None for record in row.run.records)
+    return int(row.run.columns.truncated.sum())
 
 
 def _texts_cut(row: TableRow) -> int | None:
@@ -118,7 +118,7 @@ def _texts_cut(row: TableRow) -> int | None:
 def _declined(row: TableRow) -> int | None:
     if _unobserved(row.run):
         return None
-    return declined(row.run.records)
+    return declined(row.run.columns)
 
 
 def _ratio(row: TableRow) -> float | None:

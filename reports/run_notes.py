@@ -4,7 +4,7 @@ run_notes(run)     -> ("2 of 20 questions failed (scored 0)", "money unknown: mo
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from harness.cost.usage import ENCODERS, add_usage, price_of, sum_phases
 from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.stats.bootstrap import Labels
-from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import lacking_replies, reply_sentences
 from harness.types import MISSING, NOT_FOLLOWED, PREFIX
@@ -35,15 +34,14 @@ def run_notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tupl
     """
     if clusters is None:
         clusters = facts.question_clusters(run)
-    documents = (record.document_ids for record in run.records)
     sentences = [
         *_source_notes(run),
         *_state_notes(run),
         *_answer_notes(run),
         *costs.probes(run),
-        *search_notes(run.records),
+        *search_notes(run.columns),
         *_model_notes(run),
-        *cluster_notes(documents, clusters),
+        *cluster_notes(run.columns.documents.by_record(), clusters),
         *_flag_notes(run),
         *judge_notes(run),
         *_change_notes(run),
@@ -110,23 +108,24 @@ def _answer_notes(run: StoredRun) -> list[str]:
     """Questions that failed, were answered from a part of their text, or in another form."""
     total = len(run.records)
     notes = []
-    failed = _count(run, lambda record: record.error is not None)
+    columns = run.columns
+    failed = int(columns.failed.sum())
     if failed:
         treatment = "scored 0"
         if run.config.get("failed", "zero") == "skip":
             treatment = "left out of the scores"
         notes.append(f"{failed} of {total} questions failed ({treatment})")
-    cut = _count(run, lambda record: record.truncated is not None)
+    cut = int(columns.truncated.sum())
     if cut:
         notes.append(f"{cut} of {total} questions were answered from a truncated context")
-    no_prefix = _count(run, lambda record: record.notes.get(PREFIX) == MISSING)
+    no_prefix = columns.notes.count(lambda notes: notes.get(PREFIX) == MISSING)
     if no_prefix:
         prefix = run.config["dataset"].get("answer_prefix")
         notes.append(
             f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored "
             "whole"
         )
-    unread = _count(run, lambda record: NOT_FOLLOWED in record.notes)
+    unread = columns.notes.count(lambda notes: NOT_FOLLOWED in notes)
     if unread:
         schema = (run.config["dataset"].get("answer_schema") or {}).get("name")
         notes.append(
@@ -135,16 +134,11 @@ def _answer_notes(run: StoredRun) -> list[str]:
     return notes
 
 
-def _count(run: StoredRun, holds: Callable[[StoredRecord], bool]) -> int:
-    """The number of records for which something holds."""
-    return sum(map(holds, run.records))
-
-
 def _model_notes(run: StoredRun) -> list[str]:
     """What the run's models and servers did that its scores and costs do not show."""
-    spent: dict[str, Any] = {}  # by phase: a run may have a million questions
-    for usage in run.usages():
-        add_usage(spent, usage)
+    spent = run.columns.usage_sum()
+    for line in run.documents:
+        add_usage(spent, line.usage)
     lacking, total = Counter(lacking_replies(spent)), sum_phases([spent])
     notes = [*reply_sentences(lacking, run.config)]
     unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
@@ -216,9 +210,11 @@ def _flag_notes(run: StoredRun) -> list[str]:
     """Values that could not be scored. A score that was left out, as evidence recall where nothing
     is marked, counts as missing and not as 0."""
     flagged: Counter[str] = Counter()
-    for record in run.records:
-        flags = record.notes.get("flags") or ()
-        flagged.update(name for name in flags if name in record.scores)
+    columns = run.columns
+    for place in np.flatnonzero(columns.notes.where(lambda notes: notes.get("flags"))).tolist():
+        flags = columns.notes.of(place)["flags"]
+        scores = [name for name in flags if name in columns.scores]
+        flagged.update(name for name in scores if not np.isnan(columns.scores[name][place]))
     return [
         f"{n} values of {name} could not be scored as they are and count 0"
         for name, n in flagged.items()

@@ -5,6 +5,7 @@ values_of({"a": 1, "b": 2}, ["b"])        -> [2]
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import TypeVar
 
 from harness.cost.usage import Usage
@@ -14,19 +15,19 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-def question_ids(run: StoredRun) -> set[str]:
+def question_ids(run: StoredRun) -> frozenset[str]:
     """The ids of the questions of a run."""
-    return {record.question_id for record in run.records}
+    return run.columns.id_set
 
 
 def failed_ids(run: StoredRun) -> set[str]:
     """The ids of the questions that failed."""
-    return {record.question_id for record in run.records if record.error is not None}
+    return set(compress(run.columns.ids, run.columns.failed.tolist()))
 
 
 def count_failed(run: StoredRun) -> int:
     """The number of questions that failed."""
-    return sum(record.error is not None for record in run.records)
+    return int(run.columns.failed.sum())
 
 
 def index_usages(run: StoredRun) -> list[Usage]:

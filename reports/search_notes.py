@@ -4,22 +4,30 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.storage.records import StoredRecord
+import numpy as np
+
+from harness.storage.record_columns import RecordColumns, SearchSummary
 from harness.storage.run_folder import StoredRun
 
 _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 """In the note of a search's start, as graph construction writes it (methods/pecan/build.py)."""
 
 
-def search_notes(records: Sequence[StoredRecord]) -> list[str]:
+def search_notes(columns: RecordColumns) -> list[str]:
     """Sentences on searches that visited every node, probes that were ties, declined questions and
     cut summaries."""
-    answered = [record for record in records if record.error is None and record.steps]
+    answered: list[SearchSummary] = []
+    documents: list[tuple[str, ...]] = []
+    for place in np.flatnonzero(columns.answered).tolist():
+        search = columns.searches.of(place)
+        if search is not None:
+            answered.append(search)
+            documents.append(columns.documents.of(place))
     return [
         *_exhausted(answered),
         *_ties(answered),
         *_declined(answered),
-        *_cut_summaries(answered),
+        *_cut_summaries(answered, documents),
     ]
 
 
@@ -28,49 +36,36 @@ def _share(count: int, total: int, noun: str) -> str:
     return f"{count} of {total} {noun} ({100 * count / total:.0f} %)"
 
 
-def _exhausted(records: Sequence[StoredRecord]) -> list[str]:
-    exhausted = sum(record.stop_reason == "exhausted" for record in records)
+def _exhausted(searches: Sequence[SearchSummary]) -> list[str]:
+    exhausted = sum(search.stop_reason == "exhausted" for search in searches)
     if not exhausted:
         return []
-    return [f"{_share(exhausted, len(records), 'searches')} visited every node"]
+    return [f"{_share(exhausted, len(searches), 'searches')} visited every node"]
 
 
-def _ties(records: Sequence[StoredRecord]) -> list[str]:
-    probes = 0
-    ties = 0
-    for record in records:
-        for step in record.steps:
-            p_yes = step.get("p_yes")
-            probes += p_yes is not None
-            ties += p_yes == 0.5
+def _ties(searches: Sequence[SearchSummary]) -> list[str]:
+    probes = sum(search.probes for search in searches)
+    ties = sum(search.ties for search in searches)
     if not ties:
         return []
     return [f"{_share(ties, probes, 'probes')} are ties: P(Yes) is 0.5"]
 
 
-def _declined(records: Sequence[StoredRecord]) -> list[str]:
-    routed = _count_with(records, "accept", "decline")
+def _declined(searches: Sequence[SearchSummary]) -> list[str]:
+    routed = sum(search.is_accepted or search.is_declined for search in searches)
     if not routed:
         return []
-    part = _share(declined(records), routed, "questions")
+    part = _share(sum(search.is_declined for search in searches), routed, "questions")
     return [f"{part} were declined at first and answered from the whole document"]
 
 
-def _count_with(records: Sequence[StoredRecord], *actions: str) -> int:
-    """How many searches have a step that is one of these actions."""
-    count = 0
-    for record in records:
-        taken = {step.get("action") for step in record.steps}
-        count += not taken.isdisjoint(actions)
-    return count
-
-
-def _cut_summaries(records: Sequence[StoredRecord]) -> list[str]:
+def _cut_summaries(
+    searches: Sequence[SearchSummary], documents: Sequence[tuple[str, ...]]
+) -> list[str]:
     """What graph construction cut; each document counts once."""
     cut_of_documents: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for record in records:
-        notes = " ".join(step.get("note") or "" for step in record.steps)
-        cut_of_documents[tuple(record.document_ids)] = _CUT.findall(notes)
+    for search, searched in zip(searches, documents, strict=True):
+        cut_of_documents[searched] = _CUT.findall(search.notes)
     summaries, n_indexes = 0, 0
     limits = set()
     for found in cut_of_documents.values():
@@ -85,23 +80,19 @@ def _cut_summaries(records: Sequence[StoredRecord]) -> list[str]:
     return [f"{cut}; an unfinished last point is dropped where there are others"]
 
 
-def declined(records: Sequence[StoredRecord]) -> int:
+def declined(columns: RecordColumns) -> int:
     """Number of questions whose first request was declined, so that a second one read the whole
     document."""
-    return _count_with(records, "decline")
-
-
-_Node = tuple[int, int | None, int]
-"""Number, level and tokens of a node, as graphs may differ."""
+    return columns.searches.count(lambda search: search is not None and search.is_declined)
 
 
 @dataclass(frozen=True)
 class _Visited:
-    """The nodes that the searches of a run visited, by question."""
+    """The nodes that the searches of a run visited, a hash for each question with a search."""
 
     dataset: str
     n_questions: int
-    nodes: Mapping[str, set[_Node]]
+    nodes: Mapping[str, str]
 
 
 def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
@@ -123,14 +114,11 @@ def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[l
 
 def _visited(run: StoredRun) -> _Visited | None:
     """What the searches of a run visited; None for no node at all."""
-    nodes: dict[str, set[_Node]] = {}
-    for record in run.records:
-        if not record.steps:
-            continue
-        seen = nodes.setdefault(record.question_id, set())
-        for step in record.steps:
-            if step["node"] is not None:
-                seen.add((step["node"], step["level"], step["tokens"]))
-    if not any(nodes.values()):
+    columns = run.columns
+    if not columns.searches.count(lambda search: search is not None and search.nodes):
         return None
-    return _Visited(run.config["dataset"]["name"], len(run.records), nodes)
+    nodes: dict[str, str] = {}
+    for question_id, search in zip(columns.ids, columns.searches.by_record(), strict=True):
+        if search is not None:
+            nodes[question_id] = search.nodes
+    return _Visited(run.config["dataset"]["name"], len(columns), nodes)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.stats.bootstrap import NOTHING, Interval, interval
+from harness.storage.record_columns import Floats
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.costs import Costs
@@ -32,13 +33,13 @@ class TflopsCache:
     """TFLOPs by question of the runs of a table, each computed once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str, bool], dict[str, float]] = {}
+        self._known: dict[tuple[int, str, bool], Floats | None] = {}
 
-    def of(self, run: StoredRun, convention: str, *, with_index: bool) -> dict[str, float]:
-        """Question -> TFLOPs, as costs.question_tflops; {} where they are unknown."""
+    def of(self, run: StoredRun, convention: str, *, with_index: bool) -> Floats | None:
+        """As costs.tflops_column."""
         key = id(run), convention, with_index
         if key not in self._known:
-            self._known[key] = costs.question_tflops(run, convention, with_index=with_index)
+            self._known[key] = costs.tflops_column(run, convention, with_index=with_index)
         return self._known[key]
 
 
@@ -74,11 +75,15 @@ def cost_ratio(
         return None
     flops = cache.of(run, convention, with_index=with_index)
     reference_flops = cache.of(reference, convention, with_index=with_index)
-    shared = [question for question in flops if question in reference_flops]
-    base = sum(reference_flops[question] for question in shared)
+    if flops is None or reference_flops is None:
+        return None
+    places = reference.columns.places_of(run.columns.ids)
+    theirs = np.where(places < 0, np.nan, reference_flops[places])
+    shared = ~np.isnan(flops) & ~np.isnan(theirs)
+    base = sum(theirs[shared].tolist())
     if base <= 0:
         return None
-    return CostRatio(sum(flops[question] for question in shared) / base, len(shared))
+    return CostRatio(sum(flops[shared].tolist()) / base, int(shared.sum()))
 
 
 @dataclass(frozen=True)
@@ -160,10 +165,12 @@ class RunNumbers:
         return self._mean_tflops(with_index=True)
 
     def _mean_tflops(self, *, with_index: bool) -> Interval:
-        values = list(self.cache.of(self.run, self.convention, with_index=with_index).values())
-        answered = facts.answered_clusters(self.run, self.clusters)
+        column = self.cache.of(self.run, self.convention, with_index=with_index)
+        if column is None:
+            return NOTHING
+        answered = self.run.columns.answered
         seed = int(self.run.config["seed"])
-        return interval(values, answered[: len(values)], seed=seed, bounds=None)
+        return interval(column[answered], self.clusters[answered], seed=seed, bounds=None)
 
     def latency(self, percent: int) -> float | None:
         """Seconds that `percent` per cent of the answers do not exceed; None where the times hold
@@ -234,7 +241,7 @@ class TableRow:
     @cached_property
     def n_failed(self) -> int:
         """Questions that failed."""
-        return sum(record.error is not None for record in self.run.records)
+        return int(self.run.columns.failed.sum())
 
     @cached_property
     def tokens(self) -> float | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from harness.cost.usage import PhaseUsage, Usage
 from harness.errors import DataError, UserError
@@ -42,6 +43,9 @@ from harness.storage.run_files import (
 from harness.storage.summary_file import RunSummary
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
+if TYPE_CHECKING:
+    from harness.storage.record_columns import RecordColumns
+
 Hold = Literal["all", "numbers", "nothing"]
 """How much of its records a run holds in memory: all, what a table counts (no texts), or nothing
 (StreamedRecords)."""
@@ -54,6 +58,8 @@ _KEPT = {*_COSTS, "queued"}  # 0 is another thing than unknown
 _Pointers = dict[
     str, list[str]
 ]  # question -> checksums of the long texts that its last record points to
+Watch = Callable[[Iterator[StoredRecord]], Iterable[StoredRecord]]
+"""What sees the records of a pass, and yields them on."""
 
 
 @dataclass(frozen=True)
@@ -84,24 +90,26 @@ class StoredRun:
         return self.known_as or self.path.name
 
     @functools.cached_property
-    def keys(self) -> tuple[list[str], set[str]]:
-        """(Names of all scores of the records in order, keys of all phases of their usage), of one
-        pass."""
-        scores, usage = dict[str, None](), set[str]()
-        for record in self.records:
-            scores.update(dict.fromkeys(record.scores))
-            usage.update(*record.usage.values())
-        return list(scores), usage
+    def columns(self) -> RecordColumns:
+        """What tables count of the records, of one pass."""
+        if isinstance(self.records, NumbersInFile):
+            return self.records.columns
+        return _columns_of(self.records, self.config)
+
+    @functools.cached_property
+    def keys(self) -> tuple[list[str], frozenset[str]]:
+        """(Names of all scores of the records in order, keys of all phases of their usage)."""
+        return list(self.columns.scores), self.columns.usage_keys
 
     @property
     def whole_records(self) -> Sequence[StoredRecord]:
         """The records with their texts, read again from disk where `records` are their numbers."""
-        return self.records.whole if isinstance(self.records, _NumbersOfRecords) else self.records
+        return self.records.whole if isinstance(self.records, NumbersInFile) else self.records
 
     @property
     def is_in_file(self) -> bool:
         """Whether `records` are the numbers of those in the folder's records.jsonl."""
-        return isinstance(self.records, _NumbersOfRecords)
+        return isinstance(self.records, NumbersInFile)
 
     def usages(self) -> Iterator[Usage]:
         """The costs of all records, then those of all indexes, failed ones too."""
@@ -236,26 +244,94 @@ class RecordsByQuestion(Mapping[str, StoredRecord]):
         return len(self._places)
 
 
-class _NumbersOfRecords(PackedRecords):
-    """The records of a file without their texts."""
+class NumbersInFile(Sequence[StoredRecord]):
+    """The records of a run's file as columns; the records themselves, without their texts, are
+    read when one of them is asked for."""
 
-    def __init__(self, path: Path, records: Iterable[StoredRecord]) -> None:
-        super().__init__()
+    def __init__(self, path: Path, columns: RecordColumns) -> None:
+        self.columns = columns
         self._path = path
-        places: dict[str, int] = {}
-        again: dict[int, StoredRecord] = {}
-        for record in records:
-            place = places.setdefault(record.question_id, len(self))
-            if place == len(self):
-                self.append(record)
-            else:
-                again[place] = record
-        self.replace(again)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __iter__(self) -> Iterator[StoredRecord]:
+        return iter(self._records)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._records[at]
+
+    @functools.cached_property
+    def _records(self) -> PackedRecords:
+        return PackedRecords(map(numbers_of, self.whole))
 
     @functools.cached_property
     def whole(self) -> StreamedRecords:
         """The records with their texts, read from the file."""
         return StreamedRecords(self._path)
+
+
+def _columns_of(records: Iterable[StoredRecord], config: Mapping[str, Any]) -> RecordColumns:
+    # Loaded here: a run and its trackers read records without numpy.
+    from harness.storage.record_columns import columns_of
+
+    return columns_of(records, config["dataset"].get("format", ""))
+
+
+@dataclass
+class RecordPass:
+    """One pass over a run's records, from disk; each question comes once, as its last record.
+
+    Attributes:
+        run: The run, without records.
+        notes: Gets a sentence on a torn line.
+        texts: Gets question id -> checksums of its long texts.
+    """
+
+    run: StoredRun
+    notes: list[str] = field(default_factory=list)
+    texts: _Pointers = field(default_factory=dict)
+
+    def columns(self, watch: Watch = iter) -> RecordColumns:
+        """The columns of the records. Raises DataError for a damaged file.
+
+        watch: Called with the records, texts included, and yields them on; called again where a
+            question comes twice, as the first of its records does not count.
+        """
+        path = self.run.path / RECORDS
+        try:
+            records = _once_each(read_records(path, self.notes))
+            return self._columns(watch(records))
+        except _QuestionAgain:
+            self.notes.clear()
+            self.texts.clear()
+            return self._columns(watch(iter(StreamedRecords(path, self.notes))))
+
+    def _columns(self, records: Iterable[StoredRecord]) -> RecordColumns:
+        read = _with_pointers(records, self.texts)
+        return _columns_of(map(numbers_of, read), self.run.config)
+
+    def finished(self, records: Sequence[StoredRecord]) -> StoredRun:
+        """The run with its records, and notes on what could not be read."""
+        notes = [*self.notes, *self.run.notes]
+        lost = lost_texts(self.run.path, set(chain.from_iterable(self.texts.values())))
+        if lost:
+            notes.append(lost)
+        return replace(self.run, records=records, notes=tuple(notes))
+
+
+class _QuestionAgain(Exception):
+    """A question has several records."""
+
+
+def _once_each(records: Iterable[StoredRecord]) -> Iterator[StoredRecord]:
+    """Yield the records. Raises _QuestionAgain at the second one of a question."""
+    seen: set[str] = set()
+    for record in records:
+        if record.question_id in seen:
+            raise _QuestionAgain
+        seen.add(record.question_id)
+        yield record
 
 
 def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
@@ -264,18 +340,21 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or
     manifest that is not written yet is {}. If a question has several records, the last one counts.
     """
+    reading = RecordPass(read_without_records(Path(folder)))
+    with os_error_as_data_error(folder):
+        return reading.finished(_held_records(reading, hold))
 
-    def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[StoredRecord]:
-        """The records as `hold` says; notes, texts: as of StreamedRecords."""
-        if hold == "nothing":
-            return StreamedRecords(path, notes, texts)
-        read = _with_pointers(read_records(path, notes), texts)
-        if hold == "numbers":
-            return _NumbersOfRecords(path, map(numbers_of, read))
-        by_question = {record.question_id: record for record in read}
-        return list(by_question.values())
 
-    return _read(Path(folder), records)
+def _held_records(reading: RecordPass, hold: Hold) -> Sequence[StoredRecord]:
+    """The records as `hold` says."""
+    path = reading.run.path / RECORDS
+    if hold == "nothing":
+        return StreamedRecords(path, reading.notes, reading.texts)
+    if hold == "numbers":
+        return NumbersInFile(path, reading.columns())
+    read = _with_pointers(read_records(path, reading.notes), reading.texts)
+    by_question = {record.question_id: record for record in read}
+    return list(by_question.values())
 
 
 def _with_pointers(records: Iterable[StoredRecord], texts: _Pointers) -> Iterator[StoredRecord]:
@@ -337,22 +416,18 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
     def has_key(line: bytes) -> bool:
         return any(key in line for key in keys)
 
-    def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[StoredRecord]:
-        read = read_records(path, notes, has_key)
+    reading = RecordPass(read_without_records(folder))
+    with os_error_as_data_error(folder):
+        read = read_records(folder / RECORDS, reading.notes, has_key)
         matching = [record for record in read if record.question_id == question_id][-1:]
         for record in matching:
-            texts[question_id] = text_pointers(record)
-        return matching
-
-    run = _read(folder, records)
+            reading.texts[question_id] = text_pointers(record)
+        run = reading.finished(matching)
     return run if run.records else read_run(folder)
 
 
-def _read(
-    folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence[StoredRecord]]
-) -> StoredRun:
-    """Read a run folder. records(path, notes, texts) reads records.jsonl and fills the other
-    two."""
+def read_without_records(folder: Path) -> StoredRun:
+    """A run folder but for its records. Raises as `read_run`."""
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
     run, manifest = run_yaml(folder), read_json(folder / MANIFEST, run_schema.MANIFEST)
@@ -362,17 +437,13 @@ def _read(
     listed = {key: value for key, value in run["config"].items() if key not in unused}
     config, origins = used_settings(listed, origins)
     notes: list[str] = []
-    texts: _Pointers = {}
     with os_error_as_data_error(folder):
-        found = records(folder / RECORDS, notes, texts)
         documents = list(read_index_lines(folder, notes))
-        lost = lost_texts(folder, {pointer for own in texts.values() for pointer in own})
-        notes += [lost] if lost else []
     return StoredRun(
         path=folder,
         config=config,
         manifest=manifest,
-        records=found,
+        records=(),
         documents=documents,
         summary=read_summary(folder),
         origins=origins,

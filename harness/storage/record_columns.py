@@ -1,0 +1,336 @@
+"""What tables count of a run's records, a column each: records are read once, then arrays alone.
+
+    columns = columns_of(records, "longbench")
+    columns.scores["longbench-f1"]            array([1.0, 0.4, nan])      nan: the record has no such score
+    columns.usage["search", "tokens_in"]      array([812.0, 790.0, nan])
+    columns.notes.of(2)                       {"flags": {...}}
+
+A million records with forty columns take 350 MB; texts are in none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.cost.usage import Usage
+from harness.stats.question_clusters import cluster_numbers
+from harness.storage.records import StoredRecord, StoredStep
+
+Floats = NDArray[np.float64]
+Path = tuple[str, ...]
+"""The place of a cost in a record's usage: ("search", "flops", "causal")."""
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class SearchSummary:
+    """What tables count of the steps of one search.
+
+    Attributes:
+        stop_reason: Why it ended.
+        probes: How many steps have a P(Yes).
+        ties: How many of these are 0.5.
+        is_accepted: Whether a step is called "accept".
+        is_declined: Whether a step is called "decline".
+        notes: Of all steps.
+        nodes: A hash of the nodes that it visited; "" for none.
+    """
+
+    stop_reason: str
+    probes: int
+    ties: int
+    is_accepted: bool
+    is_declined: bool
+    notes: str
+    nodes: str
+
+
+@dataclass(frozen=True)
+class Coded(Generic[_Value]):
+    """Values of which many records share one: each once, and the place of each record's own."""
+
+    values: list[_Value]
+    places: NDArray[np.int32]
+
+    def of(self, record: int) -> _Value:
+        """The value of a record."""
+        return self.values[int(self.places[record])]
+
+    def count(self, holds: Callable[[_Value], Any]) -> int:
+        """The number of records for whose value something holds."""
+        return int(self.where(holds).sum())
+
+    def where(self, holds: Callable[[_Value], Any]) -> NDArray[np.bool_]:
+        """For each record, whether something holds for its value."""
+        chosen = np.array([bool(holds(value)) for value in self.values], dtype=bool)
+        return cast(NDArray[np.bool_], chosen[self.places])
+
+    def by_record(self) -> list[_Value]:
+        """The value of each record."""
+        return [self.values[place] for place in self.places.tolist()]
+
+
+@dataclass(frozen=True)
+class RecordColumns:
+    """The records of a run, in their order.
+
+    Attributes:
+        ids: The questions.
+        documents: The documents of each question.
+        clusters: A number for each question, the same for those that are resampled as one.
+        failed: Whether it failed.
+        truncated: Whether its context was cut.
+        scores: By name, in the order in which records name them; nan where a record has none.
+        phases: By phase, whether a record has any cost of it.
+        usage: Costs by their place; nan where a record has none.
+        usage_keys: The keys of all phases, also of those that hold nothing.
+        notes: Flags of scorers, judgements and what methods note.
+        searches: Of records with steps; None for others.
+    """
+
+    ids: tuple[str, ...]
+    documents: Coded[tuple[str, ...]]
+    clusters: NDArray[np.int32]
+    failed: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    scores: Mapping[str, Floats]
+    phases: Mapping[str, NDArray[np.bool_]]
+    usage: Mapping[Path, Floats]
+    usage_keys: frozenset[str]
+    notes: Coded[dict[str, Any]]
+    searches: Coded[SearchSummary | None]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @functools.cached_property
+    def answered(self) -> NDArray[np.bool_]:
+        """Whether a question was answered."""
+        return ~self.failed
+
+    @functools.cached_property
+    def id_set(self) -> frozenset[str]:
+        """The questions in no order."""
+        return _as_set(self.ids)
+
+    def cost(self, *path: str) -> Floats:
+        """The costs at a place of the usage; 0 where a record has none."""
+        column = self.usage.get(path)
+        if column is None:
+            return np.zeros(len(self))
+        return np.nan_to_num(column, nan=0.0)
+
+    def has_cost(self, *path: str) -> NDArray[np.bool_]:
+        """Whether a record has a cost at this place, or in what lies below it."""
+        found = np.zeros(len(self), dtype=bool)
+        for place, column in self.usage.items():
+            if place[: len(path)] == path:
+                found |= ~np.isnan(column)
+        return found
+
+    def usage_sum(self, among: NDArray[np.bool_] | None = None) -> Usage:
+        """The costs of records, summed as by harness.cost.usage.add_usage; among: which records,
+        all by default."""
+        total: Usage = {}
+        for path, column in self.usage.items():
+            known = ~np.isnan(column)
+            if among is not None:
+                known &= among
+            if known.any():
+                _put(cast(dict[str, Any], total), path, _sum_in_order(column[known]))
+        return total
+
+    def places_of(self, ids: tuple[str, ...]) -> NDArray[np.int64]:
+        """For each question its place here; -1 for one that is not here."""
+        if ids == self.ids:
+            return np.arange(len(ids))
+        places = {question_id: place for place, question_id in enumerate(self.ids)}
+        return np.array([places.get(question_id, -1) for question_id in ids], dtype=np.int64)
+
+
+@functools.lru_cache(maxsize=256)
+def _as_set(ids: tuple[str, ...]) -> frozenset[str]:
+    """Runs with the same questions share one set of them."""
+    return frozenset(ids)
+
+
+def _sum_in_order(values: Floats) -> float:
+    """The sum of values, added one after the other as a loop does; an int where it is whole."""
+    total = float(np.add.accumulate(values)[-1])
+    return int(total) if total.is_integer() else total
+
+
+def _put(total: dict[str, Any], path: Path, value: float) -> None:
+    """Set a value at a place in nested mappings."""
+    *folders, name = path
+    for folder in folders:
+        total = total.setdefault(folder, {})
+    total[name] = value
+
+
+def columns_of(records: Iterable[StoredRecord], dataset_format: str) -> RecordColumns:
+    """The columns of records, which are read once.
+
+    Args:
+        records: One a question.
+        dataset_format: It says which questions are resampled as one.
+    """
+    builder = ColumnsBuilder()
+    for record in records:
+        builder.add(record)
+    return builder.finished(dataset_format)
+
+
+class _SparseColumn:
+    """The values of a column and the records that have them."""
+
+    def __init__(self) -> None:
+        self.values = array("d")
+        self.places = array("I")
+
+    def add(self, place: int, value: float) -> None:
+        """Set the value of a record."""
+        self.values.append(value)
+        self.places.append(place)
+
+    def filled(self, size: int) -> Floats:
+        """A value for each record, nan where it has none."""
+        column = np.full(size, np.nan)
+        column[np.frombuffer(self.places, dtype=np.uint32)] = np.frombuffer(self.values)
+        return column
+
+
+class _Coder(Generic[_Value]):
+    """Collects a value for each record, each different one once."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Any, int] = {}
+        self._values: list[_Value] = []
+        self._places = array("i")
+
+    def add(self, value: _Value, key: Any = None) -> None:
+        """Add the value of the next record; key: equal for equal values that cannot be hashed."""
+        key = value if key is None else key
+        code = self._codes.setdefault(key, len(self._values))
+        if code == len(self._values):
+            self._values.append(value)
+        self._places.append(code)
+
+    def finished(self) -> Coded[_Value]:
+        """What was collected."""
+        return Coded(self._values, np.array(self._places, dtype=np.int32))
+
+
+class ColumnsBuilder:
+    """Collects the columns of records, one record after the other."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._documents = _Coder[tuple[str, ...]]()
+        self._failed = array("b")
+        self._truncated = array("b")
+        self._scores: dict[str, _SparseColumn] = {}
+        self._phases: dict[str, _SparseColumn] = {}
+        self._usage: dict[Path, _SparseColumn] = {}
+        self._usage_keys: set[str] = set()
+        self._notes = _Coder[dict[str, Any]]()
+        self._searches = _Coder[SearchSummary | None]()
+
+    def add(self, record: StoredRecord) -> None:
+        """Add the next record."""
+        place = len(self._ids)
+        self._ids.append(record.question_id)
+        self._documents.add(tuple(record.document_ids))
+        self._failed.append(record.error is not None)
+        self._truncated.append(record.truncated is not None)
+        for name, score in record.scores.items():
+            _column(self._scores, name).add(place, score)
+        self._add_usage(place, record.usage)
+        self._notes.add(record.notes, _json_key(record.notes))
+        self._searches.add(_summary(record) if record.steps else None)
+
+    def _add_usage(self, place: int, usage: Usage) -> None:
+        for phase, spent in usage.items():
+            self._usage_keys.update(spent)
+            if spent:
+                _column(self._phases, phase).add(place, 1.0)
+            self._add_costs(place, (phase,), cast(Mapping[str, Any], spent))
+
+    def _add_costs(self, place: int, path: Path, costs: Mapping[str, Any]) -> None:
+        """Add the numbers at any depth below a place."""
+        for key, value in costs.items():
+            if isinstance(value, dict):
+                self._add_costs(place, (*path, key), value)
+            elif isinstance(value, (int, float)):
+                _column(self._usage, (*path, key)).add(place, value)
+
+    def finished(self, dataset_format: str) -> RecordColumns:
+        """The columns; dataset_format: as of `columns_of`."""
+        size = len(self._ids)
+        documents = self._documents.finished()
+        questions = zip(self._ids, documents.by_record(), strict=True)
+        return RecordColumns(
+            ids=tuple(self._ids),
+            documents=documents,
+            clusters=cluster_numbers(dataset_format, questions),
+            failed=np.array(self._failed, dtype=bool),
+            truncated=np.array(self._truncated, dtype=bool),
+            scores={name: column.filled(size) for name, column in self._scores.items()},
+            phases={name: column.filled(size) == 1.0 for name, column in self._phases.items()},
+            usage={path: column.filled(size) for path, column in self._usage.items()},
+            usage_keys=frozenset(self._usage_keys),
+            notes=self._notes.finished(),
+            searches=self._searches.finished(),
+        )
+
+
+_Key = TypeVar("_Key")
+
+
+def _column(columns: dict[_Key, _SparseColumn], key: _Key) -> _SparseColumn:
+    """The column of a key, a new one the first time."""
+    column = columns.get(key)
+    if column is None:
+        column = columns[key] = _SparseColumn()
+    return column
+
+
+def _json_key(notes: Mapping[str, Any]) -> str:
+    if not notes:
+        return "{}"
+    return json.dumps(notes)
+
+
+def _summary(record: StoredRecord) -> SearchSummary:
+    """What tables count of the record's steps."""
+    actions = {step.get("action") for step in record.steps}
+    probes = [step.get("p_yes") for step in record.steps]
+    return SearchSummary(
+        stop_reason=record.stop_reason,
+        probes=len(probes) - probes.count(None),
+        ties=probes.count(0.5),
+        is_accepted="accept" in actions,
+        is_declined="decline" in actions,
+        notes=" ".join(step.get("note") or "" for step in record.steps),
+        nodes=_nodes_hash(record.steps),
+    )
+
+
+def _nodes_hash(steps: Sequence[StoredStep]) -> str:
+    """A hash of the nodes that a search visited: number, level and tokens, as graphs may differ."""
+    nodes = set()
+    for step in steps:
+        if step["node"] is not None:
+            nodes.add(repr((step["node"], step["level"], step["tokens"])))
+    if not nodes:
+        return ""
+    return blake2b("\n".join(sorted(nodes)).encode(), digest_size=8).hexdigest()
