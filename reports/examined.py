@@ -104,7 +104,7 @@ def examine(run: StoredRun, rescorings: Sequence[Rescoring] = ()) -> Examined:
         columns["documents"].append(_hash(record.document_ids))
         columns["lengths"].append(_lengths_hash(record))
         columns["spent"].append(_spent_hash(record))
-        problems.update(set(find(record)))
+        problems.update(dict.fromkeys(find(record), 1))
         for rescoring in rescorings:
             rescoring.add(record)
     held = {name: np.frombuffer(column, dtype=np.uint64) for name, column in columns.items()}
