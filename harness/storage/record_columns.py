@@ -329,7 +329,7 @@ def _nodes_hash(steps: Sequence[StoredStep]) -> str:
     """A hash of the nodes that a search visited: number, level and tokens, as graphs may differ."""
     nodes = set()
     for step in steps:
-        if step["node"] is not None:
+        if step.get("node") is not None:
             nodes.add(repr((step["node"], step["level"], step["tokens"])))
     if not nodes:
         return ""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+from harness.storage.record_columns import columns_of
 from harness.storage.records import StoredRecord
 from methods.graph import Graph
 from methods.pecan.build import Batch, Level, log_level
@@ -24,6 +25,10 @@ def record(stop, *p_yes, error=None, note="", document="d"):
     )
 
 
+def notes_of(rows):
+    return search_notes(columns_of(rows, ""))
+
+
 def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
     rows = [
         record("exhausted", 0.5, 0.4),
@@ -31,11 +36,11 @@ def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
         record("yes", 0.9),
         record("", 0.5, error="x"),
     ]
-    assert search_notes(rows) == [
+    assert notes_of(rows) == [
         "1 of 3 searches (33 %) visited every node",
         "1 of 4 probes (25 %) are ties: P(Yes) is 0.5",
     ]
-    assert search_notes([record("yes", 0.9)]) == []
+    assert notes_of([record("yes", 0.9)]) == []
 
 
 def test_questions_that_were_declined_at_first_are_counted_among_those_that_could_be():
@@ -43,15 +48,15 @@ def test_questions_that_were_declined_at_first_are_counted_among_those_that_coul
         replace(record("whole"), steps=[{"action": action}])
         for action in ("decline", "accept", "accept", "select")
     ]
-    assert search_notes(rows) == [
+    assert notes_of(rows) == [
         "1 of 3 questions (33 %) were declined at first and answered from the whole document"
     ]
-    assert declined(rows) == 1
+    assert declined(columns_of(rows, "")) == 1
 
 
 def test_a_method_without_a_search_visits_no_node():
     """A bm25 that showed every chunk ends as "exhausted" too."""
-    assert search_notes([replace(record("exhausted"), steps=[])]) == []
+    assert notes_of([replace(record("exhausted"), steps=[])]) == []
 
 
 def test_calls_cut_at_the_reserve_are_counted_once_a_document():
@@ -65,7 +70,7 @@ def test_calls_cut_at_the_reserve_are_counted_once_a_document():
         record("yes", document="e"),
         record("", note=note, error=1),
     ]
-    assert search_notes(rows) == [
+    assert notes_of(rows) == [
         (
             "3 summaries, in 1 of 2 indexes, were cut at 20 tokens; an unfinished last point is "
             "dropped where there are others"
@@ -82,7 +87,8 @@ def visits(dataset, *nodes):
         )
         for n, order in enumerate(nodes)
     ]
-    return SimpleNamespace(config={"dataset": {"name": dataset}}, records=rows)
+    config = {"dataset": {"name": dataset}}
+    return SimpleNamespace(config=config, columns=columns_of(rows, ""))
 
 
 def test_runs_that_visited_the_same_nodes_in_every_question_are_named_together():
