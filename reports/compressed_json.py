@@ -26,16 +26,20 @@ def compress_bytes(content: bytes) -> str:
 def without_empty(**values: Any) -> dict[str, Any]:
     """The arguments that are not empty, as a mapping; 0 is not empty: it is a number of a node or
     of tokens."""
+    return {name: value for name, value in values.items() if not _is_empty(value)}
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a value is None, False, or nothing of a text, list or mapping."""
     # Not `value in (None, "", False, {})`: 0 is equal to False.
-    return {
-        k: v
-        for k, v in values.items()
-        if v is not None and v is not False and v not in ("", {}, [])
-    }
+    return value is None or value is False or value in ("", {}, [])
 
 
 def cut_text(text: str, longest: int, whole: int | None = None) -> str:
     """`text` cut to `longest` characters and then followed by its length; whole: that length, if
     `text` is a start."""
-    whole = len(text) if whole is None else whole
-    return text if whole <= longest else f"{text[:longest]} … ({whole} characters)"
+    if whole is None:
+        whole = len(text)
+    if whole <= longest:
+        return text
+    return f"{text[:longest]} … ({whole} characters)"

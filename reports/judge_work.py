@@ -1,7 +1,8 @@
 """Which judge judges which run, with the questions of the run.
 
-runs_to_judge(judge, folders, None, None, None)        each run by itself
-pair_to_judge(judge, [run, other], None, named=False)  the first run beside the second
+request = JudgeRequest("llama-8b", {})
+runs_to_judge(make_judge(request), folders, None, request)
+    -> [JudgeWork(folder, {"q1": Example(...)}, judge), ...]
 """
 
 from collections.abc import Sequence
@@ -9,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UserError
+from harness.judging.make import JudgeRequest
 from harness.judging.model_judge import Judge
-from harness.judging.pairwise import beside
+from harness.judging.pairwise import PAIRWISE, beside
 from harness.judging.stepwise import StepwiseJudge
 from harness.storage.run_folder import read_run
 from harness.types import Example
@@ -27,45 +29,38 @@ class JudgeWork:
 
 
 def runs_to_judge(
-    judge: Judge,
-    folders: Sequence[Path],
-    data: str | None,
-    prompt: str | None,
-    max_tokens: int | None,
+    judge: Judge, folders: Sequence[Path], data: str | None, request: JudgeRequest
 ) -> list[JudgeWork]:
-    """Each run with its judge, which asks with the prompts that the data set's authors publish.
+    """Each run with its judge; of two runs to compare the first, with a judge that shows it beside
+    the second.
 
     Args:
-        judge: Without these prompts.
+        judge: What `make_judge` made of the request.
         folders: Of the runs.
         data: Where their rows are now.
-        prompt: A file that the user gives in their place.
-        max_tokens: Of a reply, None as published.
+        request: What the user said of the judge.
+
+    Raises:
+        UserError: A pair is to be judged, and there are not two runs, or they have other questions.
     """
+    if isinstance(judge, StepwiseJudge) and judge.kind == PAIRWISE:
+        return _pair_to_judge(judge, folders, data, named=request.name is not None)
     work = []
     for folder in folders:
         questions = examples_of(read_run(folder), data)
-        own = judge.for_questions(questions, prompt, max_tokens)
+        # The data set's authors may publish prompts.
+        own = judge.for_questions(questions, request.prompt, request.max_tokens)
         work.append(JudgeWork(folder, questions, own))
     return work
 
 
-def pair_to_judge(
+def _pair_to_judge(
     judge: StepwiseJudge, folders: Sequence[Path], data: str | None, *, named: bool
 ) -> list[JudgeWork]:
-    """The first of two runs, with a judge that shows it beside the second.
-
-    Args:
-        judge: Of pairs.
-        folders: Of the runs.
-        data: Where their rows are now.
-        named: Whether the user named the judge.
-
-    Raises:
-        UserError: There are not two runs, or they have other questions.
-    """
+    """The first of two runs, with a judge that shows it beside the second; named: whether the user
+    named the judge. Raises UserError."""
     if len(folders) != 2:
         raise UserError(f"--kind pairwise compares two runs; {len(folders)} are named")
-    run, other = read_run(folders[0]), read_run(folders[1])
+    run, other = map(read_run, folders)
     own = beside(judge, run, other, named)
     return [JudgeWork(folders[0], examples_of(run, data), own)]

@@ -39,7 +39,7 @@ from harness.storage.run_folder import StoredRun, find_runs, numbers_of, read_ru
 from reports import facts
 from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
-from reports.number_formats import percent
+from reports.number_formats import counted, percent
 from reports.settings import labels
 
 _SEARCH_SECONDS = 10.0
@@ -61,7 +61,7 @@ class Live:
     not there."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        self._roots = [Path(folder) for folder in folders]
+        self._roots = list(map(Path, folders))
         self._runs: dict[Path, _FollowedRun] = {}
         self._find_runs()
 
@@ -78,16 +78,24 @@ class Live:
         questions as texts."""
         if time.monotonic() - self._searched > _SEARCH_SECONDS:
             self._find_runs()
+        sentences = []
         for run in self._runs.values():
             run.read()
+            if run.problem:
+                sentences.append(run.problem)
         runs = self._described_runs()
-        running = sum(run.state == "running" for run in runs)
-        problems = [run.problem for run in self._runs.values() if run.problem]
+        answered = 0
+        running = 0
+        rows = []
+        for run in runs:
+            answered += len(run.answers)
+            running += run.state == "running"
+            rows.append(run.row())
         return {
-            "answered": sum(len(run.answers) for run in runs),
+            "answered": answered,
             "version": f"{len(runs)} {running}",
-            "note": ". ".join([_count_text(len(runs), running), *problems]),
-            "rows": _without_constant([run.row() for run in runs]),
+            "note": ". ".join([_count_text(len(runs), running), *sentences]),
+            "rows": _without_constant(rows),
             "failed": _newest(runs, failed=True),
             "newest": _newest(runs, failed=False),
         }
@@ -98,7 +106,8 @@ class Live:
         runs = [run for run in self._runs.values() if run.is_described]
         runs.sort(key=lambda run: (run.state != "running", -run.changed))
         if not all(run.label for run in runs):
-            for run, label in zip(runs, labels([run.stored for run in runs]), strict=True):
+            named = labels([run.stored for run in runs])
+            for run, label in zip(runs, named, strict=True):
                 run.label = label
         return runs
 
@@ -108,32 +117,33 @@ class Live:
         runs = []
         for folder in self._runs:
             with contextlib.suppress(UserError):
-                runs.append(read_run(folder))
-        return [run for run in runs if run.records]
+                run = read_run(folder)
+                if run.records:
+                    runs.append(run)
+        return runs
 
 
 def _count_text(count: int, running: int) -> str:
     """ "3 runs, 1 running" """
     if not count:
         return "No run here yet."
-    noun = "runs"
-    if count == 1:
-        noun = "run"
-    return f"{count} {noun}, {running} running"
+    return f"{counted(count, 'run')}, {running} running"
 
 
 def _without_constant(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """The rows without columns that say nothing: one model for all, no index at all."""
-    constant = set()
-    if len({row["model"] for row in rows}) == 1:
-        constant.add("model")
-    if {row["indexes"] for row in rows} == {"0"}:
-        constant.add("indexes")
-    return [_without(row, constant) for row in rows]
-
-
-def _without(row: dict[str, str], names: set[str]) -> dict[str, str]:
-    return {name: text for name, text in row.items() if name not in names}
+    models = set()
+    indexes = set()
+    for row in rows:
+        models.add(row["model"])
+        indexes.add(row["indexes"])
+    shown = list(map(dict.copy, rows))
+    for row in shown:
+        if len(models) == 1:
+            del row["model"]
+        if indexes == {"0"}:
+            del row["indexes"]
+    return shown
 
 
 _Stamp = tuple[int, int, int]
@@ -245,8 +255,10 @@ class _FollowedRun:
         """Set `stored`, `state` and the row's numbers from files and answers."""
         described = run_yaml(self.folder)
         summary = read_summary(self.folder)
-        self.state = summary.state if summary.has_values else "not started"
-        if any(_last_state(manifest) == "running" for manifest in manifests):
+        self.state = "not started"
+        if summary.has_values:
+            self.state = summary.state
+        if "running" in map(_last_state, manifests):
             self.state = "running"
         self.stored = StoredRun(
             path=self.folder,
@@ -317,8 +329,11 @@ def _stamps(folders: Sequence[Path]) -> dict[Path, _Stamp]:
 
 def _last_written(stamps: dict[Path, _Stamp]) -> float:
     """When the last answer was written, in seconds since the epoch."""
-    written = [ns / 1e9 for path, (_, ns, _) in stamps.items() if path.name == RECORDS]
-    return max(written, default=0.0)
+    last = 0.0
+    for path, (_, changed_ns, _) in stamps.items():
+        if path.name == RECORDS:
+            last = max(last, changed_ns / 1e9)
+    return last
 
 
 def _answer(record: StoredRecord) -> _Answer:

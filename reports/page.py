@@ -70,56 +70,72 @@ class Comparison:
         return self.convention or DEFAULT
 
 
-PLAIN, LIMITS = Comparison(), Limits()
+PLAIN = Comparison()
+LIMITS = Limits()
 
 
-def page(
-    runs: Sequence[StoredRun],
-    *,
-    title: str = "Runs",
-    description: str = "",
-    comparison: Comparison = PLAIN,
-    limits: Limits = LIMITS,
-    written: Written | None = None,
-    live: float | None = None,
-    workbook: str | None = None,
-) -> str:
-    """The page as text.
+@dataclass(frozen=True)
+class PageOptions:
+    """What a page shows besides its runs.
 
     Args:
-        runs: Stored runs.
         title: The heading.
         description: A paragraph below it.
         comparison: How the runs are compared.
         limits: How much of the questions is there.
         written: When and by which command; None for a page that equal runs make again.
         workbook: Where the .xlsx file of the tables lies, from the page's folder; None for none.
-        live: Of a page that `harness watch` serves, the seconds between two versions of it; what
+        live: For a page that `harness watch` serves, the seconds between two versions of it; what
             runs answer meanwhile stands on top.
+    """
+
+    title: str = "Runs"
+    description: str = ""
+    comparison: Comparison = PLAIN
+    limits: Limits = LIMITS
+    written: Written | None = None
+    live: float | None = None
+    workbook: str | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether runs go on while the page is read."""
+        return self.live is not None
+
+
+PLAIN_PAGE = PageOptions()
+
+
+def page(runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE) -> str:
+    """The page as text.
+
+    Args:
+        runs: Stored runs.
+        options: What it shows besides.
 
     Raises:
         UserError: There are no runs, unless the page is live, or runs without records.
     """
-    if runs or live is None:
+    is_live = options.is_live
+    if runs or not is_live:
         facts.check_runs(runs)
-    is_live = live is not None
-    parts = _parts(runs, comparison, limits, is_live=is_live)
+    parts = _parts(runs, options)
     links = {part.name: _link(part.name) for part in parts}
     style = read_template("page.css")
     script = _script(is_live=is_live)
     return str(
         filled(
             "page.html",
-            title=title,
-            description=description,
+            title=options.title,
+            description=options.description,
             openings=_openings(parts, is_live=is_live),
-            workbook=workbook,
-            live=live,
+            workbook=options.workbook,
+            live=options.live,
             answers=_answers(runs),
             sections=[part.section for part in parts],
             links=links,
             board=_leaderboard(parts, links),
-            about=_about(runs, written),
+            about=_about(runs, options.written),
             heads=[part.questions.head for part in parts],
             blocks=_blocks(parts),
             style=style,
@@ -174,20 +190,16 @@ class _DatasetPart:
     files: Mapping[str, str]
 
 
-def _parts(
-    runs: Sequence[StoredRun], comparison: Comparison, limits: Limits, *, is_live: bool
-) -> list[_DatasetPart]:
+def _parts(runs: Sequence[StoredRun], options: PageOptions) -> list[_DatasetPart]:
     """The data sets by name, each with a share of the limits by its number of answers."""
-    by_name: dict[str, list[StoredRun]] = {}
-    for run in runs:
-        by_name.setdefault(facts.run_key(run)[0], []).append(run)
+    limits = options.limits
     parts = []
-    for name, group in sorted(by_name.items()):
+    for name, group in sorted(facts.by_dataset(runs).items()):
         share = _answers(group) / _answers(runs)
         own_limits = replace(
             limits, size=int(limits.size * share), graphs=int(limits.graphs * share)
         )
-        parts.append(_part(name, group, comparison, own_limits, is_live=is_live))
+        parts.append(_part(name, group, replace(options, limits=own_limits)))
     return parts
 
 
@@ -196,42 +208,31 @@ def _answers(runs: Sequence[StoredRun]) -> int:
     return sum(len(run.records) for run in runs)
 
 
-def _part(
-    name: str,
-    runs: Sequence[StoredRun],
-    comparison: Comparison,
-    limits: Limits,
-    *,
-    is_live: bool,
-) -> _DatasetPart:
+def _part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _DatasetPart:
     """What the page has of one data set.
 
     Args:
         name: The data set.
         runs: Its runs.
-        comparison: How they are compared.
-        limits: How much of the questions is there.
-        is_live: Whether runs go on; packages then add nothing.
+        options: Those of the page, with the data set's share of the limits.
     """
+    comparison = options.comparison
     tables, problem = _compared(runs, comparison)
     rows = tables.rows
     ordered = [row.run for row in rows]  # every list on the page has the table's order
     loaded = rows_of(ordered)
-    listed = questions(
-        ordered,
-        [row.label for row in rows],
-        _reference_place(tables),
-        loaded,
-        limits,
-        comparison.counted,
-    )
-    figure, files = front.to_html(
-        front.points(rows, cost=_cost_of_figure(rows)), listed.head["score"]
-    )
+    labels = [row.label for row in rows]
+    reference = _reference_place(tables)
+    found = questions(ordered, labels, reference, loaded, options.limits, comparison.counted)
+    points = front.points(rows, cost=_cost_of_figure(rows))
+    figure, files = front.to_html(points, found.head["score"])
     means = as_frame(rows)
     (main,) = sections(means)
     (full,) = sections(means, ())
     printed, legend = _printed(ordered, comparison)
+    added: list[Html | None] = []
+    if not options.is_live:
+        added = _added(ordered, loaded)
     section = DatasetSection(
         name=name,
         title=main.title,
@@ -241,13 +242,13 @@ def _part(
         kinds=_by_kind(name, ordered),
         problem=problem,
         differences=_titled(tables.paired()),
-        added=[] if is_live else _added(ordered, loaded),
+        added=added,
         printed=printed,
         legend=legend,
-        notes=listed.notes,
+        notes=found.notes,
     )
     blocks = {f"front-{form}": compress_bytes(content) for form, content in files.items()}
-    return _DatasetPart(name, rows, section, listed, blocks)
+    return _DatasetPart(name, rows, section, found, blocks)
 
 
 def _compared(runs: Sequence[StoredRun], comparison: Comparison) -> tuple[SideBySide, str | None]:
@@ -359,7 +360,7 @@ def _named_by_kind(rows: Sequence[TableRow], prefix: str) -> list[TableRow]:
 
 
 def _link(name: str) -> str:
-    """The place of a data set's section; links to its questions begin like this."""
+    """The place of a data set's section; links to its questions start with it."""
     return f"#d={quote(name, safe='')}"
 
 

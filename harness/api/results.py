@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
 from harness.cost.flops import DEFAULT
 from harness.storage.run_folder import StoredRun, read_run
@@ -214,52 +214,75 @@ def score(
     return summary.to_json()
 
 
+class JudgeArguments(TypedDict, total=False):
+    """The options of `harness judge` that say who judges what.
+
+    Attributes:
+        model: Preset, folder or hub id.
+        set: Its settings, {"model.base_url": ...}.
+        prompt: A file.
+        name: The score is judge.NAME.
+        max_tokens: Of a reply.
+        kind: As of `harness judge --kind`.
+        scale: "1-5" for a rubric in `prompt`.
+    """
+
+    model: Required[PathLike]
+    set: Mapping[str, Any]
+    prompt: PathLike | None
+    name: str | None
+    max_tokens: int | None
+    kind: str
+    scale: str | None
+
+
 def judge(
     *runs: Run | PathLike,
-    model: PathLike,
-    set: Mapping[str, Any] | None = None,  # noqa: A002 - as the option is called
-    prompt: PathLike | None = None,
-    name: str | None = None,
-    max_tokens: int | None = None,
-    parallel: int = 1,
-    kind: str = "correctness",
-    scale: str | None = None,
     labels: Mapping[str, str] | None = None,
+    parallel: int = 1,
+    **options: Unpack[JudgeArguments],
 ) -> pd.DataFrame:
     """Let a model judge stored answers, as `harness judge` does; the scores are stored with the
     runs.
 
-    model: preset, folder or hub id; set: its settings, {"model.base_url": ...}; prompt: a file;
-    name: the score is judge.NAME; max_tokens: of a reply; parallel: answers at a time; kind:
-    as of `harness judge --kind`;
-    scale: "1-5" for a rubric in `prompt`; labels: by hand, question id -> "yes", "no" or a number.
-    Replies are kept: the same call asks only for those missing. Returns a row for each run and pair
-    of a judge with the headline, another judge or the labels. Raises UserError.
+    Replies are stored too: the same call sends only the requests that are missing.
+
+    Args:
+        runs: Runs, or their folders.
+        labels: By hand, question id -> "yes", "no" or a number.
+        parallel: Answers at a time.
+        options: model: preset, folder or hub id; set: its settings, {"model.base_url": ...};
+            prompt: a file; name: the score is judge.NAME; max_tokens: of a reply; kind: as of
+            `harness judge --kind`; scale: "1-5" for a rubric in `prompt`.
+
+    Returns:
+        A row for each run and pair of a judge with the headline, another judge or the labels.
+
+    Raises:
+        UserError: A mistake; nothing was judged.
+        TypeError: There is no such option, or no model.
     """
     import pandas as pd
 
     from harness.api.notebook import default_progress
     from harness.judging.judge_run import judge_run
-    from harness.judging.make import make_judge
-    from harness.judging.pairwise import PAIRWISE
-    from harness.judging.stepwise import StepwiseJudge
+    from harness.judging.make import JudgeRequest, make_judge
     from harness.storage.named_runs import run_folders
-    from reports.judge_work import pair_to_judge, runs_to_judge
+    from reports.judge_work import runs_to_judge
     from reports.judges import judge_agreements
     from reports.labels import LABELS, HandLabels, label_agreements
 
     folders = run_folders([os.fspath(_folder(run)) for run in runs])
-    file = None if prompt is None else os.fspath(prompt)
-    chosen = make_judge(os.fspath(model), set or {}, file, name, max_tokens, kind, scale)
-    rows = []
-    if isinstance(chosen, StepwiseJudge) and chosen.kind == PAIRWISE:
-        work = pair_to_judge(chosen, folders, None, named=name is not None)
-    else:
-        work = runs_to_judge(chosen, folders, None, file, max_tokens)
+    given: dict[str, Any] = dict(options)
+    for name in ("model", "prompt"):
+        if given.get(name) is not None:
+            given[name] = os.fspath(given[name])
+    request = JudgeRequest(sets=given.pop("set", None) or {}, **given)
     by_hand = HandLabels({})
     if labels:
         by_hand = HandLabels({LABELS: labels})
-    for one in work:
+    rows = []
+    for one in runs_to_judge(make_judge(request), folders, None, request):
         progress = default_progress()
         judge_run(one.folder, one.questions, one.judge, parallel=parallel, progress=progress)
         judged = read_run(one.folder)

@@ -8,10 +8,11 @@ exit 0 all judged · 2 a mistake, nothing was judged · 3 some answers, or runs,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from harness.cli.command import choice, execution, output, setting
 from harness.cli.judge_output import JudgeOutput, print_agreements
@@ -20,19 +21,25 @@ from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
 from harness.cli.table_output import write
 from harness.config.yaml_tree import parse_assignments
+from harness.engine.progress_line import ProgressLine
 from harness.errors import HarnessError, UserError
+from harness.judging.judge_run import judge_run
+from harness.judging.make import JudgeRequest, make_judge
+from harness.judging.model_judge import Judge
 from harness.storage.files import check_home
 from harness.storage.named_runs import run_folders
 from harness.storage.paths import without_home
 from harness.storage.run_files import MANIFEST, read_json
 from harness.storage.run_folder import read_run
+from reports.judge_work import JudgeWork, runs_to_judge
+from reports.label_sheet import sheet
+from reports.labels import HandLabels, read_labels
 
-if TYPE_CHECKING:
-    from reports.judge_work import JudgeWork
 
+@dataclass(frozen=True)
+class JudgeOptions:
+    """Who judges what: a model, or people on a sheet."""
 
-def judge(
-    runs: Runs,
     model: Annotated[
         str | None,
         choice(
@@ -42,11 +49,11 @@ def judge(
             "judged; the judges that the runs have are compared.",
             complete="models",
         ),
-    ] = None,
+    ] = None
     sets: Annotated[
         list[str] | None,
         setting("--set KEY=VALUE ...", "Any setting of the model: model.base_url=URL."),
-    ] = None,
+    ] = None
     kind: Annotated[
         str,
         setting(
@@ -57,14 +64,14 @@ def judge(
             "claim by claim claim-faithfulness, claim-correctness and claim-completeness, or "
             "citation-recall and citation-precision (whether the texts cited as [n] support it).",
         ),
-    ] = "correctness",
+    ] = "correctness"
     prompt: Annotated[
         str | None,
         setting(
             "--prompt FILE",
             "Another prompt, with the placeholders of the kind: {question}, {answers}, {answer}.",
         ),
-    ] = None,
+    ] = None
     scale: Annotated[
         str | None,
         setting(
@@ -72,7 +79,7 @@ def judge(
             "With --prompt, a rubric: the reply is a number, perhaps in brackets behind an argument; "
             "placeholders as wanted, also {shown}.",
         ),
-    ] = None,
+    ] = None
     labels: Annotated[
         str | None,
         setting(
@@ -80,7 +87,7 @@ def judge(
             "Labels by hand, to print the agreement with: a filled sheet (.xlsx), or .jsonl or .csv "
             "with question_id and label.",
         ),
-    ] = None,
+    ] = None
     sheet: Annotated[
         str | None,
         output(
@@ -88,11 +95,11 @@ def judge(
             "Write a sheet (.xlsx) on which two people label the answers of these runs, in random "
             "order and without names of methods; --labels reads it. No model judges.",
         ),
-    ] = None,
+    ] = None
     name: Annotated[
         str | None,
         setting("--name NAME", "Name of the judge; its score is judge.NAME.", "the model's"),
-    ] = None,
+    ] = None
     max_tokens: Annotated[
         int | None,
         setting(
@@ -101,7 +108,29 @@ def judge(
             "32, of a rubric 1024, of published prompts as they say",
             min=1,
         ),
-    ] = None,
+    ] = None
+
+    def says_of_a_model(self) -> bool:
+        """Whether an option says something of the model that judges."""
+        given = (self.sets, self.prompt, self.name, self.max_tokens, self.scale)
+        return any(given) or self.kind != "correctness"
+
+    def request(self, model: str) -> JudgeRequest:
+        """The judge that the options ask for."""
+        return JudgeRequest(
+            model=model,
+            sets=parse_assignments(self.sets or [], "--set "),
+            prompt=self.prompt,
+            name=self.name,
+            max_tokens=self.max_tokens,
+            kind=self.kind,
+            scale=self.scale,
+        )
+
+
+def judge(
+    runs: Runs,
+    options: JudgeOptions,
     data: MovedData = None,
     parallel: Annotated[
         int, execution("--parallel N", "Answers to judge at a time.", min=1, max=4096)
@@ -114,42 +143,39 @@ def judge(
     command asks only for what is missing. Prints the prompt, what the judge cost, and how far
     judges, headline score and labels agree.
     """
-    from reports.labels import HandLabels, read_labels
-
     folders = run_folders(runs)
-    if sheet is not None:
-        if model is not None or labels is not None:
+    if options.sheet is not None:
+        if options.model is not None or options.labels is not None:
             raise UserError("--sheet writes a sheet for people; leave --model and --labels out")
-        return _write_sheet(folders, data, Path(sheet))
-    hand_labels = HandLabels({})
-    if labels:
-        hand_labels = read_labels(Path(labels), _print_note)
-    if model is None:
-        if sets or prompt or name or max_tokens or scale or kind != "correctness":
+        return _write_sheet(folders, data, Path(options.sheet))
+    hand_labels = _hand_labels(options.labels)
+    if options.model is None:
+        if options.says_of_a_model():
             raise UserError(
                 "name the model that judges with --model NAME; without it no answer is judged"
             )
         return print_agreements(folders, hand_labels, json)
     check_home()
-    from harness.judging.make import make_judge
-    from harness.judging.pairwise import PAIRWISE
-    from harness.judging.stepwise import StepwiseJudge
-    from reports.judge_work import pair_to_judge, runs_to_judge
-
-    base_judge = make_judge(
-        model, parse_assignments(sets or [], "--set "), prompt, name, max_tokens, kind, scale
-    )
-    if isinstance(base_judge, StepwiseJudge) and base_judge.kind == PAIRWISE:
-        work = pair_to_judge(base_judge, folders, data, named=name is not None)
-    else:
-        work = runs_to_judge(base_judge, folders, data, prompt, max_tokens)
+    request = options.request(options.model)
+    base_judge = make_judge(request)
+    work = runs_to_judge(base_judge, folders, data, request)
     if not json:
-        say(
-            f"prompt ({base_judge.kind}, {base_judge.prompt_version}):\n"
-            + indent(base_judge.prompt.text, "  | ")
-        )
+        _say_prompt(base_judge)
     judge_all = partial(_judge_all, work, parallel, JudgeOutput(hand_labels, json))
     return until_interrupted(judge_all, "interrupted; what was judged is saved")
+
+
+def _hand_labels(file: str | None) -> HandLabels:
+    """The labels of a file, none without one."""
+    if not file:
+        return HandLabels({})
+    return read_labels(Path(file), _print_note)
+
+
+def _say_prompt(judge: Judge) -> None:
+    """Say with which prompt a judge judges."""
+    text = indent(judge.prompt.text, "  | ")
+    say(f"prompt ({judge.kind}, {judge.prompt_version}):\n{text}")
 
 
 def _judge_all(work: Sequence[JudgeWork], parallel: int, output: JudgeOutput) -> int:
@@ -160,9 +186,6 @@ def _judge_all(work: Sequence[JudgeWork], parallel: int, output: JudgeOutput) ->
         parallel: Answers at a time.
         output: Prints the results.
     """
-    from harness.engine.progress_line import ProgressLine
-    from harness.judging.judge_run import judge_run
-
     code = 0
     for number, one in enumerate(work):
         _say_what_to_know(one)
@@ -203,8 +226,6 @@ def _write_sheet(folders: Sequence[Path], data: str | None, path: Path) -> int:
         data: Where their rows are now.
         path: Of the sheet.
     """
-    from reports.label_sheet import sheet
-
     if path.suffix.lower() != ".xlsx":
         raise UserError(f"--sheet {path}: should end in .xlsx")
     if path.exists():

@@ -42,7 +42,7 @@ from reports.details import Limits
 from reports.facts import check_reference
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.methods_by_dataset import wide_table
-from reports.page import Comparison, page
+from reports.page import Comparison, PageOptions, page
 from reports.paper import MARGIN
 from reports.provenance import Written
 from reports.table_formats import render, render_sections
@@ -231,8 +231,7 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
     how = Comparison(table.reference, options.force, table.convention, margin)
     written = Written(datetime.now(UTC), command)
     limits = Limits(options.questions)
-    return page(
-        runs,
+    page_options = PageOptions(
         title=title,
         description=options.description,
         comparison=how,
@@ -240,6 +239,7 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
         written=written,
         workbook=_workbook_link(options),
     )
+    return page(runs, page_options)
 
 
 def _workbook_link(options: Page) -> str | None:

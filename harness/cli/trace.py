@@ -20,7 +20,7 @@ from harness.storage.named_runs import run_folder
 from harness.storage.run_folder import read_question, read_run
 from reports.details import Limits
 from reports.gold_rows import with_data_at
-from reports.page import page
+from reports.page import PageOptions, page
 from reports.trace import Search, question_list, search_json, search_of, trace_lines
 
 _LARGEST = 100_000_000  # bytes of a drawn graph
@@ -120,6 +120,5 @@ def _page(search: Search, data: str | None) -> str:
         raise UserError(f"nothing to draw: {problem[0].lower()}{problem[1:]}")
     return page(
         [with_data_at(search.stored, data)],
-        title=search.record.question_id,
-        limits=Limits(graphs=_LARGEST),
+        PageOptions(title=search.record.question_id, limits=Limits(graphs=_LARGEST)),
     )

@@ -28,7 +28,7 @@ from harness.cli.stored_runs import newest, without_copies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from reports.live_progress import Live
-from reports.page import page
+from reports.page import PageOptions, page
 
 _HOST = "127.0.0.1"
 _OWN_HOST = re.compile(
@@ -105,7 +105,7 @@ class _Server(ThreadingHTTPServer):
             # The time to make a page is known only once it is made, so that of the last one counts.
             pause = max(_PAUSE, self._took / _SHARE)
             runs = newest(without_copies(self._live.readable()), all_code=False)
-            html = page(runs, title=self._title, live=pause)
+            html = page(runs, PageOptions(title=self._title, live=pause))
             self._took = time.monotonic() - begun
             return "text/html", html
 

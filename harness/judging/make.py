@@ -40,40 +40,46 @@ class _Model:
     identity: Mapping[str, Any]
 
 
-def make_judge(
-    model: str,
-    sets: Mapping[str, Any],
-    prompt: str | None = None,
-    name: str | None = None,
-    max_tokens: int | None = None,
-    kind: str = CORRECTNESS,
-    scale: str | None = None,
-) -> Judge:
-    """A judge, not loaded yet. Raises UserError.
+@dataclass(frozen=True)
+class JudgeRequest:
+    """What the user says of a judge.
 
     Args:
         model: Preset, folder or hub id.
         sets: Its settings, {"model.KEY": value}.
-        prompt: A file with a prompt of one's own, not for kinds that ask several requests.
-        name: Of the score, judge.NAME.
-        max_tokens: Of a reply.
+        prompt: A file with a prompt of one's own, not for kinds that send several requests.
+        name: Of the score, judge.NAME; None: the model's name.
+        max_tokens: Of a reply; None: as the kind or the published prompts say.
         kind: What is judged (kinds.py, claims.py, citations.py).
         scale: Of a rubric, as text: "1-5".
     """
+
+    model: str
+    sets: Mapping[str, Any]
+    prompt: str | None = None
+    name: str | None = None
+    max_tokens: int | None = None
+    kind: str = CORRECTNESS
+    scale: str | None = None
+
+
+def make_judge(request: JudgeRequest) -> Judge:
+    """A judge, not loaded yet. Raises UserError."""
     numbers = None
-    if scale is not None:
-        numbers = Scale.parse(scale)
+    kind = request.kind
+    if request.scale is not None:
+        numbers = Scale.parse(request.scale)
         kind = RUBRIC
     if kind not in (*PROMPTS, RUBRIC, *STEPWISE):
         raise UnknownName("kind of judge", kind, [*PROMPTS, RUBRIC, *STEPWISE], "--kind")
-    judging = _model(model, sets, name, kind)
+    judging = _model(request, kind)
     if kind in STEPWISE:
-        if prompt is not None:
+        if request.prompt is not None:
             raise UserError(
                 f"--prompt: the kind {kind} has several prompts of its own; leave it out"
             )
-        return _stepwise_judge(judging, kind, max_tokens or stepwise.MAX_TOKENS)
-    text, version = read_prompt(prompt, kind, numbers)
+        return _stepwise_judge(judging, kind, request.max_tokens or stepwise.MAX_TOKENS)
+    text, version = read_prompt(request.prompt, kind, numbers)
     reply_tokens = MAX_TOKENS
     if numbers is not None:
         reply_tokens = RUBRIC_TOKENS
@@ -83,24 +89,27 @@ def make_judge(
         identity=judging.identity,
         prompt=text,
         prompt_version=version,
-        max_tokens=max_tokens or reply_tokens,
+        max_tokens=request.max_tokens or reply_tokens,
         replies=JudgeReplies(home() / "judge"),
         kind=kind,
         scale=numbers,
     )
 
 
-def _model(model: str, sets: Mapping[str, Any], name: str | None, kind: str) -> _Model:
-    """The model of a judge, and the name of its score; arguments as of `make_judge`."""
-    for key in sets:
+def _model(request: JudgeRequest, kind: str) -> _Model:
+    """The model of a judge of this kind, and the name of its score."""
+    for key in request.sets:
         if key.partition(".")[0] != "model":
             raise UserError(
                 f"--set {key}: only settings of the model that judges can be set here "
                 "(model.KEY=VALUE)"
             )
-    config = check_greedy(resolved("models", model=model, sets=dict(sets)), "a judge")
+    config = check_greedy(
+        resolved("models", model=request.model, sets=dict(request.sets)), "a judge"
+    )
     facts = model_facts(config)
     raise_all([UserError(problem) for problem in facts.problems])
+    name = request.name
     if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
         raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
     if not name:

@@ -231,7 +231,7 @@ class MlflowRun:
             self.client.set_tag(self.id, _NOTE, text)
         (folder / "table.md").write_text(text, encoding="utf-8")
         title = str(self.run.config["dataset"]["name"])
-        html = page_of_runs.page([self.run], title=title)
+        html = page_of_runs.page([self.run], page_of_runs.PageOptions(title=title))
         (folder / "report.html").write_text(html, encoding="utf-8")
 
     def _log_final_metrics(self, metrics: Mapping[str, float]) -> None:

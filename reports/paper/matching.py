@@ -30,7 +30,8 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
         return _alone(first, fitting, (first.dataset, *value.stand_ins))
     ways: list[tuple[Pair, ...]] = []
     for group in _by_settings(value, fitting):
-        ways += product(*[_pairs(rule, group) for rule in value.rules])
+        members = [_pairs(rule, group) for rule in value.rules]
+        ways += product(*members)
     return ways + _alone(first, fitting, value.stand_ins)
 
 
@@ -39,6 +40,11 @@ def _alone(
 ) -> list[tuple[Pair, ...]]:
     """The runs over one of these data sets, each of which measures a value alone."""
     return [((rule, run),) for run in runs if facts.run_key(run)[0] in datasets]
+
+
+def _members(value: Value) -> list[str]:
+    """The data sets that a printed value is a mean over."""
+    return [rule.dataset for rule in value.rules]
 
 
 def _pairs(rule: DatasetRule, group: Mapping[str, Sequence[StoredRun]]) -> list[Pair]:
@@ -59,29 +65,29 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
         if len(value.rules) < 2:
             continue
         for group in _by_settings(value, _fitting(value, runs)):
-            missing = [rule.dataset for rule in value.rules if not group[rule.dataset]]
-            if missing:
-                sentences[_lacking_members(value, group, missing)] = None
+            if not all(group.values()):
+                sentences[_lacking_members(value, group)] = None
     return list(sentences)
 
 
-def _lacking_members(
-    value: Value, group: Mapping[str, Sequence[StoredRun]], missing: Sequence[str]
-) -> str:
+def _lacking_members(value: Value, group: Mapping[str, Sequence[StoredRun]]) -> str:
     """A sentence on a mean that runs of the same settings measure in part.
 
     Args:
         value: The printed mean.
-        group: The runs by data set.
-        missing: The data sets without a run.
+        group: The runs by data set; some have none.
     """
-    members = [rule.dataset for rule in value.rules]
-    present = [name for name in members if group[name]]
-    first = group[present[0]][0]
-    method, model = first.config["method"]["name"], first.config["model"]["name"]
+    missing = []
+    present: list[StoredRun] = []
+    for dataset in _members(value):
+        present += group[dataset]
+        if not group[dataset]:
+            missing.append(dataset)
+    config = present[0].config
+    method, model = config["method"]["name"], config["model"]["name"]
     return (
-        f"{value.paper.name}'s {value.place} is a mean over {listed(members)}: no run of {method} "
-        f"with {model} and these settings on {listed(missing)}"
+        f"{value.paper.name}'s {value.place} is a mean over {listed(_members(value))}: no run of "
+        f"{method} with {model} and these settings on {listed(missing)}"
     )
 
 
@@ -108,7 +114,7 @@ def _preset_name(run: StoredRun) -> str:
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
     """The runs on the value's data sets by data set, those of the same settings together."""
-    members = [rule.dataset for rule in value.rules]
+    members = _members(value)
     groups: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
         name = facts.run_key(run)[0]
@@ -120,7 +126,7 @@ def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list
 
 def _settings_key(run: StoredRun) -> str:
     """All settings of a run but the data set's own: method, models and encoders as the manifest
-    has them, seed, and what was asked of answers besides the instruction.
+    has them, seed, and what the prompts say about answers besides the instruction.
 
     How long answers may be is left out where it is the preset's length.
     """
@@ -131,7 +137,7 @@ def _settings_key(run: StoredRun) -> str:
         del task["max_answer_tokens"]
     models = manifest.get("models")
     if not models:
-        models = {key: config.get(key) for key in ("model", "roles", "encoder", "reranker")}
+        models = {role: config.get(role) for role in ("model", "roles", "encoder", "reranker")}
     return canonical(
         {
             "method": config["method"],

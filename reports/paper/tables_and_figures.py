@@ -19,8 +19,11 @@ from harness.errors import UnknownName
 
 MADE_UP = "pocket-"
 PAPERS = {
-    f"{i:03}_{name}": name
-    for i, name in enumerate(("PECAN", "GARLIC", "LongRefiner", "QRMeM", "RULER"))
+    "000_PECAN": "PECAN",
+    "001_GARLIC": "GARLIC",
+    "002_LongRefiner": "LongRefiner",
+    "003_QRMeM": "QRMeM",
+    "004_RULER": "RULER",
 }
 EMPTY = "the paper prints nothing here"
 
@@ -78,24 +81,23 @@ def tables_and_figures() -> tuple[TableOrFigure, ...]:
     """All tables and figures, in the order of the papers."""
     file = resources.files("reports.paper").joinpath("tables_and_figures.yaml")
     rows = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return tuple(TableOrFigure.model_validate(row) for row in rows)
+    return tuple(map(TableOrFigure.model_validate, rows))
 
 
 def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
     """The table or figure that `harness reproduce NAME` means, and its suite, NAME or pocket-...
     Raises UnknownName."""
-    by_name = {presets.fold(item.name): item for item in tables_and_figures() if item.name}
+    by_name = {item.name: item for item in tables_and_figures() if item.name}
+    by_folded_name = {presets.fold(known): known for known in by_name}
     folded = presets.fold(name)
-    table = by_name.get(folded.removeprefix(MADE_UP))
-    if table is None:
-        names = [item.name for item in tables_and_figures() if item.name]
-        raise UnknownName(
-            "table or figure",
-            name,
-            [*names, *(MADE_UP + n for n in names)],
-            "harness reproduce --list",
-        )
-    return table, f"{MADE_UP if folded.startswith(MADE_UP) else ''}{table.name}"
+    suite = by_folded_name.get(folded.removeprefix(MADE_UP))
+    if suite is None:
+        suites = [*by_name, *(MADE_UP + known for known in by_name)]
+        raise UnknownName("table or figure", name, suites, "harness reproduce --list")
+    table = by_name[suite]
+    if folded.startswith(MADE_UP):
+        suite = f"{MADE_UP}{suite}"
+    return table, suite
 
 
 class Printed(BaseModel):

@@ -10,7 +10,7 @@ from harness.cost.flops import DEFAULT
 from reports.costs import notes_on_steps_without_convention
 from reports.figures.curves import frame, rules_to_show
 from reports.figures.replay import Rule, Scored
-from reports.page import Comparison, page
+from reports.page import Comparison, PageOptions, page
 from tests.reports.build import flops, mistake, parsed, stored
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 from tests.reports.test_page import Page
@@ -108,7 +108,7 @@ def test_the_page_and_its_chart_are_under_one_convention(tmp_path, drawn):
         (Comparison(), DEFAULT, 1.0),
         (Comparison(convention="full"), "full", 2.0),
     ):
-        made = page([run], comparison=how)
+        made = page([run], PageOptions(comparison=how))
         assert f"TFLOPs a question, with its index ({chosen}, log)" in made
         assert f"FLOPs under the convention {chosen}" in made
         (data,) = Page(made).data

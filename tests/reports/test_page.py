@@ -25,7 +25,7 @@ from reports.figures.front import points
 from reports.gold_rows import read_rows
 from reports.main_table import table_rows
 from reports.markup import el
-from reports.page import page
+from reports.page import PageOptions, page
 from tests.reports.build import SCORE, flops, record, span, stored, usage, write_run
 from tests.reports.build import step as plain_step
 from tests.reports.searches import TEXT, index, keep, searched
@@ -140,7 +140,7 @@ class TestEscapes:
             )
             for h in ("aaaa0000", "bbbb0000")
         ]
-        found = Page(page(runs, title=EVIL))
+        found = Page(page(runs, PageOptions(title=EVIL)))
         assert {a.get("type") for tag, a in found.tags if tag == "script"} == {
             "application/json",
             "text/plain",
@@ -205,7 +205,7 @@ def step(**changes):
 
 class TestContents:
     def test_every_part_is_there(self, tmp_path):
-        found = Page(page(two(tmp_path), title="My runs", description="Who is right?"))
+        found = Page(page(two(tmp_path), PageOptions(title="My runs", description="Who is right?")))
         parts = [
             "My runs",
             "Who is right?",
@@ -306,13 +306,13 @@ class TestSize:
         ]
         assert counts == [14, 12, 90, 90]
         assert "So that the page stays small" not in Page(whole).text
-        source = page([run], limits=Limits(size=75_000))
+        source = page([run], PageOptions(limits=Limits(size=75_000)))
         assert len(source) < len(whole) - 60_000
         fewer = Page(source)
         assert "texts are cut at 300 characters, and at most 8 pieces and 40 steps" in fewer.text
         assert len(fewer.data[0]["questions"]) == 24
         monkeypatch.setattr(details, "_PART", 10_000)
-        least = Page(page([run], limits=Limits(size=20_000)))
+        least = Page(page([run], PageOptions(limits=Limits(size=20_000))))
         (data,) = least.data
         kept = len(data["questions"])
         assert 5 < kept < 24
@@ -329,7 +329,9 @@ class TestSize:
         assert len(data["starts"]) > 1
         begins = [q["answers"][0]["prediction"][:10] for q in data["questions"]]
         assert begins == [f"answer {i} x"[:10] for i in range(300)]
-        (data,) = Page(page([read_run(write_run(tmp_path / "b", rows))], limits=Limits(3))).data
+        (data,) = Page(
+            page([read_run(write_run(tmp_path / "b", rows))], PageOptions(limits=Limits(3)))
+        ).data
         assert len(data["ids"]) == 300
         assert len(data["questions"]) == 3
 
@@ -464,9 +466,11 @@ class TestReplay:
     def test_graphs_are_bounded_and_what_is_left_out_is_said(self, tmp_path, monkeypatch):
         run = playable(tmp_path, monkeypatch)
         whole = len(page([run]))
-        found = Page(page([run], limits=Limits(graphs=100)))
+        found = Page(page([run], PageOptions(limits=Limits(graphs=100))))
         assert (
-            found.data[0]["graphs"] == Page(page([run], limits=Limits(0))).data[0]["graphs"] == []
+            found.data[0]["graphs"]
+            == Page(page([run], PageOptions(limits=Limits(0)))).data[0]["graphs"]
+            == []
         )
         assert "1 search cannot be played here, so that the page stays small" in found.text
         text = page(
