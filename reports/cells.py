@@ -96,14 +96,17 @@ class Cells:
         """
         self._frame = frame
         self._columns = _shown_columns(frame, gaps)
-        self.heads = [column.head for column in self._columns]
-        self.numeric = [column.numeric for column in self._columns]
+        self.heads: list[str] = []
+        self.numeric: list[bool] = []
+        for column in self._columns:
+            self.heads.append(column.head)
+            self.numeric.append(column.numeric)
         rows: Sequence[Row] = facts.records(frame)
-        self.rows = [self._cells_of(row) for row in rows]
+        self.rows = list(map(self._cells_of, rows))
         notes = _notes_of_rows(frame, rows)
         self.common = _in_every_row(notes)
         self.footnotes: list[str] = []
-        marks = [self._marks(own) for own in notes]
+        marks = list(map(self._marks, notes))
         if self.footnotes:
             self.heads.append(_NOTES)
             self.numeric.append(False)
@@ -206,10 +209,11 @@ def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 def _shown_columns(frame: pd.DataFrame, gaps: Collection[str]) -> list[_CellColumn]:
     """The columns that hold values of their own."""
-    names = [str(name) for name in frame.columns]
+    names = list(map(str, frame.columns))
     hidden = {*_HIDDEN_COLUMNS, *_FOOTNOTES}
     for name in names:
-        hidden.update(f"{name}.{end}" for end in _ENDS)
+        for end in _ENDS:
+            hidden.add(f"{name}.{end}")
     shown = []
     for name in names:
         if name in hidden:
@@ -244,8 +248,12 @@ def _head(name: str, shown: Collection[str]) -> str:
 def _is_numeric(values: pd.Series, name: str) -> bool:
     """Whether a column holds numbers. A setting's whole numbers stay whole by the type object."""
     if is_setting(name):
-        return all(is_missing(value) or is_number(value) for value in values)
+        return all(map(_is_number_or_missing, values))
     return bool(pd.api.types.is_numeric_dtype(values))
+
+
+def _is_number_or_missing(value: Any) -> bool:
+    return is_missing(value) or is_number(value)
 
 
 def _writer(name: str, *, is_score: bool) -> Callable[[Any], str]:

@@ -157,15 +157,18 @@ def sections(
 
 def _section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
     """The table of one data set; columns: as of `sections`."""
-    in_table = [name for name in ("dataset", "model") if name in table.columns]
-    shared = [name for name in in_table if table[name].nunique() == 1]
-    title = " · ".join(str(table[name].iloc[0]) for name in shared)
+    shared = []
+    titles = []
+    for name in ("dataset", "model"):
+        if name in table.columns and table[name].nunique() == 1:
+            shared.append(name)
+            titles.append(str(table[name].iloc[0]))
     unset = [name for name in settings(table) if table[name].isna().all()]
     shown = legended(_settings_after_method(table.drop(columns=[*shared, *unset])))
     named: Sequence[str] = columns or ()
     if columns is not None and not columns:
         named = list(map(str, shown.columns))
-    return Section(title, shown, asked=named)
+    return Section(" · ".join(titles), shown, asked=named)
 
 
 def _settings_after_method(table: pd.DataFrame) -> pd.DataFrame:

@@ -42,6 +42,7 @@ Columns of `frame`, in order:
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -91,20 +92,21 @@ def as_frame(rows: Sequence[TableRow]) -> pd.DataFrame:
 def best_first(rows: Sequence[TableRow], score: str | None = None) -> list[TableRow]:
     """Rows by data set, within one by a score; ties keep their order.
 
-    Runs that were asked otherwise come last in their data set, before them those without the score.
+    Runs with other questions come last in their data set, before them those without the score.
 
     Args:
         rows: The rows.
         score: The name of the score; by default each run's headline.
     """
+    return sorted(rows, key=partial(_place, score=score))
 
-    def place(row: TableRow) -> tuple[str, bool, float]:
-        mean = row.score(score or row.headline).mean
-        if mean is None:
-            return row.dataset, row.asked_otherwise, math.inf
-        return row.dataset, row.asked_otherwise, -mean
 
-    return sorted(rows, key=place)
+def _place(row: TableRow, score: str | None) -> tuple[str, bool, float]:
+    """A key that sorts rows by data set, those with other questions last, then by a score."""
+    mean = row.score(score or row.headline).mean
+    if mean is None:
+        mean = -math.inf
+    return row.dataset, row.asked_otherwise, -mean
 
 
 def table_rows(
@@ -133,17 +135,7 @@ def table_rows(
     """
     facts.check_runs(runs)
     costs.check_convention(convention)
-    names = name_runs(runs)
-    cache = TflopsCache()
-    rows = []
-    datasets = facts.dataset_names(runs)
-    headlines = facts.common_headlines(runs)
-    for run, name, settings, dataset in zip(
-        runs, names, _settings_of(names), datasets, strict=True
-    ):
-        numbers = RunNumbers(run, convention, cache)
-        headline = headlines[facts.run_key(run)[0]]
-        rows.append(TableRow(run, dataset, name.label, numbers, headline, name.base, settings))
+    rows = _plain_rows(runs, convention)
     score_names = _all_score_names(runs)
     for row in rows:
         row.notes += run_notes(row.run, row.numbers.clusters)
@@ -154,6 +146,28 @@ def table_rows(
     for row in rows:
         _add_ratios(row, _reference_of(row.run, references), reference)
     return sorted(rows, key=lambda row: row.dataset)
+
+
+def _plain_rows(runs: Sequence[StoredRun], convention: str) -> list[TableRow]:
+    """The rows with names, settings and headlines, not compared yet."""
+    names = name_runs(runs)
+    datasets = facts.dataset_names(runs)
+    headlines = facts.common_headlines(runs)
+    cache = TflopsCache()
+    rows = []
+    named = zip(runs, names, _settings_of(names), datasets, strict=True)
+    for run, name, settings, dataset in named:
+        row = TableRow(
+            run=run,
+            dataset=dataset,
+            label=name.label,
+            numbers=RunNumbers(run, convention, cache),
+            headline=headlines[facts.run_key(run)[0]],
+            base=name.base,
+            settings=settings,
+        )
+        rows.append(row)
+    return rows
 
 
 def _all_score_names(runs: Sequence[StoredRun]) -> list[str]:
@@ -168,15 +182,26 @@ def _all_score_names(runs: Sequence[StoredRun]) -> list[str]:
 def _settings_of(names: Sequence[RunNames]) -> list[dict[str, Any]]:
     """For each run, the settings in which runs differ: numbers, or texts where one of the values is
     no number; None where the run lacks one."""
-    found: list[dict[str, Any]] = [{} for _ in names]
-    for key in _swept_settings(names):
-        values = [name.values[key] for name in names if key in name.values]
-        as_numbers = all(map(is_number, values))
-        for name, settings in zip(names, found, strict=True):
+    with_texts = _settings_with_texts(names)
+    found = []
+    for name in names:
+        settings = {}
+        for key in _swept_settings(names):
             value = name.values.get(key)
-            if key in name.values and not as_numbers:
+            if key in name.values and key in with_texts:
                 value = value_text(value)
             settings[key] = value
+        found.append(settings)
+    return found
+
+
+def _settings_with_texts(names: Sequence[RunNames]) -> set[str]:
+    """The settings that are no number in one of the runs."""
+    found = set()
+    for name in names:
+        for key, value in name.values.items():
+            if not is_number(value):
+                found.add(key)
     return found
 
 
@@ -191,19 +216,24 @@ def _swept_settings(names: Sequence[RunNames]) -> list[str]:
 def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
     """Note what a run does otherwise than most runs of its data set, and mark those that are not
     ranked."""
-    runs = [row.run for row in rows]
-    same_answers = same_nodes_notes(runs, [row.label for row in rows])
-    reasons, versions = reasons_not_to_rank(runs, checks), other_versions(runs, checks)
+    runs = []
+    labels = []
+    for row in rows:
+        runs.append(row.run)
+        labels.append(row.label)
+    same_answers = same_nodes_notes(runs, labels)
+    reasons = reasons_not_to_rank(runs, checks)
+    versions = other_versions(runs, checks)
     compared = zip(rows, reasons, versions, other_prices(runs), same_answers, strict=True)
     for row, reason, other_version, other_price, same in compared:
         row.asked_otherwise = reason is not None
-        row.marks += [f"{row.label} {note}" for note in record_notes(row.run, checks)]
+        found = record_notes(row.run, checks)
+        row.marks += [f"{row.label} {note}" for note in found]
         row.marks += filter(None, (reason,))
-        if other_price is not None:
-            row.marks.append(f"{row.label}: {other_price}")
-        row.notes += record_notes(row.run, checks)
+        row.notes += found
         row.notes += filter(None, (reason, other_version))
         if other_price is not None:
+            row.marks.append(f"{row.label}: {other_price}")
             row.notes.append(f"{row.label}: {other_price}")
         row.notes += same
 
@@ -219,8 +249,8 @@ def _reference_runs(rows: Sequence[TableRow], reference: str) -> list[StoredRun]
 def _reference_of(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun | None:
     """The one reference with the data set, model and questions of a run; None for none or
     several."""
-    same_group = [base for base in references if _group(base) == _group(run)]
-    alike = [base for base in same_group if question_set(base) == question_set(run)]
+    group = (*_group(run), question_set(run))
+    alike = [base for base in references if (*_group(base), question_set(base)) == group]
     if len(alike) != 1:
         return None
     return alike[0]

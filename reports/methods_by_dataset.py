@@ -112,8 +112,13 @@ class MethodRow:
 
     def _missing(self) -> list[str]:
         """A sentence on what the mean lacks; [] for nothing."""
-        missing = [name for name in self.datasets if name not in self.by_dataset]
-        unscored = [name for name in self.by_dataset if self.estimate(name).mean is None]
+        missing = []
+        unscored = []
+        for name in self.datasets:
+            if name not in self.by_dataset:
+                missing.append(name)
+            elif self.estimate(name).mean is None:
+                unscored.append(name)
         lacks = []
         if missing:
             lacks.append(f"no run on {', '.join(missing)}")
@@ -218,11 +223,7 @@ def wide_table(
         by_dataset.setdefault(row.dataset, []).append(row)
         groups.setdefault((row.model, row.label), {})[row.dataset] = row
     datasets = list(by_dataset)
-    legend = [_questions_sentence(by_dataset, score)]
-    if len(datasets) > 1:
-        legend.append(f"mean: over the {len(datasets)} data sets, each weighs the same")
-    if differences is not None:
-        legend.append(_test_sentence(differences))
+    legend = _legend(by_dataset, score, differences)
     method_rows = []
     for (model, method), own_rows in groups.items():
         method_row = MethodRow(
@@ -239,18 +240,35 @@ def wide_table(
     return WideTable(method_rows, datasets, intervals)
 
 
+def _legend(
+    by_dataset: Mapping[str, Sequence[TableRow]],
+    score: str | None,
+    differences: Sequence[PairedRow] | None,
+) -> list[str]:
+    """The first notes of every row; arguments as of `wide_table`, rows by data set."""
+    legend = [_questions_sentence(by_dataset, score)]
+    if len(by_dataset) > 1:
+        legend.append(f"mean: over the {len(by_dataset)} data sets, each weighs the same")
+    if differences is not None:
+        legend.append(_test_sentence(differences))
+    return legend
+
+
 def _questions_sentence(by_dataset: Mapping[str, Sequence[TableRow]], score: str | None) -> str:
     """The number of questions of each data set, and its headline where no score is named."""
     parts = []
     for dataset, rows in by_dataset.items():
-        numbers = [row.n_questions for row in rows]
+        numbers = set()
+        headlines: dict[str, None] = {}
+        for row in rows:
+            numbers.add(row.n_questions)
+            headlines[f"{row.headline}, "] = None
         count = f"{min(numbers)} to {max(numbers)} questions"
-        if min(numbers) == max(numbers):
+        if len(numbers) == 1:
             count = f"{max(numbers)} questions"
-        headlines = ""
-        if not score:
-            headlines = ", ".join(dict.fromkeys(row.headline for row in rows)) + ", "
-        parts.append(f"{dataset}: {headlines}{count}")
+        if score:
+            headlines.clear()
+        parts.append(f"{dataset}: {''.join(headlines)}{count}")
     return "; ".join(parts)
 
 

@@ -78,19 +78,32 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
     verdict = finding(rows)
     if with_name:
         verdict = f"{dataset}: {verdict}"
-    several_models = len({row.model for row in rows}) > 1
+    models = set()
+    labels: dict[str, None] = {}
     marks: dict[str, None] = {}
     for row in rows:
+        models.add(row.model)
+        labels[row.label] = None
         marks.update(dict.fromkeys(row.marks))
     return Opening(
-        asked=f"{dataset}, {_counted(rows)}",
-        methods=", ".join(dict.fromkeys(row.label for row in rows)),
+        asked=f"{dataset}, {_extent(rows)}",
+        methods=", ".join(labels),
         verdict=verdict,
         marks=list(marks),
         score=rows[0].headline,
         money=_money_unit(rows),
-        rows=[_decided(row, several_models) for row in rows],
+        rows=[_decided(row, len(models) > 1) for row in rows],
     )
+
+
+def _extent(rows: Sequence[TableRow]) -> str:
+    """ "30 questions about 60 documents"; of rows with other numbers, the largest. Where each
+    question counts as a document of its own, as in a folder of pages, "30 questions"."""
+    questions = max(row.n_questions for row in rows)
+    documents = max(row.n_documents for row in rows)
+    if documents == questions:
+        return _number_of(questions, "question")
+    return f"{_number_of(questions, 'question')} about {_number_of(documents, 'document')}"
 
 
 def currency_of(rows: Sequence[TableRow]) -> str:
@@ -102,13 +115,14 @@ def currency_of(rows: Sequence[TableRow]) -> str:
 
 
 def _money_unit(rows: Sequence[TableRow]) -> str:
+    """ "EUR per 1,000 questions", as far as the currency is known."""
     unit = f"per {PER_QUESTIONS:,} questions"
     currency = currency_of(rows)
     if currency:
         return f"{currency} {unit}"
-    if any(row.money is not None for row in rows):
-        return f"{unit}, currency not named"
-    return unit
+    if all(row.money is None for row in rows):
+        return unit
+    return f"{unit}, currency not named"
 
 
 def money_of_many(row: TableRow) -> float | None:
@@ -116,16 +130,6 @@ def money_of_many(row: TableRow) -> float | None:
     if row.money is None:
         return None
     return PER_QUESTIONS * row.money
-
-
-def _counted(rows: Sequence[TableRow]) -> str:
-    """ "30 questions about 60 documents"; of rows with other numbers, the largest. Where each
-    question counts as a document of its own, as in a folder of pages, "30 questions"."""
-    questions = max(row.n_questions for row in rows)
-    documents = max(row.n_documents for row in rows)
-    if documents == questions:
-        return _number_of(questions, "question")
-    return f"{_number_of(questions, 'question')} about {_number_of(documents, 'document')}"
 
 
 def _number_of(number: int, noun: str) -> str:

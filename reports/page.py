@@ -286,13 +286,21 @@ def _reference_place(tables: SideBySide) -> int:
 
 def _cost_of_figure(rows: Sequence[TableRow]) -> str:
     """The cost that the figure shows: money where no FLOPs are known."""
-    if all(row.numbers.tflops_total.mean is None for row in rows):
-        return "money"
-    return "total"
+    for row in rows:
+        if row.numbers.tflops_total.mean is not None:
+            return "total"
+    return "money"
 
 
-def _titled(tables: Sequence[Section]) -> list[tuple[str, Html]]:
-    return [(part.title, table(part.frame, sortable=True)) for part in tables]
+def _titled(parts: Sequence[Section]) -> list[tuple[str, Html]]:
+    """Tables that a reader can sort, with their titles."""
+    titles = [part.title for part in parts]
+    return list(zip(titles, _tables(parts), strict=True))
+
+
+def _tables(parts: Sequence[Section]) -> list[Html]:
+    """Tables that a reader can sort."""
+    return [table(part.frame, sortable=True, gaps=part.gaps) for part in parts]
 
 
 def _added(runs: Sequence[StoredRun], rows: Sequence[Rows]) -> list[Html | None]:
@@ -321,12 +329,12 @@ def _printed(
     if beside.empty:
         return [], paper.legend(margin)
     parts = sections(shortened(beside, "row"), ())
-    return [table(part.frame, sortable=True) for part in parts], paper.legend(margin)
+    return _tables(parts), paper.legend(margin)
 
 
 def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]]]:
     """The headline by kinds of question: a row a method, a column a kind."""
-    kinds_by_run = [kinds_of(run) for run in runs]
+    kinds_by_run = list(map(kinds_of, runs))
     kind_tables = []
     for by in BY:
         kinds: set[str | None] = set()
@@ -337,8 +345,7 @@ def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]
         rows = table_rows(split_by_kind(runs, by, kinds_by_run))
         wide = wide_table(_named_by_kind(rows, f"{name}, {by} "), intervals=True)
         found = replace(wide, only_cells=True).sections()
-        tables = [table(part.frame, sortable=True, gaps=part.gaps) for part in found]
-        kind_tables.append((f"{rows[0].headline} by {by}", tables))
+        kind_tables.append((f"{rows[0].headline} by {by}", _tables(found)))
     return kind_tables
 
 
@@ -377,7 +384,8 @@ def _leaderboard(parts: Sequence[_DatasetPart], links: Mapping[str, str]) -> Htm
     rows: list[TableRow] = []
     for part in parts:
         rows += part.rows
-    if len({(row.dataset, row.model) for row in rows}) < 2:
+    groups = {(row.dataset, row.model) for row in rows}
+    if len(groups) < 2:
         return ""
     return leaderboard(rows, links)
 

@@ -42,7 +42,7 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(canonical({**run.config, "seed": None}), []).append(run)
-    return [_mean_run(group) for group in groups.values()]
+    return list(map(_mean_run, groups.values()))
 
 
 def best_of(scores: Sequence[float], k: int) -> float:
@@ -99,12 +99,12 @@ class _SharedQuestions:
 
 
 def _shared_questions(repeats: Sequence[StoredRun]) -> _SharedQuestions:
-    by_question: dict[str, list[StoredRecord]] = {}
-    for run in repeats:
-        records = {record.question_id: record for record in run.records}
-        for question_id, record in records.items():
-            by_question.setdefault(question_id, []).append(record)
-    shared = [records for records in by_question.values() if len(records) == len(repeats)]
+    by_question: dict[str, dict[int, StoredRecord]] = {}
+    for repeat, run in enumerate(repeats):
+        for record in run.records:
+            by_question.setdefault(record.question_id, {})[repeat] = record
+    in_all = [records for records in by_question.values() if len(records) == len(repeats)]
+    shared = [list(records.values()) for records in in_all]
     return _SharedQuestions(shared, len(by_question) - len(shared))
 
 
@@ -161,8 +161,12 @@ def _incomplete_notes(shared: _SharedQuestions) -> list[str]:
 
 def _failed_in_some(records: Repeated) -> bool:
     """Whether a question failed in some of its repeats, and was answered in others."""
-    answered = {record.error is None for record in records}
-    return len(answered) == 2
+    return 0 < _count_failed(records) < len(records)
+
+
+def _count_failed(records: Repeated) -> int:
+    """The number of repeats in which a question failed."""
+    return sum(record.error is not None for record in records)
 
 
 def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
@@ -176,22 +180,21 @@ def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
 def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
     """One question's records as one, with mean scores and costs; drawn: scores that also get a vote
     and pass@k."""
-    names: dict[str, None] = {}
-    for record in records:
-        names.update(dict.fromkeys(record.scores))
     # A failed question has zeros; one that lacks a score was not scored by it.
-    scores = {}
-    for name in names:
-        known = [record.scores[name] for record in records if name in record.scores]
-        scores[name] = statistics.fmean(known)
-    for name in names:
+    values: dict[str, list[float]] = {}
+    usages = []
+    for record in records:
+        usages.append(record.usage)
+        for name, value in record.scores.items():
+            values.setdefault(name, []).append(value)
+    scores = {name: statistics.fmean(known) for name, known in values.items()}
+    for name in values:
         if name in drawn and not name.startswith("evidence_"):
             scores |= _vote_and_best(name, records)
     error = None
-    if all(record.error is not None for record in records):
+    if _count_failed(records) == len(records):
         error = records[0].error
-    usage = _mean_value([record.usage for record in records])
-    return replace(records[0], scores=scores, usage=usage, error=error)
+    return replace(records[0], scores=scores, usage=_mean_value(usages), error=error)
 
 
 def _vote_and_best(name: str, records: Repeated) -> dict[str, float]:
@@ -239,11 +242,12 @@ def _mean_value(values: Sequence[Any]) -> Any:
     """
     first = values[0]
     if isinstance(first, dict):
-        tables = [value for value in values if isinstance(value, dict)]
-        means = {}
-        for key in first:
-            means[key] = _mean_value([table[key] for table in tables if key in table])
-        return means
+        by_key: dict[str, list[Any]] = {key: [] for key in first}
+        for table in values:
+            if isinstance(table, dict):
+                for key in first.keys() & table.keys():
+                    by_key[key].append(table[key])
+        return {key: _mean_value(own) for key, own in by_key.items()}
     if isinstance(first, int | float) and not isinstance(first, bool):
         return statistics.fmean(value for value in values if isinstance(value, int | float))
     return first

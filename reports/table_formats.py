@@ -129,16 +129,17 @@ def _as_text(table: Section, longest_line: float, elsewhere: Collection[str] = (
     columns = _text_columns(cells)
     widths = [terminal_width(column[0]) for column in columns]
     blocks = []
-    for block in _column_blocks(widths, longest_line):
-        lines = zip(*(columns[place] for place in block), strict=True)
-        blocks.append("\n".join("  ".join(line).rstrip() for line in lines))
+    for places in _column_blocks(widths, longest_line):
+        block = [columns[place] for place in places]
+        lines = map("  ".join, zip(*block, strict=True))
+        blocks.append("\n".join(map(str.rstrip, lines)))
     below = _text_notes(cells.below(one_line, elsewhere), longest_line)
     return _with_lines_below(["\n\n".join(blocks)], below)
 
 
 def _text_columns(cells: Cells) -> list[list[str]]:
     """The columns of a table, head first, each padded to one width."""
-    rows = [_one_lines(row) for row in [cells.heads, *cells.rows]]
+    rows = map(_one_lines, [cells.heads, *cells.rows])
     columns = []
     for column, numeric in zip(zip(*rows, strict=True), cells.numeric, strict=True):
         to_right = numeric and not _has_interval(column[1:])
@@ -208,7 +209,7 @@ def _as_markdown(table: Section, elsewhere: Collection[str] = ()) -> str:
     """A Markdown table, with text from data escaped; below it its notes but those that stand
     elsewhere."""
     cells = Cells(table.frame, table.gaps)
-    heads = [_markdown_escape(head) for head in cells.heads]
+    heads = map(_markdown_escape, cells.heads)
     lines = [_markdown_row(heads), _markdown_row(map(_markdown_rule, cells.numeric))]
     for row in cells.rows:
         escaped = []
@@ -244,12 +245,14 @@ def _as_latex(table: Section) -> str:
         named = (*_PAPERS_LEAVE_OUT, _NOTES)
     left_out = [name for name in _PAPERS_LEAVE_OUT if name in table.frame and name not in named]
     cells = Cells(table.frame.drop(columns=left_out), table.gaps)
-    footnotes = [f"[{n}] {one_line(note)}" for n, note in enumerate(cells.footnotes, 1)]
+    notes = _one_lines(cells.footnotes)
+    footnotes: list[str] = []
     comments: list[str] = []
-    if _NOTES not in named:
+    if _NOTES in named:
+        footnotes = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
+    else:
         cells.without_footnotes()
-        comments = [note.partition(" ")[2] for note in footnotes]
-        footnotes = []
+        comments = notes
     ranks = cells.ranks()
     common = list(cells.common)
     if ranks:
@@ -277,7 +280,7 @@ def _unranked_notes(frame: pd.DataFrame) -> list[str]:
     for row in frame.to_dict("records"):
         if row.get("upper_bound"):
             upper_bounds[str(row["method"])] = None
-        if any(row[name] for name in marks):
+        if any(map(row.get, marks)):
             otherwise[str(row["method"])] = None
     notes = []
     if upper_bounds:
@@ -305,8 +308,8 @@ def _csv_cell(value: Any) -> Any:
 def _as_csv(frame: pd.DataFrame) -> str:
     """The frame as CSV with all columns, numbers as computed, formulas of a spreadsheet
     disarmed."""
-    heads = [_csv_cell(str(name)) for name in frame.columns]
-    cells = frame.astype(object).map(_csv_cell).set_axis(heads, axis=1)
+    heads = map(_csv_cell, map(str, frame.columns))
+    cells = frame.astype(object).map(_csv_cell).set_axis(list(heads), axis=1)
     return str(cells.to_csv(index=False, lineterminator="\n"))
 
 

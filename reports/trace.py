@@ -14,6 +14,7 @@ showed a supporting part (evidence.py). Steps of a search without a graph are a 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from harness.cost.flops import DEFAULT
@@ -147,23 +148,24 @@ def question_list(stored: StoredRun) -> list[str]:
     """A line a question, failed ones first, then by the first score: what `harness trace RUN`
     prints."""
     name = headline(stored)
-
-    def place(record: StoredRecord) -> tuple[bool, float]:
-        return record.error is None, record.scores.get(name) or 0.0
-
-    ranked = sorted(stored.records, key=place)
+    ranked = sorted(stored.records, key=partial(_failed_then_score, score=name))
     head = (
         f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"
     )
     return [head, *(_question_line(record, name) for record in ranked)]
 
 
+def _failed_then_score(record: StoredRecord, score: str) -> tuple[bool, float]:
+    """A key that sorts failed questions first, then by a score."""
+    return record.error is None, record.scores.get(score) or 0.0
+
+
 def _question_line(record: StoredRecord, score: str) -> str:
     """The score of a question or its error, its id, its text and its answer."""
-    texts = [record.question or "", record.prediction]
-    cut = [_shortened(text, _STEP_WIDTH) for text in texts]
+    question = _shortened(record.question or "", _STEP_WIDTH)
+    answer = _shortened(record.prediction, _STEP_WIDTH)
     words = [f"{printable(_outcome(record, score)):>6}", printable(record.question_id)]
-    return "  ".join([*words, *filter(None, cut)])
+    return "  ".join([*words, *filter(None, (question, answer))])
 
 
 def _outcome(record: StoredRecord, score: str) -> str:
@@ -285,6 +287,14 @@ class _TextColumn:
     is_text: bool = False
     """Whether it is aligned to the left, as words are."""
 
+    def padded(self, steps: Sequence[SearchStep]) -> list[str]:
+        """The head and the cells of the steps, all of one width."""
+        cells = [self.head, *map(self.cell, steps)]
+        width = max(map(len, cells))
+        if self.is_text:
+            return [cell.ljust(width) for cell in cells]
+        return [cell.rjust(width) for cell in cells]
+
 
 @dataclass(frozen=True)
 class _Line:
@@ -312,24 +322,27 @@ def step_lines(search: Search) -> list[str]:
         _TextColumn("TFLOPs", lambda step: _formatted(step.tflops(search.convention), ".3g")),
         *_last_columns(search),
     ]
-    cells = [[column.head for column in columns]]
-    cells += [[column.cell(line.step) for column in columns] for line in lines]
-    aligned = _aligned(cells, [column.is_text for column in columns])
-    for place, line in enumerate(lines, 1):
-        if line.step.is_later:
-            return [*aligned[:place], LATER, *aligned[place:]]
-    return aligned
+    steps = [line.step for line in lines]
+    padded = [column.padded(steps) for column in columns]
+    table = ["  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
+    for place, step in enumerate(steps, 1):
+        if step.is_later:
+            return [*table[:place], LATER, *table[place:]]
+    return table
 
 
 def _ordered(search: Search) -> list[_Line]:
     """The steps in the order of the table."""
     if search.graph is None:
         return [_Line("", step) for step in search.steps]
-    lines = []
-    for later in (False, True):
-        group = [step for step in search.steps if step.is_later is later]
-        lines += [_Line(branch, step) for branch, step in as_tree(group)]
-    return lines
+    until_stop = []
+    later = []
+    for step in search.steps:
+        if step.is_later:
+            later.append(step)
+        else:
+            until_stop.append(step)
+    return [_Line(branch, step) for branch, step in [*as_tree(until_stop), *as_tree(later)]]
 
 
 def _first_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColumn]:
@@ -396,26 +409,6 @@ def _last_columns(search: Search) -> list[_TextColumn]:
         _TextColumn("text", lambda step: _shortened(search.text(step), _STEP_WIDTH), is_text=True)
     )
     return columns
-
-
-def _aligned(rows: Sequence[Sequence[str]], is_text: Sequence[bool]) -> list[str]:
-    """Rows as lines of aligned cells.
-
-    Args:
-        rows: Cells, all rows with as many.
-        is_text: For each column, whether it is aligned to the left.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = []
-        for cell, width, left in zip(row, widths, is_text, strict=True):
-            if left:
-                cells.append(cell.ljust(width))
-            else:
-                cells.append(cell.rjust(width))
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def _formatted(value: float | None, form: str) -> str:

@@ -36,14 +36,16 @@ def workbook(rows: Sequence[TableRow]) -> bytes:
     book = Workbook()
     summary = book.active
     summary.title = "summary"
-    _write(summary, _summary_heads(rows), [_summary_line(row) for row in rows])
+    _write(summary, _summary_heads(rows), list(map(_summary_line, rows)))
     for column in ("D", "E", "F"):
         for cell in summary[column][1:]:
             cell.number_format = _SHARE
     frame = as_frame(rows).drop(columns=list(_NOT_COLUMNS))
-    heads = [str(name) for name in frame.columns]
+    heads = list(map(str, frame.columns))
     _write(book.create_sheet("all columns"), heads, frame.values.tolist())
-    notes = [(row.dataset, row.label, note) for row in rows for note in row.notes]
+    notes: list[Line] = []
+    for row in rows:
+        notes += [(row.dataset, row.label, note) for note in row.notes]
     _write(book.create_sheet("notes"), ("data set", "method", "note"), notes)
     content = BytesIO()
     book.save(content)
@@ -93,16 +95,17 @@ def _summary_line(row: TableRow) -> Line:
 
 def _write(sheet: Worksheet, heads: Sequence[str], lines: Sequence[Line]) -> None:
     """Fill a sheet: bold heads that stay in sight, an empty cell for what is unknown."""
+    widths = []
     for place, head in enumerate(heads, 1):
         sheet.cell(1, place, head).font = Font(bold=True)
+        widths.append(len(head))
     for number, line in enumerate(lines, 2):
         for place, value in enumerate(line, 1):
             _set(sheet, number, place, value)
+            widths[place - 1] = max(widths[place - 1], len(_shown(value)))
     sheet.freeze_panes = "A2"
-    for place, head in enumerate(heads, 1):
-        texts = [head, *(_shown(line[place - 1]) for line in lines)]
-        width = min(_WIDEST, max(len(text) for text in texts) + 2)
-        sheet.column_dimensions[get_column_letter(place)].width = width
+    for place, width in enumerate(widths, 1):
+        sheet.column_dimensions[get_column_letter(place)].width = min(_WIDEST, width + 2)
 
 
 def _shown(value: Any) -> str:
@@ -113,7 +116,7 @@ def _shown(value: Any) -> str:
 
 
 def _set(sheet: Worksheet, number: int, place: int, value: Any) -> None:
-    """Set a cell: text as text, whatever it begins with."""
+    """Set a cell: text as text, whatever its first character."""
     if is_missing(value):
         return
     if not isinstance(value, str):

@@ -27,6 +27,7 @@ from reports import facts
 from reports.costs import check_convention, notes_on_steps_without_convention
 from reports.figures.replay import Rule, Scored, Stop, Trials
 from reports.run_notes import run_notes
+from reports.run_records import count_failed
 from reports.search_steps import STUDY
 
 STOP_SETTINGS = tuple(
@@ -121,7 +122,7 @@ class _RunRules:
         """Mean score and costs of a rule; empty where the recording does not cover it."""
         run, recorded = self.part.run, self.part.recorded
         seed = int(run.config["seed"])
-        failed = sum(record.error is not None for record in run.records)
+        failed = count_failed(run)
         covered = failed + len(outcome.reached)
         notes = self._missing_notes(outcome)
         if covered < len(run.records):

@@ -186,13 +186,12 @@ def _score_of(run: StoredRun, score: str | None) -> str:
 
 def _sorted_rows(rows: Sequence[dict[str, Any]], x: str) -> list[dict[str, Any]]:
     """The rows by data set, method and value of `x`; those without the setting last."""
-    values = _sorted_values([row[x] for row in rows])
-    places = {value: place for place, value in enumerate(values)}
-
-    def order(row: Mapping[str, Any]) -> tuple[str, bool, str, int]:
-        return row["dataset"], row[x] is None, row["method"], places.get(row[x], 0)
-
-    return sorted(rows, key=order)
+    values = [row[x] for row in rows]
+    places = [None, *_sorted_values(values)]
+    return sorted(
+        rows,
+        key=lambda row: (row["dataset"], row[x] is None, row["method"], places.index(row[x])),
+    )
 
 
 def _sorted_values(cells: Sequence[Any]) -> list[Any]:
@@ -238,7 +237,7 @@ class _SettingAxis:
 def _setting_axis(name: str, values: Sequence[Any]) -> _SettingAxis:
     """The axis of a setting: numbers to scale, other values one by one."""
     if not all(map(is_number, values)):
-        places = {value: float(place) for place, value in enumerate(values)}
+        places = dict(zip(values, map(float, range(len(values))), strict=True))
         axis = Axis(name, tuple(places.values()), tuple(map(str, values)))
         return _SettingAxis(axis, places)
     first, last = float(values[0]), float(values[-1])
@@ -246,7 +245,7 @@ def _setting_axis(name: str, values: Sequence[Any]) -> _SettingAxis:
     if len(values) <= _MOST_TICKS:
         ticks = tuple(map(float, values))
     axis = Axis(name, ticks, log=first > 0 and last >= _LOG_RANGE * first)
-    return _SettingAxis(axis, {value: float(value) for value in values})
+    return _SettingAxis(axis, dict(zip(values, map(float, values), strict=True)))
 
 
 @dataclass(frozen=True)

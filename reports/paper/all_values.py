@@ -149,15 +149,13 @@ def tables(
         lines: As there.
     """
     whole = frame(runs, margin=margin, lines=lines)
-    titles = {item.label: f"{item.label}: {item.title}" for item in tables_and_figures()}
-    found = {}
+    groups = {}
     for label, group in whole.groupby("place", sort=False):
         if chosen is None or _is_chosen(str(label), chosen):
-            title = titles.get(str(label), str(label))
-            found[title] = group.drop(columns=["place"]).reset_index(drop=True)
-    in_order = [title for title in titles.values() if title in found]
-    others = [title for title in found if title not in in_order]
-    frames = [(title, found[title]) for title in [*in_order, *others]]
+            groups[str(label)] = group.drop(columns=["place"]).reset_index(drop=True)
+    titles = {item.label: f"{item.label}: {item.title}" for item in tables_and_figures()}
+    in_order = dict.fromkeys([*titles, *groups])
+    frames = [(titles.get(label, label), groups[label]) for label in in_order if label in groups]
     if chosen is not None:
         return frames
     return [("Summary", _summary(frames)), *frames]
@@ -199,7 +197,7 @@ def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
     counts twice."""
     rows = []
     for title, table in named:
-        count = Counter(_kind(str(verdict)) for verdict in table["verdict"])
+        count = Counter(map(_kind, table["verdict"]))
         row = {"table": title, "values": str(len(table))}
         for kind in _ALL_KINDS:
             row[kind] = str(count[kind])

@@ -26,6 +26,7 @@ from reports.paper.preset import Settings, settings_of
 from reports.paper.printed import Value, load
 from reports.paper.public_releases import Findings
 from reports.paper.setting_sentences import listed, setting_differences, shown
+from reports.run_records import count_failed
 
 _DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code", "git", "packages"})
 """Keys of the manifest whose change within a run makes it two experiments."""
@@ -233,7 +234,7 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
         noun = f"counts for {metric.corpus}"
         return [_lacking_score(noun, scorer_of(metric.corpus), score_names)]
     skips = run.config.get("failed", "zero") == "skip"
-    if skips and any(record.error is not None for record in run.records):
+    if skips and count_failed(run):
         return ["metric: failed questions are left out of the mean"]
     return []
 
@@ -252,7 +253,7 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     if decisive:
         sentences.append(f"run: a part of it was made after a change of {listed(decisive)}")
     n = len(run.records)
-    failed = sum(record.error is not None for record in run.records)
+    failed = count_failed(run)
     if failed > _FEW * n:
         sentences.append(f"run: {failed} of {n} questions failed")
     if value.metric.in_points:

@@ -1,8 +1,10 @@
 """What a run, or several together, measured of a printed value, in the paper's units (scores times
 100)."""
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from harness import scorers
 from harness.stats.bootstrap import LEVEL, Interval, Labels, interval
@@ -50,7 +52,7 @@ def _corpus_score(name: str, run: StoredRun) -> Measured:
     """A score of all answers, times 100."""
     if name not in facts.corpus_scores(run):
         return Measured()
-    return _with_intervals(lambda level: facts.corpus(run, name, level=level), 100.0)
+    return _with_intervals(partial(facts.corpus, run, name), 100.0)
 
 
 def _mean_score(metric: Metric, run: StoredRun) -> Measured:
@@ -90,12 +92,20 @@ def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
     """
     if len(parts) == 1:
         return parts[0]
-    values = [part.value for part in parts if part.value is not None]
-    if len(values) < len(parts):
-        return Measured()
-    middle, wide = facts.mean_of_samples(values, [part.wide for part in parts])
-    _, narrow = facts.mean_of_samples(values, [part.narrow for part in parts])
-    return Measured(middle, wide, narrow, sum(part.wording for part in parts) / len(parts))
+    values = []
+    wide_ends = []
+    narrow_ends = []
+    wording = 0.0
+    for part in parts:
+        if part.value is None:
+            return Measured()
+        values.append(part.value)
+        wide_ends.append(part.wide)
+        narrow_ends.append(part.narrow)
+        wording += part.wording
+    middle, wide = facts.mean_of_samples(values, wide_ends)
+    _, narrow = facts.mean_of_samples(values, narrow_ends)
+    return Measured(middle, wide, narrow, wording / len(parts))
 
 
 def score_of(metric: Metric, run: StoredRun) -> str | None:
@@ -112,10 +122,11 @@ def scorer_of(corpus: str) -> str:
     return next(name for name in scorers.names() if scorers.lookup(name).corpus == corpus)
 
 
-def _with_intervals(find: Callable[[float], Interval], scale: float) -> Measured:
-    """The value and both its intervals, times `scale`; `find` gives the value with its interval at
-    a level."""
-    wide, narrow = find(WIDE), find(NARROW)
+def _with_intervals(find: Callable[..., Interval], scale: float) -> Measured:
+    """The value and both its intervals, times `scale`; find(level=0.95): the value with its
+    interval at a level."""
+    wide = find(level=WIDE)
+    narrow = find(level=NARROW)
     if wide.mean is None:
         return Measured()
     return Measured(scale * wide.mean, _scaled_ends(wide, scale), _scaled_ends(narrow, scale))
@@ -145,11 +156,8 @@ def _mean_value(
         scale: What the mean is multiplied by.
     """
     seed = int(run.config.get("seed") or 0)
-
-    def at(level: float) -> Interval:
-        return interval(values, clusters, seed=seed, level=level, bounds=bounds)
-
-    return _with_intervals(at, scale)
+    find = partial(interval, values, clusters, seed=seed, bounds=bounds)
+    return _with_intervals(find, scale)
 
 
 def _search_tflops(run: StoredRun, convention: str) -> Measured:
@@ -160,7 +168,7 @@ def _search_tflops(run: StoredRun, convention: str) -> Measured:
     if search is None or answer is None:
         return Measured()
     wording = WORDING * sum(answer) / (sum(spent.tokens) or 1)
-    both = [s + a for s, a in zip(search, answer, strict=True)]
+    both = list(map(operator.add, search, answer))
     return replace(_mean_value(both, facts.answered_clusters(run), run), wording=wording)
 
 
