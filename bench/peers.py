@@ -14,8 +14,6 @@ the same turn to the first tool's, with their range.
     bm25       an index of made-up passages of 100 words, with their texts, and 500 searches in it,
                one after another: bm25s with its stop words, and the harness
     encoding   passages of made-up words by MiniLM on the CPU, one thread
-
-FlashRAG is installed too: `python -m bench.search_peer --peer PYTHON` runs it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,16 @@
 """CPU time, size, memory and milliseconds a query of an index of a corpus (harness index-corpus).
 
-    HARNESS_TEST_DATA=DATA python -m bench.search_corpus [--passages 100000,1000000] [--queries 200]
+    HARNESS_TEST_DATA=DATA python -m bench.search_corpus [--pages FOLDER] [--kind bm25]
+        [--made-up-vectors] [--passages 100000,1000000] [--queries 200]
 
-Passages: the paragraphs of the data sets in DATA, each once; the rest is made up of their words, 100 a
-passage, drawn by how often each stands in them, so that lists of postings are as long as real ones.
+Passages: the paragraphs of the data sets in DATA, each once; the rest are the pages of FOLDER, cut
+into 100 words, in random order. FOLDER holds a file of plain text (.md, .txt) a page, named after
+its title, such as a dump of Wikipedia. Without it the rest is made up of the data sets' words, drawn
+by how often each stands in them, so that lists of postings are as long as real ones.
+
+--made-up-vectors: vectors of passages are random, as encoding is slow and an exact search takes as
+long for any vectors; what is found then means nothing.
+
 Queries are questions of these data sets. Each step runs in a process of its own, whose largest
 resident memory is printed. The row of Wikipedia 2018 (21,015,324 passages) multiplies the largest
 one; it is no measurement.
@@ -24,8 +31,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from harness.config.resolve import resolved
+from harness.config.schema import EncoderConfig
+from harness.cost.meter import Meter
+from harness.embed.load import load_encoder
+from harness.retrieval.search_index import (
+    KINDS,
+    IndexRequest,
+    Kind,
+    SearchIndex,
+    build_index,
+)
+
 WIKIPEDIA = 21_015_324
 _WORDS = 100
+_LEAST_WORDS = 20
+"""Fewer words at the end of a page are no passage."""
 _FILES = (
     ("hotpotqa", "hotpot_dev_distractor_sample.json"),
     ("2wikimultihopqa", "dev_sample.json"),
@@ -43,10 +66,11 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Material:
-    """What a corpus is made of."""
+    """What a corpus is made of. pages: a folder of real pages, None: the rest is made up."""
 
     paragraphs: list[Paragraph]
     questions: list[str]
+    pages: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +105,7 @@ def paragraphs_of(row: dict[str, object]) -> list[Paragraph]:
     return found
 
 
-def material(data: Path) -> Material:
+def material(data: Path, pages: Path | None = None) -> Material:
     """The paragraphs and questions of the data sets."""
     paragraphs: dict[Paragraph, None] = {}
     questions: list[str] = []
@@ -89,7 +113,7 @@ def material(data: Path) -> Material:
         for row in rows_of(data / "data" / folder / name):
             paragraphs |= dict.fromkeys(paragraphs_of(row))
             questions.append(str(row["question"]))
-    return Material(list(paragraphs), questions)
+    return Material(list(paragraphs), questions, pages)
 
 
 def made_up(found: Material, count: int) -> Iterator[Paragraph]:
@@ -105,11 +129,31 @@ def made_up(found: Material, count: int) -> Iterator[Paragraph]:
         yield Paragraph(f"Made up {number}", text)
 
 
+def passages_of(pages: Path) -> Iterator[Paragraph]:
+    """The passages of all pages below a folder, pages in random order."""
+    files = sorted(path for path in pages.rglob("*") if path.suffix in {".md", ".txt"})
+    random.Random(0).shuffle(files)
+    for file in files:
+        title = file.stem.replace("_", " ")
+        words = file.read_text(encoding="utf-8", errors="replace").split()
+        for start in range(0, len(words), _WORDS):
+            passage = words[start : start + _WORDS]
+            if len(passage) >= _LEAST_WORDS:
+                yield Paragraph(title, " ".join(passage))
+
+
+def rest_of(found: Material, count: int) -> Iterator[Paragraph]:
+    """So many passages beside the data sets' paragraphs."""
+    if found.pages is None:
+        return made_up(found, count)
+    return itertools.islice(passages_of(found.pages), count)
+
+
 def write_corpus(found: Material, passages: int, path: Path) -> None:
-    """A corpus of so many rows, real ones first."""
-    real = found.paragraphs[:passages]
+    """A corpus of so many rows, the data sets' paragraphs first."""
+    first = found.paragraphs[:passages]
     with path.open("w") as file:
-        paragraphs = itertools.chain(real, made_up(found, passages - len(real)))
+        paragraphs = itertools.chain(first, rest_of(found, passages - len(first)))
         for number, paragraph in enumerate(paragraphs):
             row = {"id": str(number), "title": paragraph.title, "text": paragraph.text}
             file.write(json.dumps(row) + "\n")
@@ -124,12 +168,32 @@ def own_peak() -> int:
     raise OSError("/proc/self/status has no VmHWM")
 
 
-def build(corpus: str, out: str) -> None:
-    """Build an index in this process and print its passages, seconds and memory."""
-    from harness.retrieval.search_index import IndexRequest, build_index
+def write_vectors(folder: Path, passages: int, encoder: EncoderConfig) -> None:
+    """Random unit vectors as the files of an index of so many passages, which its build keeps."""
+    from harness.retrieval import dense_index
 
+    place = folder / dense_index.folder_name(encoder)
+    place.mkdir(parents=True)
+    width = load_encoder(encoder, Meter(), "retriever").encode(["width"], "passage").shape[1]
+    draw = np.random.default_rng(0)
+    for number, start in enumerate(range(0, passages, dense_index.SIZE)):
+        count = min(dense_index.SIZE, passages - start)
+        vectors = draw.standard_normal((count, width), dtype=np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        np.save(place / f"{number:05}.npy", vectors)
+
+
+def build(corpus: str, out: str, kind: Kind, encoder: str, made_up_vectors: str) -> None:
+    """Build an index in this process and print its passages, seconds and memory."""
+    config: EncoderConfig | None = None
+    if kind != "bm25":
+        config = resolved("encoders", sets={"encoder": encoder})
+    if config is not None and made_up_vectors:
+        with open(corpus, encoding="utf-8") as rows:
+            passages = sum(1 for _ in rows)
+        write_vectors(Path(out), passages, config)
     began = time.process_time()
-    request = IndexRequest(Path(corpus), Path(out), "bm25", None, _WORDS)
+    request = IndexRequest(Path(corpus), Path(out), kind, config, _WORDS)
     facts = build_index(request, lambda *_: None)
     seconds = time.process_time() - began
     print(json.dumps({"passages": facts.passages, "seconds": seconds, "memory": own_peak()}))
@@ -137,9 +201,6 @@ def build(corpus: str, out: str) -> None:
 
 def search(out: str, queries: str) -> None:
     """Search in this process and print milliseconds a query and memory."""
-    from harness.cost.meter import Meter
-    from harness.retrieval.search_index import SearchIndex
-
     index = SearchIndex.open(Path(out))
     index.search("warm up", 5, Meter("search"))
     opened = own_peak()
@@ -166,12 +227,14 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def measured(found: Material, passages: int, queries: int, folder: Path) -> Measured:
-    """Build and search an index of so many passages."""
+def measured(found: Material, passages: int, given: argparse.Namespace, folder: Path) -> Measured:
+    """Build and search an index of so many passages, of the kind and encoder of the command."""
     corpus, out, asked = folder / "corpus.jsonl", folder / "index", folder / "queries.json"
     write_corpus(found, passages, corpus)
-    asked.write_text(json.dumps(found.questions[:queries]))
-    built = in_process("build", str(corpus), str(out))
+    asked.write_text(json.dumps(found.questions[: given.queries]))
+    built = in_process(
+        "build", str(corpus), str(out), given.kind, given.encoder, given.made_up_vectors
+    )
     searched = in_process("search", str(out), str(asked))
     return Measured(
         passages=int(built["passages"]),
@@ -215,6 +278,10 @@ def main() -> None:
     """Print a row for each number of passages."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--passages", default="100000,1000000")
+    parser.add_argument("--pages", type=Path)
+    parser.add_argument("--kind", choices=KINDS, default="bm25")
+    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--made-up-vectors", action="store_const", const="yes", default="")
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--step", nargs="+")
     arguments = parser.parse_args()
@@ -222,12 +289,12 @@ def main() -> None:
         step, *rest = arguments.step
         {"build": build, "search": search}[step](*rest)
         return
-    found = material(Path(os.environ["HARNESS_TEST_DATA"]))
-    print(f"{len(found.paragraphs):,} real paragraphs, {len(found.questions)} questions")
+    found = material(Path(os.environ["HARNESS_TEST_DATA"]), arguments.pages)
+    print(f"{len(found.paragraphs):,} paragraphs of data sets, {len(found.questions)} questions")
     row: Measured | None = None
     for passages in map(int, arguments.passages.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            row = measured(found, passages, arguments.queries, Path(folder))
+            row = measured(found, passages, arguments, Path(folder))
         print(line(row, f"{row.passages:,}"), flush=True)
     if row is not None:
         print(line(scaled(row, WIKIPEDIA), f"{WIKIPEDIA:,} (x)"))

@@ -1,109 +1,133 @@
-"""IRCoT over a corpus beside FlashRAG's own pipeline: recall of supporting pages and seconds, with
-the same questions and the same replies of the model.
+"""IRCoT and a search agent over a corpus beside FlashRAG's own pipelines: recall of supporting pages,
+seconds and CPU seconds, over the same index with the same replies of the model.
 
-    HARNESS_TEST_DATA=DATA python -m bench.search_peer --peer PYTHON [--passages 100000] [--questions 100]
+    HARNESS_TEST_DATA=DATA python -m bench.search_peer --code FOLDER [--pages FOLDER]
+        [--passages 100000] [--questions 100] [--repeats 5]
 
-PYTHON: of an environment with flashrag-dev 0.1.2 (what the package index has), bm25s and PyStemmer. Three rows:
+--code: RUC-NLPIR/FlashRAG at 1ee5249; its package 0.1.2 has no search agent. It runs in this
+project's environment. --pages: what the corpus is filled up with (bench/search_corpus.py). Two comparisons:
 
-    harness            harness run -m ircot --corpus INDEX, BM25 of this project
-    flashrag           IRCOTPipeline with its BM25Retriever (bm25s) over an index that its Index_Builder made
-    flashrag, served   the same pipeline, whose retriever asks harness serve-index for the same index
+    ircot-reasoning   IRCOTPipeline       two searches: the question, then the first sentence
+    search-r1         SearchR1Pipeline    two searches: the first supporting title, then the question
 
-A model's two replies to a question are made of its row: a sentence that names the first supporting
-page, then the answer. Both ask for k passages at a time, twice. Recall: share of supporting titles
-among all passages found. The peer's part of this file runs by itself: python bench/search_peer.py.
+Both get 5 passages a search from the index that harness index-corpus made, opened in their own
+process, and a stand-in for a model that replies at once: sentences and queries made of the question's
+row. Ours is the whole command `harness run` with record and scores; the seconds of a question are
+those of its record. Theirs is a process that loads the pipeline and asks it one question after
+another, without scores. Recall: share of supporting titles among the titles of all passages found.
+They take turns, so that what else the machine does meets both.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.parity import import_theirs
+from bench.search_corpus import material, write_corpus
+from harness.cost.meter import Meter
+from harness.llm.scripted import Rule, Script
+from harness.retrieval.search_index import IndexRequest, SearchIndex, build_index
+
 K = 5
+WORDS = 100
+METHODS = ("ircot-reasoning", "search-r1")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with the titles that support it and the model's two replies."""
+    """A question with the titles that support it and its answer."""
 
     question: str
     titles: list[str]
-    replies: list[str]
+    answer: str
+
+    def replies(self, method: str) -> list[str]:
+        """What the model replies to a method's requests, in order."""
+        if method == "ircot-reasoning":
+            return [f"The first page is {self.titles[0]}.", f"So the answer is: {self.answer}."]
+        return [
+            f"<think>I look for a page.</think>\n<search>{self.titles[0]}</search>",
+            f"<think>I look for more.</think>\n<search>{self.question}</search>",
+            f"<think>I know it.</think>\n<answer>{self.answer}</answer>",
+        ]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One command. seconds: median of a question; cpu: seconds of the whole process; recall: mean."""
+
+    seconds: float
+    cpu: float
+    recall: float
 
 
 def asked_questions(path: Path, count: int) -> list[Asked]:
-    """Questions of HotpotQA's file with made-up replies."""
+    """Questions of HotpotQA's file."""
     found: list[Asked] = []
     for row in json.loads(path.read_text())[:count]:
-        titles = list(dict.fromkeys(title for title, _ in row["supporting_facts"]))
-        replies = [f"The first page is {titles[0]}", f"So the answer is: {row['answer']}"]
-        found.append(Asked(row["question"], titles, replies))
+        titles: list[str] = []
+        for title, _ in row["supporting_facts"]:
+            if title not in titles:
+                titles.append(title)
+        found.append(Asked(row["question"], titles, row["answer"]))
     return found
 
 
-# The peer's part, which imports nothing of this project.
+# What the process of FlashRAG's pipelines runs.
 
 
-class Replies:
-    """FlashRAG's interface of a generator, with replies by question."""
+@dataclass
+class Generator:
+    """FlashRAG's interface of a generator, with the replies to one question."""
 
-    def __init__(self, asked: list[dict[str, Any]]) -> None:
-        self._asked = asked
-        self._given: dict[str, int] = {}
+    replies: list[str]
 
-    def generate(self, prompt: str, **_: Any) -> list[str]:
-        """The next reply to the question of a prompt."""
-        each = next(one for one in self._asked if f"Question: {one['question']}" in prompt)
-        number = self._given.get(each["question"], 0)
-        self._given[each["question"]] = number + 1
-        return [each["replies"][min(number, 1)]]
+    def generate(self, prompts: Sequence[str], **_: Any) -> list[str]:
+        """The next reply, to the only prompt."""
+        del prompts
+        return [self.replies.pop(0)]
 
 
-class Served:
-    """FlashRAG's interface of a retriever, over harness serve-index."""
+@dataclass
+class Retriever:
+    """FlashRAG's interface of a retriever over an index of this project. titles: all found."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    index: SearchIndex
+    titles: set[str] = field(default_factory=set)
 
-    def search(self, query: str, return_score: bool = False) -> Any:
-        """The passages of a query, and their scores."""
-        import requests
+    def batch_search(self, queries: Sequence[str], return_score: bool = False) -> Any:
+        """The passages of each query, and their scores."""
+        documents: list[list[dict[str, str]]] = []
+        scores: list[list[float]] = []
+        for query in queries:
+            found: list[dict[str, str]] = []
+            found_scores: list[float] = []
+            for hit in self.index.search(query, K, Meter("search")):
+                self.titles.add(key_of(hit.title))
+                found.append({"id": hit.id, "contents": hit.titled_text})
+                found_scores.append(hit.score)
+            documents.append(found)
+            scores.append(found_scores)
+        if return_score:
+            return documents, scores
+        return documents
 
-        body = {"query": query, "top_n": K, "return_score": return_score}
-        return requests.post(f"{self._url}/search", json=body, timeout=600).json()
 
-
-def peer(settings: dict[str, Any]) -> dict[str, Any]:
-    """Run FlashRAG's pipeline on each question; returns seconds and recall."""
-    from flashrag.dataset.dataset import Item
-    from flashrag.pipeline import IRCOTPipeline
-    from flashrag.retriever.retriever import BM25Retriever
-
-    if settings["url"]:
-        retriever: Any = Served(settings["url"])
-    else:
-        retriever = BM25Retriever(flashrag_config(settings))
-    pipeline = IRCOTPipeline.__new__(IRCOTPipeline)
-    pipeline.prompt_template = Template()
-    pipeline.generator = Replies(settings["asked"])
-    pipeline.retriever = retriever
-    pipeline.max_iter = 2
-    seconds, recalls = [], []
-    for one in settings["asked"]:
-        item = Item({"question": one["question"], "golden_answers": [""]})
-        began = time.perf_counter()
-        pipeline.run_item(item)
-        seconds.append(time.perf_counter() - began)
-        titles = {title_of(document) for document in item.retrieval_result}
-        recalls.append(len(titles & set(one["titles"])) / len(set(one["titles"])))
-    return {"seconds": statistics.median(seconds), "recall": statistics.mean(recalls)}
+def key_of(title: str) -> str:
+    """A title as recall compares it."""
+    return " ".join(title.casefold().split())
 
 
 class Template:
@@ -111,143 +135,164 @@ class Template:
 
     def get_string(self, question: str, **_: Any) -> str:
         """The prompt."""
-        return f"Question: {question}\nThought:"
+        return question
 
 
-def title_of(document: dict[str, Any]) -> str:
-    """The first line of a document's contents."""
-    return str(document["contents"]).split("\n")[0].strip('"')
+def pipeline_of(method: str, code: Path) -> Any:
+    """FlashRAG's pipeline with its defaults, without what loads a model and scores."""
+    package = import_theirs(code, "flashrag.pipeline")
+    config = {"device": "cpu", "save_retrieval_cache": False}
+    kinds = {"ircot-reasoning": package.IRCOTPipeline, "search-r1": package.SearchR1Pipeline}
+    package.BasicPipeline.__init__ = _begin
+    return kinds[method](config, prompt_template=Template(), retriever=..., generator=...)
 
 
-def flashrag_config(settings: dict[str, Any]) -> dict[str, Any]:
-    """What FlashRAG's BM25Retriever reads of a configuration."""
-    return {
-        "retrieval_method": "bm25",
-        "bm25_backend": "bm25s",
-        "index_path": settings["index"],
-        "corpus_path": settings["corpus"],
-        "retrieval_topk": K,
-        "save_retrieval_cache": False,
-        "use_retrieval_cache": False,
-        "retrieval_cache_path": None,
-        "use_reranker": False,
-        "silent_retrieval": True,
-        "save_dir": settings["folder"],
-    }
+def _begin(pipeline: Any, config: dict[str, Any], prompt_template: Any) -> None:
+    """What BasicPipeline sets, without its evaluator, which loads a tokenizer."""
+    pipeline.config = config
+    pipeline.prompt_template = prompt_template
+    pipeline.save_retrieval_cache = False
 
 
-def peer_index(settings: dict[str, Any]) -> dict[str, Any]:
-    """Build FlashRAG's index of words; returns seconds."""
-    from flashrag.retriever.index_builder import Index_Builder
+def ask_theirs(pipeline: Any, one: Asked, method: str, index: SearchIndex) -> tuple[float, float]:
+    """Seconds and recall of a question."""
+    from flashrag.dataset.dataset import Dataset
 
+    pipeline.generator = Generator(one.replies(method))
+    pipeline.retriever = Retriever(index)
+    rows = Dataset(data=[{"question": one.question, "output": {}}])
     began = time.perf_counter()
-    builder = Index_Builder(
-        retrieval_method="bm25",
-        model_path=None,
-        corpus_path=settings["corpus"],
-        save_dir=settings["folder"],
-        max_length=180,
-        batch_size=512,
-        use_fp16=False,
-        pooling_method="mean",
-        instruction="none",  # it raises where none is given
-        bm25_backend="bm25s",
-    )
-    builder.build_index()
-    return {"seconds": time.perf_counter() - began}
+    pipeline.run(rows, do_eval=False, pred_process_fun=None)
+    seconds = time.perf_counter() - began
+    gold = set(map(key_of, one.titles))
+    return seconds, len(gold & pipeline.retriever.titles) / len(gold)
 
 
-# This project's part.
-
-
-def run_peer(python: str, step: str, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What a step of the peer's part prints."""
-    file = folder / f"{step}.json"
-    file.write_text(json.dumps(settings))
-    command = [python, __file__, "--step", step, str(file)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
-
-
-def harness_row(folder: Path, data: Path, asked: list[Asked]) -> dict[str, Any]:
-    """Recall and the median of seconds of `harness run -m ircot`."""
-    replies: list[dict[str, Any]] = []
+def print_theirs(method: str, code: Path, folder: Path, asked: Sequence[Asked]) -> None:
+    """Ask FlashRAG's pipeline each question and print seconds and recall."""
+    pipeline = pipeline_of(method, code)
+    index = SearchIndex.open(folder / "index")
+    seconds: list[float] = []
+    recalls: list[float] = []
     for one in asked:
-        first = f"Question: {one.question}\n\nReasoning so far: (none)"
-        second = f"Question: {one.question}\n\nReasoning so far: The first page"
-        replies.append({"when": first, "reply": f"{one.replies[0]}."})
-        replies.append({"when": second, "reply": f"{one.replies[1]}."})
-    script = folder / "replies.yaml"
-    script.write_text(json.dumps({"replies": [*replies, {"reply": "none"}], "window": 100_000}))
-    words = ["run", "-m", "ircot-reasoning", "-d", "hotpotqa", "--data", str(data)]
-    words += ["--limit", str(len(asked)), "--corpus", str(folder / "index"), "--model", "scripted"]
-    words += ["--set", f"model.script={script}", f"method.k={K}", "method.most=100"]
-    words += ["--out", str(folder / "out"), "--mlflow", "off", "--quiet"]
-    subprocess.run([sys.executable, "-m", "harness", *words], check=True, capture_output=True)
-    (records,) = (folder / "out").glob("*/*/records.jsonl")
-    rows = [json.loads(line) for line in records.read_text().splitlines()]
-    recalls = [row["scores"]["search_recall_pages"] for row in rows]
-    seconds = [row["notes"]["seconds"] for row in rows]
-    return {"seconds": statistics.median(seconds), "recall": statistics.mean(recalls)}
+        taken, recall = ask_theirs(pipeline, one, method, index)
+        seconds.append(taken)
+        recalls.append(recall)
+    print(json.dumps([statistics.median(seconds), statistics.mean(recalls)]))
 
 
-def print_row(name: str, row: dict[str, Any]) -> None:
-    """Print a row."""
-    milliseconds = 1000 * row["seconds"]
-    print(f"{name:>18}  recall {100 * row['recall']:5.1f}   {milliseconds:8.1f} ms a question")
+# Both, each in a process of its own.
 
 
-def compare(python: str, passages: int, count: int, folder: Path) -> None:
-    """Print the three rows."""
-    import threading
+def run_counted(command: Sequence[str]) -> tuple[str, float]:
+    """What a command prints, and its CPU seconds. Raises CalledProcessError."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return done.stdout, cpu
 
-    from bench.search_corpus import material, write_corpus
-    from harness.retrieval.index_server import make_server
-    from harness.retrieval.search_index import IndexRequest, SearchIndex, build_index
 
-    root = Path(os.environ["HARNESS_TEST_DATA"])
-    data = root / "data" / "hotpotqa" / "hotpot_dev_distractor_sample.json"
-    asked = asked_questions(data, count)
-    write_corpus(material(root), passages, folder / "corpus.jsonl")
-    request = IndexRequest(folder / "corpus.jsonl", folder / "index", "bm25", None, 100)
-    build_index(request, lambda *_: None)
-    flashrag_corpus = folder / "flashrag.jsonl"
-    with flashrag_corpus.open("w") as file:
-        for text in (folder / "index" / "passages.jsonl").read_text().splitlines():
-            row = json.loads(text)
-            contents = f"{row['title']}\n{row['text']}"
-            file.write(json.dumps({"id": row["id"], "contents": contents}) + "\n")
-    print_row("harness", harness_row(folder, data, asked))
-    settings: dict[str, Any] = {
-        "asked": [vars(one) for one in asked],
-        "url": "",
-        "corpus": str(flashrag_corpus),
-        "folder": str(folder / "peer"),
-        "index": str(folder / "peer" / "bm25"),
-    }
-    run_peer(python, "index", settings, folder)
-    print_row("flashrag", run_peer(python, "run", settings, folder))
-    server = make_server(SearchIndex.open(folder / "index"), "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    settings["url"] = f"http://127.0.0.1:{server.server_port}"
-    print_row("flashrag, served", run_peer(python, "run", settings, folder))
+def theirs(method: str, given: argparse.Namespace, folder: Path) -> Measured:
+    """FlashRAG's pipeline."""
+    command = [sys.executable, "-m", "bench.search_peer", "--code", str(given.code)]
+    command += ["--questions", str(given.questions), "--step", method, str(folder)]
+    printed, cpu = run_counted(command)
+    seconds, recall = json.loads(printed.splitlines()[-1])
+    return Measured(seconds, cpu, recall)
+
+
+def write_script(method: str, asked: Sequence[Asked], path: Path) -> None:
+    """The replies for the scripted model of this project."""
+    script = Script(window=100_000)
+    for one in asked:
+        for reply in one.replies(method):
+            rule = Rule(when=f"Question: {one.question}", reply=reply, once=True)
+            script.replies.append(rule)
+    path.write_text(script.model_dump_json(exclude_none=True))
+
+
+def ours(method: str, given: argparse.Namespace, folder: Path) -> Measured:
+    """`harness run`."""
+    script = folder / f"{method}.yaml"
+    write_script(method, asked_questions(hotpotqa(), given.questions), script)
+    with tempfile.TemporaryDirectory() as out:
+        words = ["run", "-m", method, "-d", "hotpotqa", "--data", str(hotpotqa())]
+        words += ["--limit", str(given.questions), "--corpus", str(folder / "index")]
+        words += ["--model", "scripted", "--set", f"model.script={script}", f"method.k={K}"]
+        words += ["--out", out, "--mlflow", "off", "--quiet"]
+        _, cpu = run_counted([sys.executable, "-m", "harness", *words])
+        (records,) = Path(out).glob("*/*/records.jsonl")
+        rows = list(map(json.loads, records.read_text().splitlines()))
+    seconds: list[float] = []
+    recalls: list[float] = []
+    for row in rows:
+        seconds.append(row["notes"]["seconds"])
+        recalls.append(row["scores"]["search_recall_pages"])
+    return Measured(statistics.median(seconds), cpu, statistics.mean(recalls))
+
+
+def print_row(name: str, runs: Sequence[Measured]) -> None:
+    """Print the runs of one side."""
+    milliseconds: list[float] = []
+    cpu: list[float] = []
+    recalls: list[float] = []
+    for run in runs:
+        milliseconds.append(1000 * run.seconds)
+        cpu.append(run.cpu)
+        recalls.append(100 * run.recall)
+    print(
+        f"{name:>26}  recall {spread(recalls)}, {spread(milliseconds)} ms a question, "
+        f"{spread(cpu)} CPU s of the process",
+        flush=True,
+    )
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median, and from where to where values go."""
+    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+
+
+def compare(given: argparse.Namespace, folder: Path) -> None:
+    """Make the index and print a row for each method and side."""
+    found = material(Path(os.environ["HARNESS_TEST_DATA"]), given.pages)
+    write_corpus(found, given.passages, folder / "corpus.jsonl")
+    request = IndexRequest(folder / "corpus.jsonl", folder / "index", "bm25", None, WORDS)
+    facts = build_index(request, lambda *_: None)
+    print(f"{facts.passages:,} passages, {given.questions} questions, {given.repeats} repeats")
+    for method in METHODS:
+        of_ours: list[Measured] = []
+        of_theirs: list[Measured] = []
+        for _ in range(given.repeats):
+            of_ours.append(ours(method, given, folder))
+            of_theirs.append(theirs(method, given, folder))
+        print_row(method, of_ours)
+        print_row(f"{method}, FlashRAG", of_theirs)
+
+
+def hotpotqa() -> Path:
+    """The file of questions."""
+    data = Path(os.environ["HARNESS_TEST_DATA"]) / "data"
+    return data / "hotpotqa" / "hotpot_dev_distractor_sample.json"
 
 
 def main() -> None:
-    """Run the comparison, or a step of the peer's part."""
+    """Run the comparison, or the peer's part of it."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--peer")
+    parser.add_argument("--code", type=Path, required=True)
+    parser.add_argument("--pages", type=Path)
     parser.add_argument("--passages", type=int, default=100_000)
     parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--step", nargs=2)
-    arguments = parser.parse_args()
-    if arguments.step:
-        step, file = arguments.step
-        settings = json.loads(Path(file).read_text())
-        print(json.dumps({"index": peer_index, "run": peer}[step](settings)))
+    given = parser.parse_args()
+    if given.step:
+        method, folder = given.step
+        asked = asked_questions(hotpotqa(), given.questions)
+        print_theirs(method, given.code, Path(folder), asked)
         return
     with tempfile.TemporaryDirectory() as folder:
-        compare(arguments.peer, arguments.passages, arguments.questions, Path(folder))
+        compare(given, Path(folder))
 
 
 if __name__ == "__main__":

@@ -89,6 +89,8 @@ class TaggedSearch(Method):
         del documents, indexes  # it reads what it finds
         trajectory = Trajectory(question)
         with tools.phase("search"), tools.model().session() as s:
+            # Its thinking is part of the reply that goes on, and may hold the query.
+            s.keep_thinking = True
             feed(s, self.request(question, tools))
             reason = self._write_on(s, trajectory, tools)
         text = self.answer_of(trajectory.text)

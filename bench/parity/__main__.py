@@ -25,7 +25,8 @@ from bench.parity.rows import Rows
 
 KEPT = Path(__file__).parent / "stored"
 PAIRS = sorted(
-    {m.name for m in pkgutil.iter_modules(parity.__path__)} - {"__main__", "pecan_paper", "rows"}
+    {m.name for m in pkgutil.iter_modules(parity.__path__)}
+    - {"__main__", "pecan_paper", "rows", "search_tools"}
 )
 HEAD = """# The authors' programs beside ours
 

@@ -147,6 +147,19 @@ def test_what_a_search_finds_stands_in_the_record(here, tmp_path, index):
     assert record["scores"]["evidence_recall"] == 0.5
 
 
+@pytest.mark.parametrize("method", ["search-r1", "search-o1"])
+def test_the_thinking_stays_in_the_reply_that_goes_on(here, tmp_path, index, method):
+    first, *rest = REPLIES[method][-2:]
+    begun = "<think>hm " + first["reply"].removeprefix("<think>").removesuffix(" more")
+    read = {"when": "The passages end here.", "reply": "**Final Information**\nIn Kelford."}
+    replies = [read, {"reply": begun, "once": True}, *rest]
+    record = run(here, tmp_path, method, "--corpus", str(index), "--keep-prompts", replies=replies)
+    assert [query for query, _ in found(record)] == ["Toren lives"]
+    (requests,) = (tmp_path / "out").glob(f"*/{method}--*/requests.jsonl")
+    last = json.loads(requests.read_text().splitlines()[-1])
+    assert f"{begun}\n\n<" in last["prompt"]
+
+
 def test_own_documents_are_searched_without_a_corpus(here, tmp_path):
     write_questions(tmp_path)
     record = run(here, tmp_path, "ircot", "--set", "method.k=2")
