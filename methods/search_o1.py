@@ -121,12 +121,13 @@ def _result(text: str) -> str:
 
 def _shortened(reasoning: str) -> str:
     """The steps of a reasoning, a line each, without those in its middle that neither search nor
-    hold what was found; the first and the last four stay."""
+    hold what was found; the first and the last three stay. The code counts an empty step as the
+    last one of four."""
     steps = [line for line in reasoning.split("\n") if line.strip()]
     kept: list[str] = []
     for number, step in enumerate(steps):
         searches = "<|begin_search_" in step
-        if number == 0 or number >= len(steps) - 4 or searches:
+        if number == 0 or number >= len(steps) - 3 or searches:
             kept.append(f"Step {number + 1}: {step}")
         elif kept[-1] != "...":
             kept.append("...")

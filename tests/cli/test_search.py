@@ -160,6 +160,16 @@ def test_the_thinking_stays_in_the_reply_that_goes_on(here, tmp_path, index, met
     assert f"{begun}\n\n<" in last["prompt"]
 
 
+def test_search_o1_reads_with_the_first_and_the_last_three_steps(here, tmp_path, index):
+    first, *rest = REPLIES["search-o1"][-2:]
+    steps = "one\ntwo\nthree\nfour\nfive\n" + first["reply"]
+    replies = [REPLIES["search-o1"][0], {"reply": steps, "once": True}, *rest]
+    words = ("--corpus", str(index), "--keep-prompts")
+    run(here, tmp_path, "search-o1", *words, replies=replies)
+    (requests,) = (tmp_path / "out").glob("*/search-o1--*/requests.jsonl")
+    assert r"Step 1: one\n\n...\n\nStep 4: four\n\nStep 5: five" in requests.read_text()
+
+
 def test_own_documents_are_searched_without_a_corpus(here, tmp_path):
     write_questions(tmp_path)
     record = run(here, tmp_path, "ircot", "--set", "method.k=2")
