@@ -7,13 +7,10 @@ checks.examined(run).golds          checks.rescored(run, "em.squad")        chec
 import numpy as np
 
 from harness.storage.run_folder import StoredRun
-from reports import facts
 from reports.consistency import file_misfits, unchecked
 from reports.examined import Examined
 from reports.kept_checks import Checked, checked
 from reports.rescored import rescored
-
-_SHOWN = "evidence_recall"  # which tables show beside the headline
 
 
 def identity(run: StoredRun) -> str:
@@ -36,8 +33,7 @@ class Checks:
         in the same pass."""
         if id(own) not in self._checked:
             self._runs.append(own)
-            names = {facts.headline(own), facts.first_score(own), _SHOWN}.intersection(own.keys[0])
-            self._checked[id(own)] = checked(own, sorted(names))
+            self._checked[id(own)] = checked(own)
         return self._checked[id(own)]
 
     def examined(self, run: StoredRun) -> Examined:

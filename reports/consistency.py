@@ -22,12 +22,13 @@ from harness.config.schema import canonical
 from harness.config.yaml_tree import flatten
 from harness.engine.run_hash import recorded_inputs
 from harness.stats import INTERVAL_RULE
+from harness.stats.bootstrap import Interval, interval
 from harness.storage.checksums import changed_files
 from harness.storage.records import StoredRecord, read_records
 from harness.storage.run_files import RECORDS
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import summarise
-from harness.storage.summary_file import RunSummary, ScoreMean
+from harness.storage.summary_file import ScoreMean
 from harness.types import LOGGED
 from reports.declared import declared
 from reports.differences import facts_of, kind_of
@@ -262,17 +263,30 @@ def _summary_misfits(run: StoredRun) -> Iterator[str]:
     summary = run.summary
     if not summary.scores:
         return
-    here = summarise(run.records, run.documents, run.config)
     is_of_this_rule = summary.interval_rule == INTERVAL_RULE
     if is_of_this_rule:
-        yield from _usage_misfits(summary, here)
+        yield from _usage_misfits(run)
     for name, stated in summary.scores.items():
-        if name in here.scores:
-            yield from _mean_misfits(name, stated, here.scores[name], is_of_this_rule)
+        found = _score_mean(run, name)
+        if found is not None:
+            yield from _mean_misfits(name, stated, found, is_of_this_rule)
+
+
+def _score_mean(run: StoredRun, name: str) -> Interval | None:
+    """The mean of a score as a summary has it: failed questions count by what their records say;
+    None where no record has the score."""
+    columns = run.columns
+    if name not in columns.scores:
+        return None
+    counted = ~np.isnan(columns.scores[name])
+    if run.config.get("failed", "zero") != "zero":
+        counted &= columns.answered
+    values, clusters = columns.scores[name][counted], columns.clusters[counted]
+    return interval(values, clusters, seed=int(run.config.get("seed", 0)))
 
 
 def _mean_misfits(
-    name: str, stated: ScoreMean, found: ScoreMean, with_interval: bool
+    name: str, stated: ScoreMean, found: Interval, with_interval: bool
 ) -> Iterator[str]:
     """What of a score's mean the records do not give.
 
@@ -290,10 +304,15 @@ def _mean_misfits(
         yield f"summary.json has {name} {stated.mean}, the records give {found.mean}"
 
 
-def _usage_misfits(summary: RunSummary, here: RunSummary) -> Iterator[str]:
+def _usage_misfits(run: StoredRun) -> Iterator[str]:
     """Costs of a summary that the records and indexes do not give; one sentence for all."""
-    ours = flatten({"usage": summary.usage, "index": summary.index.to_json()})
-    theirs = flatten({"usage": here.usage, "index": here.index.to_json()})
+    answered = run.columns.answered
+    theirs = flatten(summarise((), run.documents, run.config).index.to_json(), "index")
+    spent = run.columns.usage_sum(answered)
+    if spent:
+        for key, total in flatten(spent, "usage").items():
+            theirs[key] = total / int(answered.sum())
+    ours = flatten({"usage": run.summary.usage, "index": run.summary.index.to_json()})
     odd = [key for key in {**ours, **theirs} if not _is_same(ours.get(key), theirs.get(key))]
     if odd:
         values = f"{ours.get(odd[0])}, the records give {theirs.get(odd[0])}"

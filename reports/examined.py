@@ -91,33 +91,51 @@ class Examined:
         return int(np.sum((a != b) & (a != _UNKNOWN) & (b != _UNKNOWN)))
 
 
-def examine(run: StoredRun, rescorings: Sequence[Rescoring] = ()) -> Examined:
-    """Pass over the records of a run, with their texts; rescorings: what computes scores again in
-    the same pass."""
-    columns = {name: array("Q") for name in _COLUMNS}
-    problems = Counter[str]()
-    find = _finder(run)
-    for record in run.whole_records:
-        columns["ids"].append(_hash(record.question_id))
-        columns["questions"].append(_question_hash(record))
-        columns["golds"].append(_gold_hash(record))
-        columns["documents"].append(_hash(record.document_ids))
-        columns["lengths"].append(_lengths_hash(record))
-        columns["spent"].append(_spent_hash(record))
-        problems.update(dict.fromkeys(find(record), 1))
-        for rescoring in rescorings:
+class Examination:
+    """Examines the records of a run, with their texts, one after the other.
+
+    Args:
+        run: The run; its records are not read.
+        rescorings: What computes scores again in the same pass.
+    """
+
+    def __init__(self, run: StoredRun, rescorings: Sequence[Rescoring] = ()) -> None:
+        self._columns = {name: array("Q") for name in _COLUMNS}
+        self._problems = Counter[str]()
+        self._find = _finder(run)
+        self._rescorings = rescorings
+
+    def add(self, record: StoredRecord) -> None:
+        """Examine the next record."""
+        self._columns["ids"].append(_hash(record.question_id))
+        self._columns["questions"].append(_question_hash(record))
+        self._columns["golds"].append(_gold_hash(record))
+        self._columns["documents"].append(_hash(record.document_ids))
+        self._columns["lengths"].append(_lengths_hash(record))
+        self._columns["spent"].append(_spent_hash(record))
+        self._problems.update(dict.fromkeys(self._find(record), 1))
+        for rescoring in self._rescorings:
             rescoring.add(record)
-    held = {name: np.frombuffer(column, dtype=np.uint64) for name, column in columns.items()}
-    order = np.argsort(held["ids"])
-    return Examined(
-        ids=held["ids"][order],
-        questions=held["questions"][order],
-        golds=held["golds"][order],
-        documents=held["documents"][order],
-        lengths=held["lengths"][order],
-        spent=held["spent"][order],
-        problems=problems,
-    )
+
+    def finished(self) -> Examined:
+        """What was found."""
+        order = np.argsort(np.frombuffer(self._columns["ids"], dtype=np.uint64))
+        columns = {}
+        for name, column in self._columns.items():
+            columns[name] = np.frombuffer(column, dtype=np.uint64)[order]
+        return Examined(**columns, problems=self._problems)
+
+    def scores(self) -> dict[str, tuple[str | None, bool]]:
+        """Of each score that was computed again, what `Rescoring.result` says."""
+        return {rescoring.name: rescoring.result for rescoring in self._rescorings}
+
+
+def examine(run: StoredRun) -> Examined:
+    """Pass over the records of a run, with their texts."""
+    examination = Examination(run)
+    for record in run.whole_records:
+        examination.add(record)
+    return examination.finished()
 
 
 def _hash(value: Any) -> int:

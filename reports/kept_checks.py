@@ -1,22 +1,22 @@
-"""What the checks of a run's records found, kept in the user's cache folder: a second table of the
-same runs does not pass over all texts again.
+"""What tables take from a run's records, kept in the user's cache folder: a second table of the
+same runs reads arrays alone.
 
-    found = checked(run, ["em.squad"])
+    run = read_numbers(folder)          its columns, and notes on what could not be read
+    found = checked(run)
     found.examined, found.misfits, found.scores["em.squad"]
 
-    <user's cache>/checks/<first 2>/<key>.npz     six arrays of 8 bytes a record, and a JSON header
+    <user's cache>/checks/<first 2>/<key>.npz     columns, hashes of texts, and a JSON header
 
-The key is a sha256 over the content of records.jsonl and documents.jsonl, settings, manifest and
-summary, what the method declares, versions of the scorers, and the code of the checks. A time of
-change is no part of it, so an edited file is always examined anew. The folder may be deleted.
+The key is a sha256 over the content of all files of the run, what its method declares, versions of
+the scorers, and the code of this program. A time of change is no part of it, so an edited file is
+always read anew. The folder may be deleted.
 """
 
 import contextlib
 import hashlib
-import json
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,18 +27,29 @@ import numpy as np
 from harness import scorers
 from harness.config.schema import canonical
 from harness.errors import SaveError
-from harness.storage.file_hash import file_hash
+from harness.storage.file_hash import file_hash, hash_named
 from harness.storage.files import make_folder, replacing, user_home
-from harness.storage.run_files import DOCUMENTS, RECORDS
-from harness.storage.run_folder import StoredRun
+from harness.storage.records import StoredRecord
+from harness.storage.run_files import DOCUMENTS, RECORDS, TEXTS, os_error_as_data_error
+from harness.storage.run_folder import (
+    NumbersInFile,
+    RecordPass,
+    StoredRun,
+    read_run,
+    read_without_records,
+)
+from reports import facts
 from reports.consistency import record_misfits
 from reports.declared import declared
-from reports.examined import Examined, examine
+from reports.examined import Examination, Examined
+from reports.kept_columns import as_bytes, from_arrays, from_bytes, to_arrays
 from reports.rescored import Rescoring
 
 _FOLDER = "checks"
-_FEWEST = 200  # records that are worth a file: fewer are examined in 0.1 s
+_SMALLEST = 200_000  # bytes of records that are worth a file: fewer are examined in 0.1 s
+_DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile)
 _COLUMNS = tuple(field.name for field in fields(Examined) if field.name != "problems")
+_RECALL = "evidence_recall"  # which tables show beside the first score
 
 Rescored = tuple[str | None, bool]
 """A sentence on scores that are not those of the answers, or None; whether all were checked."""
@@ -57,40 +68,97 @@ class Checked:
     scores: dict[str, Rescored]
 
 
-def checked(run: StoredRun, names: Sequence[str]) -> Checked:
-    """Check the records of a run, or read what an earlier check of the same files found.
+def read_numbers(folder: Path) -> StoredRun:
+    """A run as of read_run(folder, hold="numbers"), from what is kept of it where that is there.
 
-    Args:
-        run: A whole stored run.
-        names: Scores that are computed again.
+    Where it is not, the records are examined while they are read, and both are kept. Raises as
+    read_run.
     """
-    if not run.is_in_file or len(run.records) < _FEWEST:
-        return _check(run, names)
-    key = _key(run, names)
-    path = user_home() / _FOLDER / key[:2] / f"{key}.npz"
-    kept = _read(path)
+    run = read_without_records(folder)
+    if not _is_worth_a_file(run):
+        return read_run(folder, hold="numbers")
+    path = _path(run)
+    kept = _read_run(run, path)
     if kept is not None:
         return kept
-    found = _check(run, names)
+    read, found = _examined_while_read(run)
+    with contextlib.suppress(SaveError):  # it is read again next time
+        _write(path, read, found)
+    return read
+
+
+def checked(run: StoredRun) -> Checked:
+    """Check the records of a whole stored run, or read what an earlier check of the same files
+    found."""
+    if not run.is_in_file or not _is_worth_a_file(run):
+        return _check(run)
+    path = _path(run)
+    kept = _read_checked(path)
+    if kept is not None:
+        return kept
+    found = _check(run)
     with contextlib.suppress(SaveError):  # it is examined again next time
-        _write(path, found)
+        _write(path, run, found)
     return found
 
 
-def _check(run: StoredRun, names: Sequence[str]) -> Checked:
-    rescorings = [Rescoring(run, name) for name in names]
-    examined = examine(run, rescorings)
-    scores = {one.name: one.result for one in rescorings}
-    return Checked(examined, record_misfits(run, examined), scores)
+def _is_worth_a_file(run: StoredRun) -> bool:
+    records = run.path / RECORDS
+    return records.is_file() and records.stat().st_size >= _SMALLEST
+
+
+def _check(run: StoredRun) -> Checked:
+    examination = _examination(run)
+    for record in run.whole_records:
+        examination.add(record)
+    return _finished(run, examination)
+
+
+def _examined_while_read(run: StoredRun) -> tuple[StoredRun, Checked]:
+    """The run with its records, and what was found in them. Raises DataError."""
+    reading = RecordPass(run)
+    examination = _examination(run)
+
+    def examined(records: Iterator[StoredRecord]) -> Iterator[StoredRecord]:
+        nonlocal examination
+        examination = _examination(run)
+        for record in records:
+            examination.add(record)
+            yield record
+
+    with os_error_as_data_error(run.path):
+        columns = reading.columns(examined)
+        read = reading.finished(NumbersInFile(run.path / RECORDS, columns))
+    return read, _finished(read, examination)
+
+
+def _examination(run: StoredRun) -> Examination:
+    return Examination(run, [Rescoring(run, name) for name in _rescored_names(run)])
+
+
+def _finished(run: StoredRun, examination: Examination) -> Checked:
+    """What was found, all records being examined."""
+    found = examination.finished()
+    return Checked(found, record_misfits(run, found), examination.scores())
+
+
+def _rescored_names(run: StoredRun) -> list[str]:
+    """The scores that tables show and that can be computed again: a judge's cannot."""
+    return sorted({facts.first_score(run), _RECALL})
+
+
+def _path(run: StoredRun) -> Path:
+    key = _key(run, _rescored_names(run))
+    return user_home() / _FOLDER / key[:2] / f"{key}.npz"
 
 
 def _key(run: StoredRun, names: Sequence[str]) -> str:
     """The sha256 of all that the checks read."""
-    says, documents = declared(run), run.path / DOCUMENTS
+    says = declared(run)
     installed = [name for name in names if name in scorers.names()]
     read = {
         "records": file_hash(run.path / RECORDS),
-        "documents": file_hash(documents) if documents.is_file() else None,
+        "others": hash_named(run.path, (DOCUMENTS, TEXTS, f"{TEXTS}.gz")),
         "folder": run.path.name,
         "config": run.config,
         "manifest": run.manifest,
@@ -115,28 +183,45 @@ def _code() -> str:
     return whole.hexdigest()
 
 
-def _write(path: Path, found: Checked) -> None:
-    """Write what was found. Raises SaveError."""
+def _write(path: Path, run: StoredRun, found: Checked) -> None:
+    """Write the columns of a run and what was found in its records. Raises SaveError."""
     header = {
+        "notes": run.notes,
         "problems": dict(found.examined.problems),
         "misfits": found.misfits,
         "scores": found.scores,
     }
-    columns = {name: getattr(found.examined, name) for name in _COLUMNS}
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    arrays: dict[str, Any] = {"header": as_bytes(header)}
+    for name in _COLUMNS:
+        arrays[name] = getattr(found.examined, name)
+    for name, column in to_arrays(run.columns).items():
+        arrays[f"columns.{name}"] = column
     make_folder(path.parent)
     with replacing(path, sync_folder=False) as file:
-        np.savez(file, header=text, **columns)
+        np.savez(file, **arrays)
 
 
-def _read(path: Path) -> Checked | None:
-    """What is kept at `path`; None where nothing is, or a torn file."""
+def _read_run(run: StoredRun, path: Path) -> StoredRun | None:
+    """A run that was read without its records, with the columns that are kept at `path`; None as of
+    `_read_checked`."""
     try:
         with np.load(path, allow_pickle=False) as kept:
-            header: Mapping[str, Any] = json.loads(kept["header"].tobytes())
+            names = [name for name in kept.files if name.startswith("columns.")]
+            arrays = {name.removeprefix("columns."): kept[name] for name in names}
+            records = NumbersInFile(run.path / RECORDS, from_arrays(arrays))
+            return replace(run, records=records, notes=tuple(from_bytes(kept["header"])["notes"]))
+    except _DAMAGED:
+        return None
+
+
+def _read_checked(path: Path) -> Checked | None:
+    """What was found in the records, kept at `path`; None where nothing is, or a torn file."""
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            header: Mapping[str, Any] = from_bytes(kept["header"])
             columns = {name: kept[name] for name in _COLUMNS}
             scores = {name: (why, bool(all_)) for name, (why, all_) in header["scores"].items()}
             examined = Examined(**columns, problems=header["problems"])
             return Checked(examined, header["misfits"], scores)
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+    except _DAMAGED:
         return None

@@ -9,6 +9,7 @@ from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders, with_distinct_names
 from harness.storage.run_folder import Hold, StoredRun
 from reports.copies import is_copy
+from reports.kept_checks import read_numbers
 from reports.repeats import average_over_seeds
 from reports.superseded import newest_code
 
@@ -45,7 +46,7 @@ def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserE
     damaged: list[UserError] = []
     for path in run_folders([folder]):
         try:
-            (run,) = read_runs([path], hold=hold)
+            run = _read(path, hold)
         except UserError as error:
             damaged.append(error)
             sys.stderr.write(f"warning: left out: {error}\n")
@@ -55,6 +56,14 @@ def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserE
         else:
             sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
     return answered, damaged
+
+
+def _read(path: Path, hold: Hold) -> StoredRun:
+    """The run of a folder. Raises UserError."""
+    if hold == "numbers":
+        return read_numbers(path)
+    (run,) = read_runs([path], hold=hold)
+    return run
 
 
 def _no_folder_sentence(folder: str) -> str:

@@ -125,7 +125,7 @@ def test_a_copy_is_one_run_and_a_changed_copy_is_none(honest, command):
 def keeps(monkeypatch, tmp_path):
     """Checks of small runs are kept, too; the folder they are kept in."""
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
-    monkeypatch.setattr("reports.kept_checks._FEWEST", 1)
+    monkeypatch.setattr("reports.kept_checks._SMALLEST", 1)
     return tmp_path / "checks"
 
 
@@ -135,7 +135,8 @@ def test_a_second_table_examines_no_record_again(honest, keeps, monkeypatch):
         Folder(here["bm25"], here["full-context"]).each(lambda row: row["scores"].update(em=2.0))
         first = call("report", root)
         assert len(list(keeps.rglob("*.npz"))) == 2
-        monkeypatch.setattr("reports.kept_checks.examine", None)
+        monkeypatch.setattr("reports.kept_checks.Examination", None)
+        monkeypatch.setattr("harness.storage.run_folder.read_records", None)
         assert call("report", root) == first
 
 

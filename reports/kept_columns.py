@@ -1,0 +1,95 @@
+"""Columns of a run's records as arrays of an .npz file, and back.
+
+    np.savez(file, **to_arrays(columns))
+    from_arrays(np.load(file)) == columns
+
+Texts and names are JSON in arrays of bytes. Runs with the same questions share one tuple of ids.
+"""
+
+import functools
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.storage.record_columns import Coded, Floats, RecordColumns, SearchSummary
+
+Arrays = Mapping[str, NDArray[Any]]
+_Value = TypeVar("_Value")
+
+
+def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
+    """The columns as arrays by name."""
+    searches = [asdict(search) if search else None for search in columns.searches.values]
+    names = {
+        "scores": list(columns.scores),
+        "phases": list(columns.phases),
+        "usage": list(columns.usage),
+        "usage_keys": sorted(columns.usage_keys),
+    }
+    return {
+        "names": as_bytes(names),
+        "ids": as_bytes(columns.ids),
+        "clusters": columns.clusters,
+        "failed": columns.failed,
+        "truncated": columns.truncated,
+        "scores": _stacked(columns.scores.values(), len(columns)),
+        "phases": _stacked(columns.phases.values(), len(columns)).astype(bool),
+        "usage": _stacked(columns.usage.values(), len(columns)),
+        "documents": as_bytes(columns.documents.values),
+        "documents_of": columns.documents.places,
+        "notes": as_bytes(columns.notes.values),
+        "notes_of": columns.notes.places,
+        "searches": as_bytes(searches),
+        "searches_of": columns.searches.places,
+    }
+
+
+def from_arrays(arrays: Arrays) -> RecordColumns:
+    """The columns that `to_arrays` made arrays of. Raises KeyError, ValueError for other arrays."""
+    names = from_bytes(arrays["names"])
+    documents = [tuple(own) for own in from_bytes(arrays["documents"])]
+    paths = [tuple(path) for path in names["usage"]]
+    return RecordColumns(
+        ids=_shared_ids(arrays["ids"].tobytes()),
+        documents=Coded(documents, arrays["documents_of"]),
+        clusters=arrays["clusters"],
+        failed=arrays["failed"],
+        truncated=arrays["truncated"],
+        scores=dict(zip(names["scores"], arrays["scores"], strict=True)),
+        phases=dict(zip(names["phases"], arrays["phases"], strict=True)),
+        usage=dict(zip(paths, arrays["usage"], strict=True)),
+        usage_keys=frozenset(names["usage_keys"]),
+        notes=Coded(from_bytes(arrays["notes"]), arrays["notes_of"]),
+        searches=Coded(_searches(from_bytes(arrays["searches"])), arrays["searches_of"]),
+    )
+
+
+def as_bytes(value: Any) -> NDArray[np.uint8]:
+    """A value as JSON in an array of bytes."""
+    return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
+
+
+def from_bytes(array: NDArray[Any]) -> Any:
+    """The value of an array of `as_bytes`."""
+    return json.loads(array.tobytes())
+
+
+def _stacked(columns: Iterable[NDArray[Any]], size: int) -> Floats:
+    """The columns as rows of one array, (columns, records)."""
+    rows = list(columns)
+    if not rows:
+        return np.zeros((0, size))
+    return cast(Floats, np.stack(rows).astype(np.float64))
+
+
+def _searches(values: Iterable[dict[str, Any] | None]) -> list[SearchSummary | None]:
+    return [None if value is None else SearchSummary(**value) for value in values]
+
+
+@functools.lru_cache(maxsize=256)
+def _shared_ids(text: bytes) -> tuple[str, ...]:
+    return tuple(json.loads(text))
