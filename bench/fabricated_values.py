@@ -16,12 +16,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from harness.storage.manifest_file import FirstPrompt
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
+from harness.storage.summary_file import RunSummary
 from reports.paper import comparable, public_releases
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import NOT_COMPARABLE, frame
-from tests.reports.paper_runs import changed, paper_run
+from tests.reports.paper_runs import changed, changed_manifest, paper_run
 from tests.reports.test_paper_public_releases import official
 
 Changes = dict[str, Any]
@@ -42,7 +44,16 @@ def _template(change: Callable[..., str]) -> Make:
 
 def _later_start(key: str) -> Make:
     """A second start, or a shard, with another value under `key` of the manifest."""
-    return lambda dice: ({}, {"starts": [{}, {"changed": {key: _hash(dice)}}]})
+    return lambda dice: ({}, {"starts": [{}, {"changed": {key: _changed_value(key, dice)}}]})
+
+
+def _changed_value(key: str, dice: random.Random) -> Any:
+    """A value that the key of a manifest may have."""
+    if key == "gpu":
+        return _hash(dice)
+    if key == "models":
+        return {"reader": {"weights": _hash(dice)}}
+    return {"commit": _hash(dice)}
 
 
 DISHONEST: dict[str, Make] = {
@@ -199,24 +210,28 @@ def honest_run(folder: Path, value: Value) -> StoredRun:
         for i in range(2417)
     ]
     rows = [{**row, **own, "gold": GOLD} for row, own in zip(official(), answers, strict=True)]
-    run = paper_run(folder, "bm25", "musique", rows, manifest=comparable.made_by())
+    run = paper_run(folder, "bm25", "musique", rows, manifest=_made_here())
     prompt = re.sub(
         r"\{[a-z_]+\}",
         "x",
-        next(p for key, p in run.manifest["prompts"].items() if ", system" not in key),
+        next(p for key, p in run.manifest.prompts.items() if ", system" not in key),
     )
     sent = f"{llama['opening']}{llama['user']}{prompt}{llama['closing']}"
-    return replace(
-        run,
-        manifest={**run.manifest, "first_prompts": {"reader": {"text": sent, "ids": llama["ids"]}}},
-    )
+    first = FirstPrompt(text=sent, ids=llama["ids"])
+    return replace(run, manifest=run.manifest.with_values(first_prompts={"reader": first}))
+
+
+def _made_here() -> dict[str, Any]:
+    """The checkout and packages of this process, as in a manifest."""
+    made = comparable.made_by()
+    return {"git": made.git and made.git.to_json(), "packages": made.packages}
 
 
 def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) -> StoredRun:
     """The honest run with one thing changed: its end, some of its records, or its configuration and
     manifest."""
     if kind == "not finished":
-        return replace(honest, summary={})
+        return replace(honest, summary=RunSummary())
     if kind in RECORDS or kind in MORE:
         rows = list(honest.records)
         picked = set(dice.sample(range(len(rows)), 40 if kind.endswith("without a score") else 400))
@@ -232,9 +247,11 @@ def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) ->
         return replace(honest, records=rows)
     config, manifest = {**DISHONEST, **HONEST}[kind](dice)
     if callable(change := manifest.get(TEXT)):
-        manifest = {TEXT: change(honest.manifest["first_prompts"]["reader"]["text"])}
+        manifest = {TEXT: change(honest.manifest.first_prompt("reader").text)}
     return replace(
-        honest, config=changed(honest.config, config), manifest=changed(honest.manifest, manifest)
+        honest,
+        config=changed(honest.config, config),
+        manifest=changed_manifest(honest.manifest, manifest),
     )
 
 

@@ -16,7 +16,7 @@ from reports.rescored import rescored
 def identity(run: StoredRun) -> str:
     """What copies of a run folder have in common: the id that was drawn at its start."""
     own = run.whole or run
-    return str(own.manifest.get("id") or id(own))
+    return str(own.manifest.id or id(own))
 
 
 class Checks:

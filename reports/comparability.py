@@ -419,7 +419,7 @@ def _size(run: StoredRun) -> int:
     """The number of questions of a run, with those that an import left out."""
     questions = None
     if facts.made_elsewhere(run):
-        questions = (run.manifest.get("dataset") or {}).get("questions")
+        questions = run.manifest.dataset.questions
     return questions or len(run.records)
 
 

@@ -24,6 +24,7 @@ from harness.engine.run_hash import recorded_inputs
 from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import Interval, interval
 from harness.storage.checksums import changed_files
+from harness.storage.manifest_file import RunManifest
 from harness.storage.records import StoredRecord, read_records
 from harness.storage.run_files import RECORDS
 from harness.storage.run_folder import StoredRun
@@ -93,7 +94,7 @@ def unchecked(run: StoredRun, found: Examined) -> list[str]:
     """What could not be checked of a run, a phrase each: what it does not record."""
     own = run.whole or run
     phrases: list[str] = []
-    if "imported" in own.manifest:
+    if own.manifest.imported is not None:
         return phrases
     if changed_files(own.path, own.manifest, own.summary) is None:
         phrases.append("whether its files are as the run left them")
@@ -103,8 +104,8 @@ def unchecked(run: StoredRun, found: Examined) -> list[str]:
         phrases.append("whether its records are of its method")
     if loose := _loose_settings(own):
         phrases.append(f"settings that no hash covers ({', '.join(loose)})")
-    changes = [start.get("changed") for start in own.manifest.get("starts") or ()]
-    phrases += [f"what a change of {', '.join(sorted(keys))} did" for keys in changes if keys]
+    changes = [sorted(start.changed_keys) for start in own.manifest.starts]
+    phrases += [f"what a change of {', '.join(keys)} did" for keys in changes if keys]
     if not found.has_texts:
         phrases.append("gold answers and question texts")
     return phrases
@@ -132,32 +133,32 @@ def _file_misfits(run: StoredRun) -> Iterator[str]:
 def _name_misfits(run: StoredRun) -> Iterator[str]:
     """What does not fit between settings, manifest, and the names of method, data set and hash."""
     config, manifest = run.config, run.manifest
-    recorded, named = manifest.get("hash"), _NAME.fullmatch(run.path.name)
+    recorded, named = manifest.hash, _NAME.fullmatch(run.path.name)
     inputs = recorded_inputs(config, manifest)
     if inputs is not None and inputs.hash8() != recorded:
         yield f"its settings and models give the hash {inputs.hash8()}, the recorded one is {recorded}"
     if named and recorded and named[1] != recorded:
         yield f"its folder is named {named[1]}, its manifest has the hash {recorded}"
     pairs = (
-        ("method", config["method"]["name"], manifest.get("method")),
-        ("seed", config.get("seed"), manifest.get("seed")),
-        ("data set", config["dataset"]["name"], (manifest.get("dataset") or {}).get("name")),
+        ("method", config["method"]["name"], manifest.method),
+        ("seed", config.get("seed"), manifest.seed),
+        ("data set", config["dataset"]["name"], manifest.dataset.name),
     )
     for what, ours, theirs in pairs:
         if theirs is not None and ours != theirs:
             yield f"run.yaml names the {what} {ours}, manifest.json {theirs}"
     says = declared(run)
-    if says is not None and says.floor != bool(manifest.get("floor")) and "hashed" in manifest:
+    if says is not None and says.floor != manifest.floor and manifest.hashed is not None:
         yield "manifest.json says otherwise than the method whether others must beat it"
     yield from _task_misfits(config, manifest)
     yield from _reader_misfits(config, manifest)
 
 
-def _task_misfits(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
+def _task_misfits(config: Mapping[str, Any], manifest: RunManifest) -> Iterator[str]:
     """What does not fit between the settings of the data set and the task that was hashed."""
-    task = (manifest.get("hashed") or {}).get("task")
-    if task is None:
+    if manifest.hashed is None:
         return
+    task = manifest.hashed.task
     dataset = config["dataset"]
     if not task.get("instruction", "").startswith(dataset.get("instruction") or ""):
         yield "dataset.instruction is not how the questions were asked"
@@ -178,16 +179,16 @@ def _task_misfits(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> Ite
         yield "dataset.shots asks for solved examples, and the questions had none"
 
 
-def _reader_misfits(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
+def _reader_misfits(config: Mapping[str, Any], manifest: RunManifest) -> Iterator[str]:
     """What does not fit between the reader's settings and its identity, or the copy of a data set
     and its rows."""
-    if config["dataset"].get("swap") and not (manifest.get("dataset") or {}).get("twin"):
+    if config["dataset"].get("swap") and not manifest.dataset.twin:
         yield "dataset.swap asks for other names, and the rows are no such copy"
-    if (manifest.get("dataset") or {}).get("twin") and not config["dataset"].get("swap"):
+    if manifest.dataset.twin and not config["dataset"].get("swap"):
         yield "the rows are called a copy with other names, and dataset.swap asks for none"
     model = (config.get("roles") or {}).get("reader") or config["model"]
-    identity = (manifest.get("models") or {}).get("reader") or {}
-    if "dtype" not in identity or "hashed" not in manifest:
+    identity = manifest.identity("reader")
+    if "dtype" not in identity or manifest.hashed is None:
         return
     if model.get("backend", "hf") == "endpoint":
         yield "model.backend is endpoint, and the reader was loaded"
@@ -203,11 +204,10 @@ def _reader_misfits(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> I
             yield f"model.{name} is {ours}, the reader was loaded with {theirs}"
 
 
-def _time_misfits(manifest: Mapping[str, Any]) -> Iterator[str]:
-    starts = [manifest, *(manifest.get("starts") or ())]
+def _time_misfits(manifest: RunManifest) -> Iterator[str]:
     latest = datetime.now(UTC) + _AHEAD
-    for start in starts:
-        began, ended = _time(start.get("started")), _time(start.get("finished"))
+    for start in manifest.run_and_starts:
+        began, ended = _time(start.started), _time(start.finished)
         if any(time is not None and time > latest for time in (began, ended)):
             yield "it was started or finished in the future"
             return
@@ -232,8 +232,8 @@ def _count_misfits(run: StoredRun) -> Iterator[str]:
         yield f"summary.json has n_total {summary.n_total}, the records give {total}"
     if summary.n_failed not in (None, failed):
         yield f"summary.json has n_failed {summary.n_failed}, the records give {failed}"
-    skipped = sum(((run.manifest.get("dataset") or {}).get("skipped") or {}).values())
-    if summary.n_asked is not None and "imported" not in run.manifest:
+    skipped = sum(run.manifest.dataset.skipped.values())
+    if summary.n_asked is not None and run.manifest.imported is None:
         left = summary.n_left_out or 0
         if skipped != left:
             yield f"summary.json leaves out {left} rows, manifest.json {skipped}"
@@ -242,17 +242,17 @@ def _count_misfits(run: StoredRun) -> Iterator[str]:
     if not summary.is_finished or summary.stopped_early is not None:
         return
     asked = summary.n_to_record
-    planned = (run.manifest.get("dataset") or {}).get("questions") or 0
-    if max(asked, planned) > total and "imported" not in run.manifest:
+    planned = run.manifest.dataset.questions
+    if max(asked, planned) > total and run.manifest.imported is None:
         yield f"it is called finished, with records of {total} of {max(asked, planned)} questions"
 
 
 def _score_misfits(run: StoredRun) -> Iterator[str]:
     """Scores that nothing gave, and means in summary.json that are not those of the records."""
     manifest = run.manifest
-    given = {*(manifest.get("scorers") or ()), *(manifest.get("judges") or ())}
+    given = {*manifest.scorers, *manifest.judges}
     held = {name for name in run.keys[0] if not name.startswith(LOGGED)}
-    if "hashed" in manifest and held - given:
+    if manifest.hashed is not None and held - given:
         yield f"no scorer or judge of its manifest gave {', '.join(sorted(held - given))}"
     yield from _summary_misfits(run)
 
@@ -354,10 +354,10 @@ def _prompt_misfits(run: StoredRun) -> Iterator[str]:
     """A first prompt that none of the recorded prompts begins to be."""
     says = declared(run)
     scoring = says.scoring_roles if says is not None else frozenset()
-    prompts = run.manifest.get("prompts") or {}
+    prompts = run.manifest.prompts
     parts = [part for text in prompts.values() for part in _static_parts(text)]
-    for role, first in (run.manifest.get("first_prompts") or {}).items():
-        text = first.get("text") or ""
+    for role, first in run.manifest.first_prompts.items():
+        text = first.text or ""
         if role in scoring:
             continue
         if text and parts and not any(part in text for part in parts):
@@ -368,17 +368,17 @@ def _first_question_misfits(run: StoredRun) -> Iterator[str]:
     """A first prompt that asks none of the first questions, or has other tokens than any request,
     where each question is one request."""
     says = declared(run)
-    first = (run.manifest.get("first_prompts") or {}).get("reader") or {}
+    first = run.manifest.first_prompt("reader")
     columns = run.columns
-    if says is None or not says.one_request or not first.get("text"):
+    if says is None or not says.one_request or not first.text:
         return
     if columns.failed.any():
         return  # the prompt may be that of a question that failed
     searched = columns.cost("search", "requests").any()
     read = columns.usage.get(("answer", "tokens_in"), np.array([]))
-    if first.get("ids") and not searched and len(first["ids"]) not in read:
-        yield f"the first prompt has {len(first['ids'])} tokens, and no request of a record has as many"
-    asked = _question_in(first["text"], run.manifest.get("prompts") or {})
+    if first.ids and not searched and len(first.ids) not in read:
+        yield f"the first prompt has {len(first.ids)} tokens, and no request of a record has as many"
+    asked = _question_in(first.text, run.manifest.prompts)
     if asked is None or run.config["dataset"].get("answer_prefix"):
         return
     first_records = [r for r in _first_records(run) if r.question]

@@ -15,7 +15,7 @@ def is_copy(run: StoredRun, other: StoredRun) -> bool:
     nothing that counts, and the same records, texts included."""
     if run.config["dataset"]["name"] != other.config["dataset"]["name"]:
         return False
-    if run.path.name != other.path.name or run.manifest.get("id") != other.manifest.get("id"):
+    if run.path.name != other.path.name or run.manifest.id != other.manifest.id:
         return False
     if any(one.kind != "neutral" for one in differences(run, other)):
         return False
@@ -30,8 +30,8 @@ def _contents(run: StoredRun) -> dict[str, int]:
 def changed_in_copy(run: StoredRun, other: StoredRun) -> int:
     """How many questions of both have other records, where both folders are copies of one run; 0
     where they are not."""
-    number = run.manifest.get("id")
-    if number is None or number != other.manifest.get("id") or run.path == other.path:
+    number = run.manifest.id
+    if number is None or number != other.manifest.id or run.path == other.path:
         return 0
     theirs = _contents(other)
     changed = 0
@@ -43,15 +43,15 @@ def changed_in_copy(run: StoredRun, other: StoredRun) -> int:
 
 def reproduction(run: StoredRun, other: StoredRun) -> str | None:
     """What a second run of the same settings says of the first; None for runs of other settings."""
-    recorded = run.manifest.get("hash")
-    if recorded is None or recorded != other.manifest.get("hash"):
+    recorded = run.manifest.hash
+    if recorded is None or recorded != other.manifest.hash:
         return None
     ours = _predictions(run)
     theirs = _predictions(other)
     shared = ours.keys() & theirs.keys()
     alike = ours.items() & theirs.items()
     what = "the same run made twice"
-    if run.manifest.get("id") and run.manifest.get("id") == other.manifest.get("id"):
+    if run.manifest.id and run.manifest.id == other.manifest.id:
         what = "two copies of one run"
     return f"{what}: {len(alike)} of {len(shared)} answers are alike"
 

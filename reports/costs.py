@@ -90,7 +90,7 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
         phase: "search" or "answer" for questions, "index" for documents.
         convention: How FLOPs are counted.
     """
-    if phase != "answer" and "imported" in run.manifest:
+    if phase != "answer" and run.manifest.imported is not None:
         return _UNKNOWN
     if phase == "index":
         return _columns(_index_usages(run), convention)
@@ -197,8 +197,7 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
         return False
     if queued:
         return True
-    starts = run.manifest.get("starts") or ()
-    return all((start.get("parallel") or 1) == 1 for start in starts)
+    return run.manifest.most_in_flight == 1
 
 
 def part_costs(
@@ -336,17 +335,16 @@ def run_money(run: StoredRun) -> float | None:
 
     None where nobody took any, or a price is unknown.
     """
-    judges = list((run.manifest.get("judges") or {}).values())
-    if not is_billed(run) and not any("billed" in (judge.get("usage") or {}) for judge in judges):
+    judges = list(run.manifest.judges.values())
+    if not is_billed(run) and not any("billed" in judge.usage for judge in judges):
         return None
     spent = run.columns.usage_sum()
     for line in run.documents:
         add_usage(spent, line.usage)
     amounts = [money(sum_phases([spent]), run.config)]
     for judge in judges:
-        price = {"model": {"price": judge.get("price")}}
-        used: PhaseUsage = judge.get("usage", {})
-        amounts.append(money(used, price))
+        price = {"model": {"price": judge.price}}
+        amounts.append(money(judge.usage, price))
     known = [amount for amount in amounts if amount is not None]
     if len(known) < len(amounts):
         return None

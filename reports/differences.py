@@ -128,7 +128,7 @@ def facts_of(run: StoredRun) -> dict[str, Any]:
     facts["dataset.headline"] = config["dataset"]["scorers"][0]
     if isinstance(facts.get("method.implementation"), str):
         facts["method.implementation"] = short_name(facts["method.implementation"])
-    manifest = {key: value for key, value in run.manifest.items() if key != "starts"}
+    manifest = run.manifest.without("starts").to_json()
     facts |= flatten(manifest, "manifest")
     defaults = _defaults()
     return {
@@ -155,7 +155,7 @@ def _defaults() -> dict[str, Any]:
 
 def _reader(run: StoredRun) -> Any:
     """The identity of the run's reader; None where no weights are recorded."""
-    reader = (run.manifest.get("models") or {}).get("reader") or {}
+    reader = run.manifest.identity("reader")
     return reader if reader.get("weights") else None
 
 

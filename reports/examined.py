@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from harness.config.schema import canonical
 from harness.cost.flops import DEFAULT, ModelShape
+from harness.storage.manifest_file import RunManifest
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.declared import Declared, declared
@@ -198,36 +199,39 @@ def _sizes(shapes: Sequence[ModelShape]) -> Sizes | None:
     )
 
 
-def _known_shapes(manifest: Mapping[str, Any]) -> list[ModelShape]:
+def _known_shapes(manifest: RunManifest) -> list[ModelShape]:
     """The sizes of a run's models; [] where those of one are not recorded, or not all of them."""
     names = {field.name for field in fields(ModelShape)}
     shapes = []
-    for shape in (manifest.get("shapes") or {}).values():
-        if not isinstance(shape, dict) or set(shape) != names:
+    for role, sizes in manifest.shapes.items():
+        shape = None
+        if sizes is not None and sizes.keys() == names:
+            shape = manifest.shape(role)
+        if shape is None:
             return []
-        shapes.append(ModelShape(**shape))
-    if len(shapes) != len(manifest.get("models") or {"?": None}):
+        shapes.append(shape)
+    if not manifest.models or len(shapes) != len(manifest.models):
         return []
     return shapes
 
 
 def _finder(run: StoredRun) -> Any:
     """The function that yields what does not fit in a record of the run."""
-    if "imported" in run.manifest:
+    if run.manifest.imported is not None:
         return _imported_problems
-    by_role = run.manifest.get("shapes") or {}
+    by_role = run.manifest.shapes
     unknown = [role for role, shape in by_role.items() if not shape]
     return partial(
         _problems,
         made=Made(
             declared=declared(run),
             sizes=_sizes(_known_shapes(run.manifest)),
-            unknown=unknown if "hashed" in run.manifest else [],
+            unknown=unknown if run.manifest.hashed is not None else [],
             recalls=_may_recall(run),
-            has_models=bool(run.manifest.get("models")),
+            has_models=bool(run.manifest.models),
             is_application=_is_application(run, declared(run)),
             characters=_characters_of_a_token(run.manifest),
-            prompts=sum(map(len, (run.manifest.get("prompts") or {}).values())),
+            prompts=sum(map(len, run.manifest.prompts.values())),
             task=len(str(run.config["dataset"].get("instruction") or "")),
             longest=_longest_answer(run.config),
             evidence=run.config["method"].get("view") == "evidence",
@@ -264,7 +268,7 @@ class Made:
 def _is_application(run: StoredRun, says: Declared | None) -> bool:
     """Whether the run's reader is an application by its settings, by the identity that the hash in
     the run's name covers, and by what a shipped method asks."""
-    identity = (run.manifest.get("models") or {}).get("reader") or {}
+    identity = run.manifest.identity("reader")
     may_ask = says is None or says.asks_application
     return may_ask and "application" in identity and _backend(run) == "application"
 
@@ -277,16 +281,16 @@ def _backend(run: StoredRun) -> str:
 
 def _may_recall(run: StoredRun) -> bool:
     """Whether a start of the run had the cache of replies."""
-    commands = [str(start.get("command")) for start in run.manifest.get("starts") or ()]
+    commands = [str(start.command) for start in run.manifest.starts]
     return run.config.get("cache") is not None or any("cache" in each for each in commands)
 
 
-def _characters_of_a_token(manifest: Mapping[str, Any]) -> float:
+def _characters_of_a_token(manifest: RunManifest) -> float:
     """Characters of a token in the first prompt that the reader was sent."""
-    first = (manifest.get("first_prompts") or {}).get("reader") or {}
-    if not first.get("ids") or not first.get("text"):
+    first = manifest.first_prompt("reader")
+    if not first.ids or not first.text:
         return _CHARACTERS
-    return max(1.0, len(first["text"]) / len(first["ids"]))
+    return max(1.0, len(first.text) / len(first.ids))
 
 
 def _longest_answer(config: Mapping[str, Any]) -> int | None:

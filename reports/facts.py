@@ -25,6 +25,7 @@ from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import LEVEL, Interval, Labels, interval
 from harness.stats.corpus_interval import corpus_interval
+from harness.storage.manifest_file import GitState
 from harness.storage.record_columns import SearchSummary
 from harness.storage.run_folder import StoredRun
 from harness.types import COUNTS, JUDGES
@@ -122,7 +123,7 @@ def dataset_names(runs: Sequence[StoredRun]) -> list[str]:
 
 def made_elsewhere(run: StoredRun) -> bool:
     """Whether another tool made the run (harness import); what its log lacks is then not known."""
-    return "imported" in run.manifest
+    return run.manifest.imported is not None
 
 
 def is_application(run: StoredRun) -> bool:
@@ -132,7 +133,7 @@ def is_application(run: StoredRun) -> bool:
 
 def is_floor(run: StoredRun) -> bool:
     """Whether the method only marks what others must beat, as its class says (Traits.floor)."""
-    return bool(run.manifest.get("floor"))
+    return run.manifest.floor
 
 
 def is_unfinished(run: StoredRun) -> bool:
@@ -176,26 +177,24 @@ def code(run: StoredRun) -> str:
     version = _harness_version(run)
     if version:
         parts.append(f"harness {version}")
-    git = run.manifest.get("git") or {}
-    if git.get("commit"):
-        parts.append(f"commit {str(git['commit'])[:12]}")
-        if git.get("dirty"):
+    git = run.manifest.git or GitState()
+    if git.commit:
+        parts.append(f"commit {git.commit[:12]}")
+        if git.dirty:
             parts.append("changed")
     return ", ".join(parts)
 
 
 def _harness_version(run: StoredRun) -> str | None:
     """The version of the harness that made the run; None where it is not recorded."""
-    version: str | None = (run.manifest.get("packages") or {}).get("longdoc-harness")
-    return version
+    return run.manifest.packages.get("longdoc-harness")
 
 
 def suite(run: StoredRun) -> str:
     """Name of the suite (--suite) in the newest of the commands that started the run; "" where none
     has one."""
-    starts = [run.manifest, *(run.manifest.get("starts") or ())]
-    for start in reversed(starts):
-        command = " ".join(map(str, start.get("command") or ()))
+    for start in reversed(run.manifest.run_and_starts):
+        command = " ".join(start.command)
         named = re.search(r" --suite[ =](\S+)", command)
         if named is not None:
             return named[1]
@@ -206,8 +205,7 @@ def left_out(run: StoredRun) -> int:
     """Questions without a record because the loader or an import left them out."""
     if run.summary.n_left_out is not None:
         return run.summary.n_left_out
-    skipped: dict[str, int] = (run.manifest.get("dataset") or {}).get("skipped") or {}
-    return sum(skipped.values())
+    return sum(run.manifest.dataset.skipped.values())
 
 
 def first_score(run: StoredRun) -> str:
@@ -222,14 +220,14 @@ def headline(run: StoredRun) -> str:
     answer that the first score has, or any judge where no question has an accepted answer.
     """
     first = first_score(run)
-    judges: dict[str, Any] = run.manifest.get("judges") or {}
+    judges = run.manifest.judges
     if first not in run.keys[0]:
         scored_by = [name for name in judges if name in run.keys[0]]
         return next(iter(scored_by), first)
     if first != FOLDER_SCORE:
         return first
     for name, entry in judges.items():
-        is_of_correctness = entry.get("kind", "correctness") == "correctness"
+        is_of_correctness = entry.kind == "correctness"
         if is_of_correctness and name in run.keys[0] and _scored_all(run, name):
             return name
     return first
@@ -265,10 +263,7 @@ def by_dataset(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
 
 def fingerprint(run: StoredRun) -> str | None:
     """Content hash of the rows the run used; None where the manifest does not say."""
-    value = (run.manifest.get("dataset") or {}).get("fingerprint")
-    if not value:
-        return None
-    return str(value)
+    return run.manifest.dataset.fingerprint or None
 
 
 def task(run: StoredRun) -> dict[str, Any]:
@@ -291,7 +286,7 @@ def reader(run: StoredRun) -> str:
     That is the reader, or whichever role the records name for the phase "answer": a PECAN search
     answers itself. Where the manifest does not say, the configuration of the reader.
     """
-    models: dict[str, Any] = run.manifest.get("models") or {}
+    models = run.manifest.models
     answered = {path[2] for path in run.columns.usage if path[:2] == ("answer", "roles")}
     identities = [canonical(models[role]) for role in sorted(answered) if role in models]
     if identities:
@@ -304,14 +299,9 @@ def reader(run: StoredRun) -> str:
 def scorer_version(run: StoredRun, name: str) -> str | None:
     """Version of scorer or judge `name` that scored the run; None where the manifest does not
     say."""
-    judges = run.manifest.get("judges") or {}
-    scorers = run.manifest.get("scorers") or {}
-    version = scorers.get(name)
-    if name in judges:
-        version = judges[name].get("version")
-    if version is None:
-        return None
-    return str(version)
+    if name in run.manifest.judges:
+        return run.manifest.judges[name].version
+    return run.manifest.scorers.get(name)
 
 
 def judges(run: StoredRun) -> list[str]:

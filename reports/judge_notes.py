@@ -1,7 +1,6 @@
 """What the scores of judges say, and which answers have none: notes below a table."""
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
@@ -22,15 +21,14 @@ def judge_notes(run: StoredRun) -> list[str]:
     """A sentence for each judge by claims, citations or pairs, and one for answers that a judge
     could not score."""
     notes: list[str] = []
-    judges: dict[str, Any] = run.manifest.get("judges") or {}
-    for name, entry in judges.items():
-        kind = str(entry.get("kind"))
+    for name, entry in run.manifest.judges.items():
+        kind = entry.kind
         if kind in _MEANINGS:
             notes.append(f"{name}: {_MEANINGS[kind]}")
         if kind == "pairwise":
             notes.append(
                 f"{name}: share of questions on which its answer is preferred to that of "
-                f"{entry['other_run']}; a tie counts half"
+                f"{entry.other_run}; a tie counts half"
             )
         notes += _unscored(run, name)
     return notes

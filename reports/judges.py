@@ -68,13 +68,9 @@ class Raters:
 
 def correctness_judges(run: StoredRun) -> list[str]:
     """The judges of a run that say whether an answer is right."""
-    entries = run.manifest.get("judges") or {}
-    found = []
-    for name in facts.judges(run):
-        entry = entries.get(name) or {}
-        if name in entries and entry.get("kind", "correctness") == "correctness":
-            found.append(name)
-    return found
+    entries = run.manifest.judges
+    asked = [name for name in facts.judges(run) if name in entries]
+    return [name for name in asked if entries[name].kind == "correctness"]
 
 
 def judge_agreements(run: StoredRun) -> list[Raters]:
@@ -134,7 +130,7 @@ def pairwise_result(run: StoredRun, judge: str) -> PairwiseResult:
     if values:
         lost = 1.0 - np.asarray(values)
         test = paired_test(values, lost, scored.clusters)
-    other_run = str(run.manifest["judges"][judge]["other_run"])
+    other_run = str(run.manifest.judges[judge].other_run)
     return PairwiseResult(other_run, wins, ties, len(values) - wins - ties, test)
 
 

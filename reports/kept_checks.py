@@ -161,7 +161,7 @@ def _key(run: StoredRun, names: Sequence[str]) -> str:
         "others": hash_named(run.path, (DOCUMENTS, TEXTS, f"{TEXTS}.gz")),
         "folder": run.path.name,
         "config": run.config,
-        "manifest": run.manifest,
+        "manifest": run.manifest.to_json(),
         "summary": run.summary.to_json(),
         "declared": None if says is None else says.as_json(),
         "scores": list(names),

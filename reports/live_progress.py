@@ -24,6 +24,7 @@ from typing import Any
 from harness.cost.units import duration, short_count
 from harness.errors import UserError
 from harness.stats.bootstrap import interval, with_interval
+from harness.storage.manifest_file import RunManifest
 from harness.storage.records import IndexLine, StoredRecord, read_index_lines, read_records
 from harness.storage.run_files import (
     DOCUMENTS,
@@ -32,7 +33,7 @@ from harness.storage.run_files import (
     RUN,
     SUMMARY,
     parts_in,
-    read_json,
+    read_manifest,
     read_summary,
 )
 from harness.storage.run_folder import StoredRun, find_runs, numbers_of, read_run, run_yaml
@@ -224,7 +225,7 @@ class _FollowedRun:
         self.changed = _last_written(stamps)
         self._read_records(folders)
         self._read_documents(folders)
-        self._describe([read_json(folder / MANIFEST) for folder in folders])
+        self._describe([read_manifest(folder) for folder in folders])
         self._stamps = stamps
         self.problem = ""
         beyond = time.monotonic() - begun - _QUICK_SECONDS
@@ -251,19 +252,19 @@ class _FollowedRun:
                 built[line.place] = line
         self._documents = list(built.values())
 
-    def _describe(self, manifests: Sequence[dict[str, Any]]) -> None:
+    def _describe(self, manifests: Sequence[RunManifest]) -> None:
         """Set `stored`, `state` and the row's numbers from files and answers."""
         described = run_yaml(self.folder)
         summary = read_summary(self.folder)
         self.state = "not started"
         if summary.has_values:
             self.state = summary.state
-        if "running" in map(_last_state, manifests):
+        if any(manifest.last_start.state == "running" for manifest in manifests):
             self.state = "running"
         self.stored = StoredRun(
             path=self.folder,
             config=described["config"],
-            manifest=next(filter(None, manifests), {}),
+            manifest=next((each for each in manifests if each.has_values), RunManifest()),
             records=[answer.record for answer in self.answers.values()],
             documents=self._documents,
             summary=summary,
@@ -297,9 +298,9 @@ class _FollowedRun:
         looked at."""
         since = self._first
         n_new = len(self.answers) - (self._before or 0)
-        starts = self.stored.manifest.get("starts") or []
-        if len(starts) == 1 and starts[0].get("started"):
-            since = datetime.fromisoformat(starts[0]["started"]).timestamp()
+        starts = self.stored.manifest.starts
+        if len(starts) == 1 and starts[0].started:
+            since = datetime.fromisoformat(starts[0].started).timestamp()
             n_new = len(self.answers)
         remaining = self._questions_asked() - len(self.answers)
         if self.state != "running" or not remaining or n_new <= 0:
@@ -309,7 +310,7 @@ class _FollowedRun:
 
     def _questions_asked(self) -> int:
         """How many questions the run was asked; 0 where its manifest does not say."""
-        questions = (self.stored.manifest.get("dataset") or {}).get("questions") or 0
+        questions = self.stored.manifest.dataset.questions
         if not questions:
             return 0
         limit = self.stored.config.get("limit") or questions
@@ -349,12 +350,6 @@ def _answer(record: StoredRecord) -> _Answer:
     }
     notes = {"joined": record.notes.get("joined")}
     return _Answer(replace(numbers_of(record), steps=[], notes=notes), texts)
-
-
-def _last_state(manifest: dict[str, Any]) -> str:
-    """The state of the last start of a run."""
-    starts = manifest.get("starts") or [{}]
-    return str(starts[-1].get("state", ""))
 
 
 def _numbers_of(run: StoredRun) -> _Numbers:

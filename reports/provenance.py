@@ -74,7 +74,7 @@ def _row(run: StoredRun) -> dict[str, Any]:
     return {
         "run": run.name,
         "data set": facts.run_key(run)[0],
-        "started": _utc_text(run.manifest.get("started")),
+        "started": _utc_text(run.manifest.started),
         "state": run.summary.state,
         "questions": len(run.records),
         "seed": run.config["seed"],
@@ -85,22 +85,22 @@ def _row(run: StoredRun) -> dict[str, Any]:
 
 def date(run: StoredRun) -> str:
     """The day on which a run was started, "2026-01-31"; "" where it is not recorded."""
-    started = run.manifest.get("started")
+    started = run.manifest.started
     if not started:
         return ""
     return f"{pd.to_datetime(started, utc=True):%Y-%m-%d}"
 
 
 def _command(run: StoredRun) -> str:
-    return shlex.join(map(str, run.manifest.get("command") or ()))
+    return shlex.join(run.manifest.command)
 
 
 def _dates(runs: Sequence[StoredRun]) -> str:
     """When the first run was started and the last one ended or was started."""
     moments = []
     for run in runs:
-        for start in (run.manifest, *(run.manifest.get("starts") or ())):
-            texts = filter(None, (start.get("started"), start.get("finished")))
+        for start in run.manifest.run_and_starts:
+            texts = filter(None, (start.started, start.finished))
             moments += [pd.to_datetime(text, utc=True) for text in texts]
     if not moments:
         return _NOT_RECORDED

@@ -14,6 +14,7 @@ from harness.cost.usage import ENCODERS, add_usage, price_of, sum_phases
 from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.stats.bootstrap import Labels
+from harness.storage.manifest_file import Correction
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import lacking_replies, reply_sentences
 from harness.types import MISSING, NOT_FOLLOWED, PREFIX
@@ -45,7 +46,7 @@ def run_notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tupl
         *_flag_notes(run),
         *judge_notes(run),
         *_change_notes(run),
-        *(str(warning) for warning in run.manifest.get("warnings") or ()),
+        *(str(warning) for warning in run.manifest.warnings),
         *run.notes,
     ]
     return tuple(dict.fromkeys(sentences))
@@ -54,28 +55,28 @@ def run_notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tupl
 def _source_notes(run: StoredRun) -> list[str]:
     """Where the run's numbers come from: other runs, another tool, corrected gold answers, rows
     that were left out."""
-    notes = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
-    if facts.made_elsewhere(run):
-        imported = run.manifest["imported"]
-        files = ", ".join(str(file["name"]) for file in imported["files"])
+    notes = [amount.note for amount in run.manifest.amounts.values()]
+    imported = run.manifest.imported
+    if imported is not None:
+        files = ", ".join(file.name for file in imported.files)
         notes.append(
-            f"imported from {imported['tool']}: answers, logged scores and costs are those of "
+            f"imported from {imported.tool}: answers, logged scores and costs are those of "
             f"{files} and not checked; how questions were asked is not known"
         )
-    notes += [_correction_note(entry) for entry in run.manifest.get("corrected") or ()]
-    notes += left_out_note((run.manifest.get("dataset") or {}).get("skipped") or {})
+    notes += [_correction_note(entry) for entry in run.manifest.corrected]
+    notes += left_out_note(run.manifest.dataset.skipped)
     return notes
 
 
-def _correction_note(entry: Mapping[str, Any]) -> str:
+def _correction_note(entry: Correction) -> str:
     """A correction of gold answers, with the means before it."""
     means = []
-    for name, mean in entry["scores"].items():
+    for name, mean in entry.scores.items():
         if mean is not None:
             means.append(f"{name} {100 * mean:.1f}")
     return (
-        f"gold answers of {entry['questions']} questions were corrected on {entry['at'][:10]} "
-        f"({entry['file']}); the means before: {', '.join(means)}"
+        f"gold answers of {entry.questions} questions were corrected on {entry.at[:10]} "
+        f"({entry.file}); the means before: {', '.join(means)}"
     )
 
 
@@ -154,7 +155,7 @@ def _model_notes(run: StoredRun) -> list[str]:
 
 def _caveats(run: StoredRun) -> list[str]:
     """What is known of embedded and small models, whose scores say little of others."""
-    used = run.manifest.get("models") or {}
+    used = run.manifest.models
     models = [run.config["model"]]
     for role, model in (run.config.get("roles") or {}).items():
         if role in used:
@@ -223,9 +224,7 @@ def _flag_notes(run: StoredRun) -> list[str]:
 
 def _change_notes(run: StoredRun) -> list[str]:
     """Settings that were changed between two starts of the run."""
-    changed: set[str] = set()
-    for start in run.manifest.get("starts") or ():
-        changed.update(start.get("changed") or ())
+    changed = run.manifest.changed_keys
     if not changed:
         return []
     keys = ", ".join(sorted(changed))

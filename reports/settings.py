@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.run_label import label
 from harness.config.schema import canonical, digest
 from harness.config.yaml_tree import flatten, value_text
+from harness.storage.manifest_file import GitState
 from harness.storage.run_folder import StoredRun
 from reports.run_records import question_ids, values_of
 
@@ -106,7 +107,7 @@ def _profile(run: StoredRun) -> list[str]:
 def with_date(label: str, run: StoredRun) -> str:
     """The label with start and hash at its end, and the results folder where two folders have a run
     of this name."""
-    started = str(run.manifest.get("started") or "")[:16].replace("T", " ")
+    started = str(run.manifest.started or "")[:16].replace("T", " ")
     words = [started, run.path.name.rpartition("--")[2]]
     if run.name != run.path.name:
         words.append(str(run.path.parent.parent))
@@ -260,7 +261,7 @@ class _GroupNames:
                 continue
             for member in group:
                 words = [f"code {code_hash(member.run)}"]
-                started = str(member.run.manifest.get("started") or "")[:10]
+                started = str(member.run.manifest.started or "")[:10]
                 if started:
                     words.append(started)
                 member.names = member.names.with_words(", ".join(words))
@@ -310,7 +311,7 @@ class _GroupNames:
         ids: list[str] = []
         if not any(key.startswith("dataset.") for key in self._ignored):
             ids = sorted(question_ids(run))
-        made_of = [member.values, run.config.get("failed"), run.manifest.get("models"), ids]
+        made_of = [member.values, run.config.get("failed"), run.manifest.models, ids]
         return digest(made_of)
 
 
@@ -337,7 +338,7 @@ def given(run: StoredRun) -> set[str]:
 def code_hash(run: StoredRun) -> str:
     """Seven digits of the hash of the user's own code; "not recorded" where there is none, or an
     older run."""
-    code = run.manifest.get("code")
+    code = run.manifest.code
     if not code:
         return NOT_RECORDED
     return digest(code)[:7]
@@ -348,20 +349,20 @@ def made_with(run: StoredRun) -> dict[str, str]:
     package -> version."""
     manifest = run.manifest
     made = {}
-    rows = (manifest.get("dataset") or {}).get("fingerprint")
+    rows = manifest.dataset.fingerprint
     if rows:
         made["rows"] = str(rows)[:7]
-    git = manifest.get("git") or {}
-    if git.get("commit"):
-        made["commit"] = str(git["commit"])[:7]
-        if git.get("dirty"):
+    git = manifest.git or GitState()
+    if git.commit:
+        made["commit"] = git.commit[:7]
+        if git.dirty:
             made["commit"] += ", changed"
-    for role, identity in (manifest.get("models") or {}).items():
+    for role, identity in manifest.models.items():
         weights = identity.get("weights")
         if weights:
             parts = [weights, identity.get("query_weights"), identity.get("quantised")]
             made[f"weights of {_model_of_role(run, role)['name']}"] = digest(parts)[:7]
-    for name, version in (manifest.get("packages") or {}).items():
+    for name, version in manifest.packages.items():
         made[str(name)] = str(version)
     return made
 
@@ -479,7 +480,7 @@ def _short_value(value: Any) -> str:
 def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
     """Setting ("method.params.k") -> value of all that may change an answer, but numbers taken from
     other runs."""
-    from_runs = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
+    from_runs = {f"method.params.{name}" for name in run.manifest.amounts}
     found = {}
     for key, value in _flat_config(run).items():
         if _LEFT_OUT.fullmatch(key) or key in from_runs or _set_key(key) in ignored:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from harness.config.registry import short_name
 from harness.config.schema import canonical
+from harness.storage.manifest_file import SearchedCorpus
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.number_formats import counted
@@ -43,6 +44,7 @@ def _key(run: StoredRun) -> str:
     if facts.made_elsewhere(run):
         return str(run.path)
     method = run.config["method"]
+    corpus = run.manifest.corpus or SearchedCorpus()
     made_of = [
         facts.run_key(run)[0],
         method["name"],
@@ -50,16 +52,15 @@ def _key(run: StoredRun) -> str:
         setting_values(run),
         run.config.get("failed", "zero"),
         facts.fingerprint(run),
-        run.manifest.get("models"),
-        (run.manifest.get("corpus") or {}).get("hashed"),
+        run.manifest.models,
+        corpus.hashed,
     ]
     return canonical(made_of)
 
 
 def _started(run: StoredRun) -> str:
     """When the last start of the run began; "" where that is not recorded."""
-    starts = run.manifest.get("starts") or [run.manifest]
-    return str(starts[-1].get("started") or "")
+    return run.manifest.run_and_starts[-1].started or ""
 
 
 def _with_note(run: StoredRun, versions: Sequence[StoredRun]) -> StoredRun:

@@ -23,7 +23,7 @@ from harness.cli.output import say
 from harness.cli.run_options import CheckOptions
 from harness.engine.runs_in_turn import Hook
 from harness.errors import UserError
-from harness.storage.run_files import MANIFEST, read_json
+from harness.storage.run_files import read_manifest
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree
@@ -179,11 +179,11 @@ class Gate(Hook):
 
 def _not_judged(result: RunResult, judge: str) -> str:
     """Why a run's score of a judge cannot be checked; "" where every question is judged."""
-    judges = read_json(result.folder / MANIFEST).get("judges") or {}
+    judges = read_manifest(result.folder).judges
     asked = result.summary.n_total or 0
     judged = 0
     if judge in judges:
-        judged = sum(judges[judge]["verdicts"].values())
+        judged = sum(judges[judge].verdicts.values())
     if judged < asked or judge not in result.summary.scores:
         return (
             f"{judge} has judged {judged} of {asked} questions; run harness judge "

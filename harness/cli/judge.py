@@ -29,7 +29,7 @@ from harness.judging.model_judge import Judge
 from harness.storage.files import check_home
 from harness.storage.named_runs import run_folders
 from harness.storage.paths import without_home
-from harness.storage.run_files import MANIFEST, read_json
+from harness.storage.run_files import read_manifest
 from harness.storage.run_folder import read_run
 from reports.judge_work import JudgeWork, runs_to_judge
 from reports.label_sheet import sheet
@@ -210,7 +210,7 @@ def _say_what_to_know(one: JudgeWork) -> None:
     judge = one.judge
     if judge.published:
         say(f"note: {one.folder}: the prompts of {judge.published.source}")
-    models = read_json(one.folder / MANIFEST).get("models") or {}
+    models = read_manifest(one.folder).models
     if without_home(dict(judge.identity)) in models.values():
         say(
             f"note: {one.folder}: {judge.name} is a model of this run; models tend to prefer "

@@ -11,7 +11,7 @@ from harness.config import registry
 from harness.engine.rescore import rescore
 from harness.errors import UserError
 from harness.storage.named_runs import run_folders
-from harness.storage.run_files import MANIFEST, read_json
+from harness.storage.run_files import read_manifest
 
 
 def score(
@@ -45,6 +45,6 @@ def score(
         else:
             means = ", ".join(f"{name} {text}" for name, text in mean_texts(summary).items())
             print(f"{folder}: {means or 'no questions yet'}")
-        for warning in read_json(folder / MANIFEST).get("warnings") or ():
+        for warning in read_manifest(folder).warnings:
             say(f"warning: {folder.name}: {warning}")
     return 0

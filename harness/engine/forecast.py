@@ -146,8 +146,7 @@ def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
 def _hours(stored: StoredRun, answered: Sequence[StoredRecord], left: int) -> float | None:
     """Hours that `left` questions take at the pace of the answered ones; None where no time is
     stored."""
-    starts = stored.manifest.get("starts") or []
-    if not starts:
+    if not stored.manifest.starts:
         return None
     total = 0.0
     for record in answered:
@@ -155,5 +154,5 @@ def _hours(stored: StoredRun, answered: Sequence[StoredRecord], left: int) -> fl
         if seconds is None:
             return None
         total += seconds
-    in_flight = starts[-1].get("parallel") or 1
+    in_flight = stored.manifest.last_start.parallel or 1
     return total / len(answered) / in_flight * left / 3600

@@ -20,12 +20,11 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from harness import scorers
 from harness.config.schema import EncoderConfig
@@ -34,14 +33,25 @@ from harness.cost.shapes import shape_of
 from harness.embed.encoder_info import encoder_folder
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_models import server_shapes
-from harness.engine.run_hash import HASHED, recorded_inputs
+from harness.engine.run_hash import recorded_inputs
 from harness.errors import UserError
 from harness.llm.model_info import local_folder
 from harness.method.abilities import numbers_from_runs
 from harness.storage.files import read_object
+from harness.storage.manifest_file import (
+    Amount,
+    DatasetRows,
+    FirstPrompt,
+    GitState,
+    HashedValues,
+    RunManifest,
+    SearchedCorpus,
+    Start,
+)
 from harness.storage.package_versions import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
 from harness.storage.run_files import used_settings
+from harness.storage.summary_file import FINISHED
 from harness.types import VERSION
 
 # Packages whose version can change a prediction, a score or a count.
@@ -73,8 +83,8 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def git_state(root: Path) -> dict[str, Any] | None:
-    """{"commit", "dirty"} of the git checkout whose top folder is `root` (commit None before the
+def git_state(root: Path) -> GitState | None:
+    """The state of the git checkout whose top folder is `root` (commit None before the
     first), else None."""
 
     def git(*words: str) -> str | None:  # what the command prints; None if it fails
@@ -95,82 +105,106 @@ def git_state(root: Path) -> dict[str, Any] | None:
     dirty = None
     if status is not None:
         dirty = status != ""
-    return {"commit": git("rev-parse", "--verify", "HEAD"), "dirty": dirty}
+    return GitState(commit=git("rev-parse", "--verify", "HEAD"), dirty=dirty)
+
+
+@dataclass(frozen=True)
+class MadeBy:
+    """What makes a run in this process: the checkout of this project (None outside of one), and
+    package -> version."""
+
+    git: GitState | None
+    packages: dict[str, str]
 
 
 @cache
-def made_by() -> dict[str, Any]:
-    """The checkout of this project and the packages of this process, as a manifest has them: "git"
-    and "packages".
+def made_by() -> MadeBy:
+    """The checkout of this project and the packages of this process.
 
     Read once: at the first run it is nearest to the code imported, and parsing metadata takes a
     tenth of a second.
     """
     packages = {"longdoc-harness": VERSION, **installed(_PACKAGES.split())}
-    return {"git": git_state(Path(__file__).resolve().parents[2]), "packages": packages}
+    return MadeBy(git_state(Path(__file__).resolve().parents[2]), packages)
 
 
-def describe(plan: PlannedRun) -> dict[str, Any]:
+def describe(plan: PlannedRun) -> RunManifest:
     """The parts of a plan's manifest that are known before it starts: no times, command or first
     prompts."""
-    served = server_shapes(plan.models)
-    numbers = _numbers(plan)
-    described: dict[str, Any] = {
-        "method": plan.config.method.name,
-        "hash": plan.hash8,
-        "seed": plan.config.seed,
-    }
-    if plan.method.traits.floor:
-        described["floor"] = True
-    described["models"] = plan.identities
-    if served:
-        described["servers"] = {role: plan.models[role].base_url for role in served}
-    # They change no answer and are in no hash, but FLOPs are counted by them: a later start records
-    # their change.
-    described["shapes"] = _shapes(plan, served)
-    described["prompts"] = plan.method.prompts()
-    described["dataset"] = _dataset(plan)
-    if numbers:
-        described["amounts"] = numbers
-    described["scorers"] = {name: scorers.version(name) for name in plan.config.dataset.scorers}
-    if plan.code:
-        described["code"] = plan.code
-    if plan.corpus is not None:
-        described["corpus"] = plan.corpus.as_json()
+    made = made_by()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    described |= {
-        **made_by(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "memory_gib": round(memory / 2**30, 1),
-        "gpu": describe_gpu(),
-        "warnings": [sentence_without_home(warning) for warning in plan.warnings],
-    }
-    prompts = described["prompts"]  # as they were sent
-    described = {**without_home({**described, "prompts": None}), "prompts": prompts}
+    served = server_shapes(plan.models)
+    described = RunManifest(
+        method=plan.config.method.name,
+        hash=plan.hash8,
+        seed=plan.config.seed,
+        models=plan.identities,
+        # They change no answer and are in no hash, but FLOPs are counted by them: a later start
+        # records their change.
+        shapes=_shapes(plan, served),
+        dataset=_dataset(plan),
+        scorers={name: scorers.version(name) for name in plan.config.dataset.scorers},
+        git=made.git,
+        packages=dict(made.packages),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cpus=os.cpu_count(),
+        memory_gib=round(memory / 2**30, 1),
+        gpu=describe_gpu(),
+        warnings=[sentence_without_home(warning) for warning in plan.warnings],
+    )
+    described = _with_what_some_runs_have(described, plan, served)
+    described = RunManifest.from_json(without_home(described.to_json()))
+    # Prompts as they were sent.
+    described = described.with_values(prompts=dict(plan.method.prompts()))
     return with_hashed(described, plan)
 
 
-def _numbers(plan: PlannedRun) -> dict[str, dict[str, Any]]:
+def _with_what_some_runs_have(
+    described: RunManifest, plan: PlannedRun, served: Mapping[str, ModelShape | None]
+) -> RunManifest:
+    """The manifest with the keys of floors, servers, numbers of other runs, own code and corpora.
+
+    Args:
+        described: The manifest.
+        plan: Of the run.
+        served: Role -> sizes of its model, of models behind servers.
+    """
+    if plan.method.traits.floor:
+        described = described.with_values(floor=True)
+    if served:
+        servers = {role: str(plan.models[role].base_url) for role in served}
+        described = described.with_values(servers=servers)
+    amounts = _amounts(plan)
+    if amounts:
+        described = described.with_values(amounts=amounts)
+    if plan.code:
+        described = described.with_values(code=dict(plan.code))
+    if plan.corpus is not None:
+        corpus = SearchedCorpus.from_json(plan.corpus.as_json())
+        described = described.with_values(corpus=corpus)
+    return described
+
+
+def _amounts(plan: PlannedRun) -> dict[str, Amount]:
     """The parameters that the paper prints for the data set, or that another run gave."""
-    numbers: dict[str, dict[str, Any]] = {}
+    amounts: dict[str, Amount] = {}
     for name in numbers_from_runs(plan.method):
         origin = plan.origins.get(f"method.params.{name}", "")
         if origin.startswith("configs/") and origin.endswith(", by_dataset"):
             value = getattr(plan.method.config, name)
             note = f"{name} = {value}, printed in the paper ({origin})"
-            numbers[name] = {"value": value, "note": note}
+            amounts[name] = Amount(value=value, note=note)
     for name, number in plan.numbers.items():
-        numbers[name] = number.as_json()
-    return numbers
+        amounts[name] = number.amount
+    return amounts
 
 
 def _shapes(
     plan: PlannedRun, served: Mapping[str, ModelShape | None]
-) -> dict[str, dict[str, Any] | None]:
+) -> dict[str, dict[str, int | bool] | None]:
     """Role -> the sizes of its model, None if unknown. served: those of models behind servers."""
-    shapes: dict[str, dict[str, Any] | None] = {}
+    shapes: dict[str, dict[str, int | bool] | None] = {}
     for role in plan.identities:
         shape = served[role] if role in served else shape_of_role(plan, role)
         shapes[role] = None
@@ -179,23 +213,23 @@ def _shapes(
     return shapes
 
 
-def _dataset(plan: PlannedRun) -> dict[str, Any]:
+def _dataset(plan: PlannedRun) -> DatasetRows:
     """The data set's part of a manifest."""
     dataset = plan.dataset
-    described: dict[str, Any] = {
-        "name": dataset.name,
-        "fingerprint": dataset.fingerprint,
-        "source": dataset.source,
-        "revision": dataset.revision,
-        "questions": len(dataset.examples),
-        "skipped": dict(dataset.skipped),
-    }
+    rows = DatasetRows(
+        name=dataset.name,
+        fingerprint=dataset.fingerprint,
+        source=dataset.source,
+        revision=dataset.revision,
+        questions=len(dataset.examples),
+        skipped=dict(dataset.skipped),
+    )
     if dataset.copied is not None:
-        described["twin"] = dataset.copied
-    return described
+        rows = rows.with_values(twin=dataset.copied)
+    return rows
 
 
-def with_hashed(described: dict[str, Any], plan: PlannedRun) -> dict[str, Any]:
+def with_hashed(described: RunManifest, plan: PlannedRun) -> RunManifest:
     """The described run with what its hash covers and no other key holds, so that anyone can
     compute the hash again.
 
@@ -204,12 +238,12 @@ def with_hashed(described: dict[str, Any], plan: PlannedRun) -> dict[str, Any]:
     config, _ = used_settings(plan.config.model_dump(mode="json"), plan.origins)
     listed = config["method"].get("params") or {}
     params = plan.config.method.params
-    hashed = {
-        "task": plan.task.model_dump(mode="json", exclude_defaults=True),
-        "index_version": plan.method.index_version,
-        "unset": {name: params[name] for name in params if name not in listed},
-    }
-    complete = {**described, HASHED: hashed}
+    hashed = HashedValues(
+        task=plan.task.model_dump(mode="json", exclude_defaults=True),
+        index_version=plan.method.index_version,
+        unset={name: params[name] for name in params if name not in listed},
+    )
+    complete = described.with_values(hashed=hashed)
     inputs = recorded_inputs(without_home(config), complete)
     if inputs is None or inputs.hash8() != plan.hash8:
         return described
@@ -237,69 +271,69 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
         return None
 
 
-def with_start(
-    before: dict[str, Any], described: dict[str, Any], command: list[str]
-) -> dict[str, Any]:
+def with_start(before: RunManifest, described: RunManifest, command: list[str]) -> RunManifest:
     """The manifest `before` with one more start, or a new one made of `described` (`describe`)
     where it has none.
 
     command: what was typed.
     """
-    command = list(map(masked, command_without_home(command)))
-    start: dict[str, Any] = {
-        "command": command,
-        "started": utc_now(),
-        "finished": None,
-        "state": "running",
-        "parallel": 1,  # until it is known how many questions are in flight
-    }
-    if "starts" not in before:  # the first start, or what a killed merge of an earlier version left
-        times = {"started": start["started"], "finished": None, "starts": [start]}
-        return {"id": secrets.token_hex(8), "command": command, **times, **described}
+    start = Start(
+        command=list(map(masked, command_without_home(command))),
+        started=utc_now(),
+        finished=None,
+        state="running",
+        parallel=1,  # until it is known how many questions are in flight
+    )
+    # The first start, or what a killed merge of an earlier version left.
+    if not before.has("starts"):
+        return described.with_values(
+            id=secrets.token_hex(8),
+            command=start.command,
+            started=start.started,
+            finished=None,
+            starts=[start],
+        )
     changed = changes(before, described)
-    if changed:
-        start["changed"] = changed
-    if described["dataset"]["questions"] >= (before.get("dataset") or {}).get("questions", 0):
-        before = {**before, "dataset": described["dataset"]}  # that of the largest limit
-    return {**before, "finished": None, "starts": [*before["starts"], start]}
+    if changed.has_values:
+        start = start.with_values(changed=changed)
+    if described.dataset.questions >= before.dataset.questions:
+        before = before.with_values(dataset=described.dataset)  # that of the largest limit
+    return before.with_values(finished=None, starts=[*before.starts, start])
 
 
-def changes(before: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of the manifest `other` (of a later start or process) that differ from `before`, with
-    new values."""
+def changes(before: RunManifest, other: RunManifest) -> RunManifest:
+    """The keys of the manifest `other` (of a later start or process) that differ from `before`,
+    with new values."""
     left_out = set(_FIXED)
-    if "shapes" not in before:  # older runs have the sizes of servers alone
+    if not before.has("shapes"):  # older runs have the sizes of servers alone
         left_out.add("shapes")
-    compared = {key: value for key, value in other.items() if key not in left_out}
-    return {key: value for key, value in compared.items() if before.get(key) != value}
+    earlier = before.to_json()
+    compared = {key: value for key, value in other.to_json().items() if key not in left_out}
+    changed = {key: value for key, value in compared.items() if earlier.get(key) != value}
+    return RunManifest.from_json(changed)
 
 
-def with_first_prompts(
-    manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]
-) -> dict[str, Any]:
+def with_first_prompts(manifest: RunManifest, prompts: Mapping[str, FirstPrompt]) -> RunManifest:
     """The manifest with `prompts` (role -> first prompt) of roles it has none of; the same object
     if none is new."""
-    prompts_before = manifest.get("first_prompts", {})
-    new = {role: prompt for role, prompt in prompts.items() if role not in prompts_before}
+    before = manifest.first_prompts
+    new = {role: prompt for role, prompt in prompts.items() if role not in before}
     if not new:
         return manifest
-    gpu = manifest.get("gpu")
+    gpu = manifest.gpu
     if gpu is None:
         gpu = describe_gpu()
-    return {**manifest, "first_prompts": {**prompts_before, **new}, "gpu": gpu}
+    return manifest.with_values(first_prompts={**before, **new}, gpu=gpu)
 
 
-def with_end(
-    manifest: dict[str, Any], state: str, extra: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """The manifest with its last start ended. state: finished, interrupted or stopped; extra: keys
-    of that start."""
-    time = utc_now()
-    last = {**manifest["starts"][-1], "finished": time, "state": state, **(extra or {})}
+def with_end(manifest: RunManifest, state: str) -> RunManifest:
+    """The manifest with its last start ended. state: finished, interrupted or stopped."""
+    now = utc_now()
+    last = manifest.last_start.with_values(finished=now, state=state)
     finished = None
-    if state == "finished":
-        finished = time
-    return {**manifest, "finished": finished, "starts": [*manifest["starts"][:-1], last]}
+    if state == FINISHED:
+        finished = now
+    return manifest.with_last_start(last).with_values(finished=finished)
 
 
 def describe_gpu() -> str | None:

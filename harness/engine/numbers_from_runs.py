@@ -29,6 +29,7 @@ from harness.cost.usage import sum_phases, tokens_of
 from harness.errors import UserError
 from harness.method import Method
 from harness.method.abilities import numbers_from_runs
+from harness.storage.manifest_file import Amount
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun, read_run
 
@@ -63,9 +64,10 @@ class NumberFromRun:
     questions: int
     failed: int
 
-    def as_json(self) -> dict[str, Any]:
+    @property
+    def amount(self) -> Amount:
         """The number as the manifest stores it."""
-        return asdict(self)
+        return Amount.from_json(asdict(self))
 
 
 def asked_from_runs(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
@@ -216,8 +218,7 @@ def _pieces_of_equal_cost(
 
 def _shape(run: StoredRun, role: str) -> ModelShape | None:
     """The sizes of a role's model as the run's manifest has them; None if unknown."""
-    sizes = (run.manifest.get("shapes") or {}).get(role)
-    return None if sizes is None else ModelShape(**sizes)
+    return run.manifest.shape(role)
 
 
 def _prompt_tokens(run: StoredRun, records: Sequence[StoredRecord]) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from harness import datasets
 from harness.config.schema import DatasetConfig
@@ -17,15 +17,16 @@ from harness.engine.scoring import silent_scorers
 from harness.errors import ConfigError, DataError, UserError, attempt
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS
+from harness.storage.manifest_file import Correction, RunManifest
 from harness.storage.paths import expanded
 from harness.storage.records import StoredGold, StoredRecord
-from harness.storage.run_files import MANIFEST, RECORDS
+from harness.storage.run_files import RECORDS
 from harness.storage.run_folder import StoredRun, StreamedRecords, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
 from harness.storage.summary_file import RunSummary
-from harness.types import JUDGES, LOGGED, Gold, lacks_only_scores
+from harness.types import LOGGED, Gold, lacks_only_scores
 
 
 def rescore(
@@ -55,7 +56,7 @@ def rescore(
     if recorded:
         return _Rescoring(stored, config, versions).run()
     dataset = datasets.load(config, None)
-    before = stored.manifest.get("dataset", {}).get("fingerprint")
+    before = stored.manifest.dataset.fingerprint
     if before is None:
         raise UserError(
             f"{stored.path} has no manifest that says which rows it was made with; run it again"
@@ -111,14 +112,14 @@ def _corrected_questions(stored: StoredRun, dataset: Dataset, before: str) -> fr
 
 def _rescore_config(
     stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None, every: bool = False
-) -> tuple[DatasetConfig, dict[str, str]]:
+) -> tuple[DatasetConfig, dict[str, str | None]]:
     """The run's data set with the scorers to compute, and all scorers -> version, "" for these;
     UserError for none.
 
     every: compute those, too, of which every answer has a score.
     """
     config = dataset_of_run(stored.config, str(stored.path))
-    before: dict[str, str] = stored.manifest.get("scorers") or {}
+    before = stored.manifest.scorers
     complete: set[str] = set()
     if scorers and not only and not every:
         complete = _complete_scorers(stored, before.keys() - set(scorers))
@@ -166,7 +167,7 @@ class _Rescoring:
 
     stored: StoredRun
     config: DatasetConfig
-    versions: Mapping[str, str]
+    versions: Mapping[str, str | None]
     dataset: Dataset | None = None
     corrected: frozenset[str] = frozenset()
 
@@ -181,7 +182,7 @@ class _Rescoring:
             numbers = summarise(store.records(), store.index_lines(), self.stored.config)
             if self.dataset is not None:
                 update_texts(store, self.dataset, self.config.keep_texts, note)
-            store.write(MANIFEST, self._manifest(store.manifest()))
+            store.write_manifest(self._manifest(store.manifest()))
             dataset = {
                 **self.stored.config["dataset"],
                 "scorers": list(self.versions),
@@ -197,8 +198,7 @@ class _Rescoring:
 
     def _fingerprint(self) -> str | None:
         """The fingerprint of the rows that the run was made with."""
-        fingerprint: str | None = (self.stored.manifest.get("dataset") or {}).get("fingerprint")
-        return fingerprint
+        return self.stored.manifest.dataset.fingerprint
 
     def _known_fingerprint(self) -> str | None:
         """The fingerprint that the folder must have."""
@@ -224,22 +224,23 @@ class _Rescoring:
             return rows
         return _with_corrected_gold(rows, self.stored, self.corrected, gold)
 
-    def _manifest(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    def _manifest(self, manifest: RunManifest) -> RunManifest:
         """The manifest with the versions of the scorers, and what was corrected."""
-        changed = dict(manifest)
-        changed["scorers"] = {name: v or version(name) for name, v in self.versions.items()}
+        versions = {name: v or version(name) for name, v in self.versions.items()}
+        changed = manifest.with_values(scorers=versions)
         if not self.corrected or self.dataset is None:
             return changed
-        correction = {
-            "at": utc_now(),
-            "file": Path(self.config.data or self.dataset.source).name,
-            "questions": len(self.corrected),
-            "before": self._fingerprint(),
-            "scores": self.stored.summary.means,
-        }
-        changed["corrected"] = [*(changed.get("corrected") or ()), correction]
-        changed["dataset"] = {**changed["dataset"], "fingerprint": self.dataset.fingerprint}
-        return changed
+        correction = Correction(
+            at=utc_now(),
+            file=Path(self.config.data or self.dataset.source).name,
+            questions=len(self.corrected),
+            before=self._fingerprint(),
+            scores=self.stored.summary.means,
+        )
+        return changed.with_values(
+            corrected=[*manifest.corrected, correction],
+            dataset=manifest.dataset.with_values(fingerprint=self.dataset.fingerprint),
+        )
 
     def _notes_on_corrections(self) -> Iterator[str]:
         """Yield what the user has to know of corrected gold answers."""
@@ -249,7 +250,7 @@ class _Rescoring:
             f"{self.stored.path}: gold answers of {len(self.corrected)} questions are corrected; "
             "the scores of before are kept"
         )
-        if self.stored.manifest.get(JUDGES):
+        if self.stored.manifest.judges:
             yield "its judges saw the former gold answers; ask them again with harness judge"
 
 

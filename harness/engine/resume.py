@@ -16,7 +16,6 @@ from harness.engine.scoring import score_record
 from harness.errors import UserError
 from harness.storage.record_texts import POINTER, gold_of, with_texts, without_texts
 from harness.storage.records import StoredRecord
-from harness.storage.run_files import MANIFEST
 from harness.storage.run_store import RunStore
 from harness.types import JUDGES, Gold, lacks_only_scores
 
@@ -35,7 +34,7 @@ def bring_up_to_date(
 
     # 1. Scores of other scorers, or other versions of them.
     before, now = (
-        manifest.get("scorers") or {},
+        manifest.scorers,
         {name: scorers.version(name) for name in dataset.scorers},
     )
     alike = before == now and all(_scored_by(record, now) for record in store.records())
@@ -54,8 +53,8 @@ def bring_up_to_date(
                 f"stored scores came from {was or 'unrecorded scorers'}; {len(records)} scored "
                 f"again with {by}"
             )
-    if manifest and before != now:
-        store.write(MANIFEST, {**manifest, "scorers": now})
+    if manifest.has_values and before != now:
+        store.write_manifest(manifest.with_values(scorers=now))
 
     # 2. Answers that a stopped run left unscored.
     if unscored:
@@ -139,5 +138,5 @@ def update_texts(
     if not keep:
         store.drop_texts()
         manifest = store.manifest()
-        if manifest.pop("first_prompts", None):
-            store.write(MANIFEST, manifest)
+        if manifest.first_prompts:
+            store.write_manifest(manifest.without("first_prompts"))

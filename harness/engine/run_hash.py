@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config.schema import SAMPLING, digest, sampling
-
-HASHED = "hashed"
-"""The key of a manifest with what the hash covers and no other key of the run holds."""
+from harness.storage.manifest_file import RunManifest
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class HashInputs:
     prompts: Mapping[str, str]
     index_version: str
     task: Mapping[str, Any]
-    dataset: str
+    dataset: str | None
     fingerprint: str | None
     identities: Mapping[str, Any]
     seed: int
@@ -67,7 +65,7 @@ class HashInputs:
         return digest(inputs)[:8]
 
 
-def recorded_inputs(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> HashInputs | None:
+def recorded_inputs(config: Mapping[str, Any], manifest: RunManifest) -> HashInputs | None:
     """The inputs of a stored run's hash.
 
     Args:
@@ -78,26 +76,31 @@ def recorded_inputs(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> H
         The inputs; None for an older run, or one whose hash covers a path of its user's home
         folder, which no file of the run holds.
     """
-    hashed = manifest.get(HASHED)  # its "unset": parameters that run.yaml leaves out
-    if not hashed:
+    hashed = manifest.hashed  # its "unset": parameters that run.yaml leaves out
+    if hashed is None:
         return None
-    method, model, dataset = config["method"], config["model"], manifest["dataset"]
+    method, model, dataset = config["method"], config["model"], manifest.dataset
     drawn = sampling(model)
     defaults = sampling({})
-    corrected = manifest.get("corrected") or [{"before": dataset["fingerprint"]}]
+    fingerprint = dataset.fingerprint
+    if manifest.corrected:
+        fingerprint = manifest.corrected[0].before
+    corpus = None
+    if manifest.corpus is not None:
+        corpus = manifest.corpus.hashed
     return HashInputs(
         implementation=method["implementation"],
         view=method.get("view", "document"),
-        params={**hashed["unset"], **(method.get("params") or {})},
-        prompts=manifest.get("prompts") or {},
-        index_version=hashed["index_version"],
-        task=hashed["task"],
-        dataset=dataset["name"],
-        fingerprint=corrected[0]["before"],
-        identities=manifest.get("models") or {},
+        params={**hashed.unset, **(method.get("params") or {})},
+        prompts=manifest.prompts,
+        index_version=hashed.index_version,
+        task=hashed.task,
+        dataset=dataset.name,
+        fingerprint=fingerprint,
+        identities=manifest.models,
         seed=config["seed"],
         sampling={name: drawn[name] for name in SAMPLING if drawn[name] != defaults[name]},
-        code=manifest.get("code") or {},
+        code=manifest.code,
         batch=bool(model.get("batch")),
-        corpus=(manifest.get("corpus") or {}).get("hashed"),
+        corpus=corpus,
     )

@@ -250,7 +250,7 @@ class Job:
         if stored:
             # Another writer's records may be there at the first start of this one.
             when = " by other processes"
-            days = [start["started"][:10] for start in self.run.manifest.earlier_starts]
+            days = [str(start.started)[:10] for start in self.run.manifest.earlier_starts]
             if days:
                 when = f" on {' to '.join(dict.fromkeys([days[0], days[-1]]))}"
             self._progress.note(f"{stored} of {len(asked)} answers were stored{when}")

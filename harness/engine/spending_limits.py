@@ -22,10 +22,11 @@ from typing import Any
 from harness.cost import usage as costs
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money
-from harness.cost.usage import PhaseUsage, SentUsage, Usage, sent
+from harness.cost.usage import SentUsage, Usage, sent
 from harness.errors import UserError
+from harness.storage.manifest_file import Start
 from harness.storage.records import IndexLine, read_index_lines
-from harness.storage.run_files import MANIFEST, read_json
+from harness.storage.run_files import read_manifest
 
 
 class Budget:
@@ -58,17 +59,14 @@ class Budget:
         config: of the run, whose prices hold for it.
         """
         self._config = config
-        starts = read_json(folder / MANIFEST).get("starts") or ()
-        ends = [(start["started"], start["finished"]) for start in starts if start.get("finished")]
-        took = (datetime.fromisoformat(b) - datetime.fromisoformat(a) for a, b in ends)
-        self._earlier += sum(each.total_seconds() for each in took) / 3600
+        manifest = read_manifest(folder)
+        self._earlier += sum(map(_hours, manifest.starts))
         self._indexes.clear()
         for line in read_index_lines(folder):
             self.spend_index(line)
-        for judge in (read_json(folder / MANIFEST).get("judges") or {}).values():
-            judge_config = {"model": {"price": judge.get("price")}}
-            used: PhaseUsage = judge.get("usage", {})
-            self._add(sent({"answer": used}, judge.get("earlier")), config=judge_config)
+        for judge in manifest.judges.values():
+            judge_config = {"model": {"price": judge.price}}
+            self._add(sent({"answer": judge.usage}, judge.earlier), config=judge_config)
 
     def spend(self, usage: Usage, sign: int = 1) -> Usage:
         """Count what a question or an index sent, by phase as `usage_of` sums it; returns it
@@ -147,3 +145,11 @@ def limit_option(name: str, limit: float) -> str:
 def number_text(value: float) -> str:
     """A number as it is typed: "5000", "0.25"."""
     return f"{round(value):d}" if value >= 100 else f"{value:.3g}"
+
+
+def _hours(start: Start) -> float:
+    """How long a start of a run took; 0 where it has not ended."""
+    if start.started is None or start.finished is None:
+        return 0.0
+    took = datetime.fromisoformat(start.finished) - datetime.fromisoformat(start.started)
+    return took.total_seconds() / 3600

@@ -27,6 +27,7 @@ from harness.parallel.phases import phase
 from harness.retrieval.served import ServedRetriever
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import IndexCache, cache_root
+from harness.storage.manifest_file import FirstPrompt
 from harness.storage.reply_cache import ReplyCache
 from harness.types import Question, SearchHit
 
@@ -179,14 +180,13 @@ class Models:
                 self._retriever = served
         return self._retriever
 
-    def first_prompts(self) -> dict[str, dict[str, Any]]:
-        """Role -> the first prompt sent to its model ({"text", "ids"}), where the back end keeps
-        it."""
+    def first_prompts(self) -> dict[str, FirstPrompt]:
+        """Role -> the first prompt sent to its model, where the back end keeps it."""
         prompts = {}
         for role, config in self.plan.models.items():
             by_role = getattr(self._loaded.get(config.model_dump_json()), "first_prompts", {})
             if role in by_role:
-                prompts[role] = dict(by_role[role])
+                prompts[role] = FirstPrompt.from_json(by_role[role])
         return prompts
 
 

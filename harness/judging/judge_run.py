@@ -21,10 +21,10 @@ from harness.engine.progress import Counted, Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
 from harness.judging.model_judge import DECLINE, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, places_for
+from harness.storage.manifest_file import JudgeEntry
 from harness.storage.paths import masked, without_home
 from harness.storage.record_texts import POINTER
 from harness.storage.records import StoredRecord
-from harness.storage.run_files import MANIFEST
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
@@ -100,13 +100,13 @@ def judge_run(
     """
     stored = read_run(folder)
     _check_can_be_judged(stored, judge)
-    rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
+    rows_of = stored.manifest.dataset.fingerprint
     with RunStore.open(folder, rows_of, progress.note) as store:
         by_question = {record.question_id: record for record in store.records()}
         cases = _cases(stored, by_question.values(), examples, judge)
         work = _JudgeWork(judge, progress, len(cases))
-        earlier: SentUsage = _entry_before(stored, judge).get("earlier", {})
-        add_sent(work.judged.lost, earlier)
+        before = _entry_before(stored, judge)
+        add_sent(work.judged.lost, before.earlier)
         try:
             work.judge(cases, parallel)
         except HarnessError as error:
@@ -119,8 +119,9 @@ def judge_run(
                 _store_judgements(store, stored, by_question, judge, work.judged)
             elif work.judged.lost.get("tokens"):
                 # Limits count what was sent, also where nothing came back.
-                before = _entry_before(stored, judge) or _price_of(judge)
-                _write_entry(store, judge, {**before, "earlier": work.judged.lost})
+                if not before.has_values:
+                    before = JudgeEntry(price=_price_of(judge))
+                _write_entry(store, judge, before.with_values(earlier=work.judged.lost))
     return work.judged
 
 
@@ -140,11 +141,9 @@ def _check_can_be_judged(stored: StoredRun, judge: Judge) -> None:
         )
 
 
-def _entry_before(stored: StoredRun, judge: Judge) -> dict[str, Any]:
-    """The judge's part of the manifest before this call, {} for none."""
-    judges = stored.manifest.get("judges") or {}
-    entry: dict[str, Any] = judges.get(judge.name) or {}
-    return entry
+def _entry_before(stored: StoredRun, judge: Judge) -> JudgeEntry:
+    """The judge's part of the manifest before this call; without values for none."""
+    return stored.manifest.judges.get(judge.name) or JudgeEntry()
 
 
 def _add_failed_questions(judged: Judged, records: Iterable[StoredRecord], judge: Judge) -> None:
@@ -328,7 +327,7 @@ def _store_judgements(
     for name, record in by_question.items():
         if name in judged.judgements:
             record = _with_judgement(record, judge.name, judged.judgements[name], keep_texts)
-        elif before.get("version") != judge.version:
+        elif before.version != judge.version:
             # A mean over two prompts or two models would be meaningless.
             record = _without_judgement(record, judge.name)
         records.append(record)
@@ -371,40 +370,43 @@ def _without_key(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
     return {key: value for key, value in (values or {}).items() if key != name}
 
 
-def _write_entry(store: RunStore, judge: Judge, entry: dict[str, Any]) -> None:
+def _write_entry(store: RunStore, judge: Judge, entry: JudgeEntry) -> None:
     manifest = store.manifest()
-    store.write(
-        MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: entry}}
-    )
+    judges = {**manifest.judges, judge.name: entry}
+    store.write_manifest(manifest.with_values(judges=judges))
 
 
-def _price_of(judge: Judge) -> dict[str, Any]:
-    """The price of the judge's model as the manifest has it, {} for none."""
+def _price_of(judge: Judge) -> dict[str, float | None] | None:
+    """The price of the judge's model as the manifest has it, None for none."""
     if judge.config.price is None:
-        return {}
-    return {"price": judge.config.price.model_dump()}
+        return None
+    price: dict[str, float | None] = judge.config.price.model_dump()
+    return price
 
 
-def _manifest_entry(judge: Judge, judged: Judged) -> dict[str, Any]:
+def _manifest_entry(judge: Judge, judged: Judged) -> JudgeEntry:
     """The judge's part of the manifest."""
     verdicts = Counter(judgement.verdict for judgement in judged.judgements.values())
     prompt = judge.prompt.text
     if judge.published is not None:
         prompt = judge.published.source
-    entry: dict[str, Any] = {
-        "version": judge.version,
-        "kind": judge.kind,
-        "prompt": prompt,
-        "prompt_version": judge.prompt_version,
-        "max_tokens": judge.max_tokens,
-        "model": without_home({"name": judge.config.name, **judge.identity}),
-    }
+    entry = JudgeEntry(
+        version=judge.version,
+        kind=judge.kind,
+        prompt=prompt,
+        prompt_version=judge.prompt_version,
+        max_tokens=judge.max_tokens,
+        model=without_home({"name": judge.config.name, **judge.identity}),
+        verdicts=dict(sorted(verdicts.items())),
+        usage=judged.usage,
+        finished=utc_now(),
+    )
     if judge.other_run:
-        entry["other_run"] = judge.other_run
+        entry = entry.with_values(other_run=judge.other_run)
     if judge.config.base_url:
-        entry["server"] = masked(judge.config.base_url)
-    entry["verdicts"] = dict(sorted(verdicts.items()))
-    entry["usage"] = judged.usage
+        entry = entry.with_values(server=masked(judge.config.base_url))
     if judged.lost:
-        entry["earlier"] = judged.lost
-    return {**entry, **_price_of(judge), "finished": utc_now()}
+        entry = entry.with_values(earlier=judged.lost)
+    if judge.config.price is not None:
+        entry = entry.with_values(price=_price_of(judge))
+    return entry

@@ -166,6 +166,4 @@ def _answers(run: StoredRun) -> dict[str, OtherAnswer]:
 
 def _rows(run: StoredRun) -> str | None:
     """Content hash of a run's rows; None where the manifest does not say."""
-    dataset = run.manifest.get("dataset") or {}
-    value: str | None = dataset.get("fingerprint")
-    return value
+    return run.manifest.dataset.fingerprint

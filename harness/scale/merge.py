@@ -19,6 +19,8 @@ from harness.errors import UserError
 from harness.storage.checksums import checksums
 from harness.storage.files import delete_drafts, write_atomic
 from harness.storage.json_lines import json_line, read_lines, read_with_older
+from harness.storage.json_values import json_file
+from harness.storage.manifest_file import RunManifest, Shard
 from harness.storage.records import IndexLine, StoredRecord, read_index_lines
 from harness.storage.run_files import (
     DOCUMENTS,
@@ -32,7 +34,7 @@ from harness.storage.run_files import (
     UNSCORED,
     folder_lock,
     parts_in,
-    read_json,
+    read_manifest,
     read_summary,
 )
 from harness.storage.run_folder import run_yaml
@@ -82,20 +84,23 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     _write_lines(folder, sources, UNSCORED, unscored)  # the next start scores them
 
     asked_before = read_summary(folder).n_to_record
-    asked = max(manifest.pop("shard", {}).get("asked", 0), asked_before)
+    asked = asked_before
+    if manifest.shard is not None:
+        asked = max(manifest.shard.asked, asked_before)
+        manifest = manifest.without("shard")
     merged = (StoredRecord.from_json(json.loads(line)) for line in ordered)
     numbers = summarise(merged, indexes, run_yaml(folder)["config"])
     n_recorded = numbers.n_total or 0
     is_finished = n_recorded >= asked
-    skipped = (manifest.get("dataset") or {}).get("skipped") or {}
-    counts = counts_of(asked, n_recorded, skipped)
+    counts = counts_of(asked, n_recorded, manifest.dataset.skipped)
     counts = counts.with_values(state=FINISHED if is_finished else "interrupted")
     summary = counts.with_numbers(numbers)
-    if manifest:  # without any, as after a kill of all shards, the next start begins one
-        manifest["finished"] = _last_end(manifest) if is_finished else None
-        _write_json(folder / MANIFEST, manifest)
+    if manifest.has_values:  # without any, as after a kill of all shards, the next start begins one
+        finished = _last_end(manifest) if is_finished else None
+        manifest = manifest.with_values(finished=finished)
+        write_atomic(folder / MANIFEST, json_file(manifest))
     summary = summary.with_values(files=checksums(folder))
-    _write_json(folder / SUMMARY, summary.to_json())
+    write_atomic(folder / SUMMARY, json_file(summary))
     shutil.rmtree(folder / PARTS)
     if not unscored:
         (folder / UNSCORED).unlink(missing_ok=True)
@@ -185,9 +190,9 @@ def _texts(sources: Sequence[Path]) -> Iterator[dict[str, Any]]:
     return _distinct(lines, "sha256")
 
 
-def _last_end(manifest: Mapping[str, Any]) -> str | None:
+def _last_end(manifest: RunManifest) -> str | None:
     """When the last start ended, None where none did."""
-    ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]
+    ends = [start.finished for start in manifest.starts if start.finished]
     return max(ends, default=None)
 
 
@@ -238,11 +243,7 @@ def _requests(
                 yield line
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    write_atomic(path, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
-
-
-def _merged_manifest(folder: Path, parts: Sequence[Path]) -> dict[str, Any]:
+def _merged_manifest(folder: Path, parts: Sequence[Path]) -> RunManifest:
     """The manifest of the whole run: the first one with records, with the starts of all, each with
     its shard's name.
 
@@ -250,37 +251,65 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> dict[str, Any]:
     them as "changed". "shard" stays in it, with the largest "asked". Raises UserError for shards
     with different data or scorers.
     """
-    merged = read_json(folder / MANIFEST)
+    merged = read_manifest(folder)
     empty: set[Path] = set()
     for part in parts:
         if next(iter(read_lines(part / RECORDS, "question_id")), None) is None:
             empty.add(part)
     for part in sorted(parts, key=empty.__contains__):
-        manifest = read_json(part / MANIFEST)
-        if not manifest:
+        manifest = read_manifest(part)
+        if not manifest.has_values:
             continue  # a merge was killed after it had removed it
         name = part.name.replace("-of-", "/")
-        starts = [{**start, "shard": name} for start in manifest["starts"]]
-        if not merged:
-            merged = {**manifest, "starts": starts}
+        starts = [start.with_values(shard=name) for start in manifest.starts]
+        manifest = manifest.with_values(starts=starts)
+        if not merged.has_values:
+            merged = manifest
             continue
-        for key in ("hash", "scorers"):
-            if merged.get(key) != manifest.get(key):
-                raise UserError(
-                    f"{folder}: shard {name} has other {key} ({manifest.get(key)}) than the rest "
-                    f"({merged.get(key)}); run that shard again with the same command, then merge"
-                )
-        manifest["gpu"] = merged["gpu"] = manifest.get("gpu") or merged.get("gpu")
-        if part not in empty:
-            changed = changes(merged, manifest)
-            if changed:
-                starts[0]["changed"] = changed | starts[0].get("changed", {})
-        new_starts = [start for start in starts if start not in merged["starts"]]
-        merged["starts"] = merged["starts"] + new_starts
-        merged["first_prompts"] = {
-            **manifest.get("first_prompts", {}),
-            **merged.get("first_prompts", {}),
-        }
-        asked = max((m.get("shard") or {}).get("asked", 0) for m in (merged, manifest))
-        merged["shard"] = {"asked": asked}
+        _check_is_alike(folder, name, manifest, merged)
+        merged = _with_shard(merged, manifest, has_records=part not in empty)
     return merged
+
+
+def _check_is_alike(folder: Path, name: str, shard: RunManifest, merged: RunManifest) -> None:
+    """Raise UserError for a shard with other data or scorers than the others.
+
+    Args:
+        folder: Of the run.
+        name: Of the shard.
+        shard: Its manifest.
+        merged: That of the others.
+    """
+    pairs = (("hash", shard.hash, merged.hash), ("scorers", shard.scorers, merged.scorers))
+    for key, ours, theirs in pairs:
+        if ours != theirs:
+            raise UserError(
+                f"{folder}: shard {name} has other {key} ({ours}) than the rest ({theirs}); run "
+                "that shard again with the same command, then merge"
+            )
+
+
+def _with_shard(merged: RunManifest, shard: RunManifest, has_records: bool) -> RunManifest:
+    """The manifest with the starts, first prompts and questions of one more shard.
+
+    Args:
+        merged: The manifest.
+        shard: That of the shard, whose starts have its name.
+        has_records: Whether the shard answered anything, so that its code and machine count.
+    """
+    gpu = shard.gpu or merged.gpu
+    merged, shard = merged.with_values(gpu=gpu), shard.with_values(gpu=gpu)
+    starts = list(shard.starts)
+    changed = changes(merged, shard)
+    if has_records and changed.has_values:
+        starts[0] = starts[0].with_earlier_changes(changed)
+    new_starts = [start for start in starts if start not in merged.starts]
+    asked = 0
+    for manifest in (merged, shard):
+        if manifest.shard is not None:
+            asked = max(asked, manifest.shard.asked)
+    return merged.with_values(
+        starts=[*merged.starts, *new_starts],
+        first_prompts={**shard.first_prompts, **merged.first_prompts},
+        shard=Shard(asked=asked),
+    )

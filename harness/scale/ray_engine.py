@@ -46,6 +46,7 @@ from harness.llm.backend import model_facts
 from harness.parallel.in_flight import places_for
 from harness.parallel.scheduler import Scheduler
 from harness.stats.rng import derived_seed
+from harness.storage.manifest_file import RunManifest
 from harness.storage.records import StoredRecord
 from harness.storage.run_store import RunStore
 from harness.types import Example
@@ -360,16 +361,16 @@ class _Round:
             self._add_manifest(answered.manifest)
         self._record([Unscored(self._waiting.asked[call.number], answered.record)])
 
-    def _add_manifest(self, there: dict[str, Any]) -> None:
+    def _add_manifest(self, there: RunManifest) -> None:
         """Add what differs on a worker's machine, and its first prompts."""
         self._run.manifest.add_worker(there)
         if self._run.plan.config.dataset.keep_texts:
-            self._run.manifest.keep_first_prompts(there.get("first_prompts", {}))
+            self._run.manifest.keep_first_prompts(there.first_prompts)
 
 
 def _check_versions(there: Mapping[str, str]) -> None:
     """Raise UserError for a worker with other versions than this process's."""
-    here = made_by()["packages"]
+    here = made_by().packages
     keys = sorted(here.keys() | there.keys() - {"host"})
     different = [
         f"{key} {there.get(key)} there, {here.get(key)} here"
@@ -464,7 +465,7 @@ class _Answered:
     """
 
     calls: list[tuple[str, Any]]
-    manifest: dict[str, Any] | None
+    manifest: RunManifest | None
     notes: list[str]
     slow_paths: list[str]
 
@@ -481,9 +482,9 @@ class _Calls(threading.local):
     def __init__(self) -> None:
         self.made: list[tuple[str, Any]] = []
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> RunManifest:
         """No manifest: the driver has it."""
-        return {}
+        return RunManifest()
 
     def __getattr__(self, name: str) -> Callable[[Any], None]:
         """Keep the call of any other method of RunStore."""
@@ -503,9 +504,9 @@ class _WorkerRun:
     calls: _Calls
     progress: Silent
     scheduler: Scheduler | None
-    sent: dict[str, Any] | None = None
+    sent: RunManifest | None = None
 
-    def new_manifest(self) -> dict[str, Any] | None:
+    def new_manifest(self) -> RunManifest | None:
         """The manifest of this machine with first prompts, None where the driver has it."""
         run = self.answer.run
         manifest = with_first_prompts(run.manifest.value, run.models.first_prompts())
@@ -533,7 +534,7 @@ class _Worker:
 
     def versions(self) -> dict[str, str]:
         """Versions of the packages here, and the host's name; Ray compares its own and Python's."""
-        return {**made_by()["packages"], "host": socket.gethostname()}
+        return {**made_by().packages, "host": socket.gethostname()}
 
     def answer(self, plan: list[Any], position: int, earlier: SentUsage | None) -> _Answered:
         """Answer a question.

@@ -23,7 +23,7 @@ from harness.errors import RunLocked, UserError
 from harness.scale.merge import ORDER, merge
 from harness.storage.files import check_writable, write_atomic
 from harness.storage.json_lines import json_line, read_lines
-from harness.storage.run_files import MANIFEST, RECORDS, SUMMARY, Part, parts_in, read_json
+from harness.storage.run_files import RECORDS, Part, parts_in, read_manifest, read_summary
 from harness.types import Document, Example
 
 _MOST = 100_000
@@ -121,14 +121,14 @@ def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
     other scorers."""
     parts = parts_in(folder)
     if parts:
-        before = read_json(parts[0] / MANIFEST).get("shard") or {}  # the others were checked alike
-        if before and (before["of"], before["asked"]) != (part.of, part.asked):
+        before = read_manifest(parts[0]).shard  # the others were checked alike
+        if before is not None and (before.of, before.asked) != (part.of, part.asked):
             raise UserError(
-                f"{folder} holds shards of another division ({before['of']} shards of "
-                f"{before['asked']} questions; now {part.of} of {part.asked}); first run: "
+                f"{folder} holds shards of another division ({before.of} shards of "
+                f"{before.asked} questions; now {part.of} of {part.asked}); first run: "
                 f"harness merge {folder}"
             )
-    scored = read_json(folder / MANIFEST).get("scorers")
+    scored = read_manifest(folder).scorers
     if scored and scored != {name: scorers.version(name) for name in plan.config.dataset.scorers}:
         raise UserError(
             f"{folder} has scores of {', '.join(scored)}, not of this run; first run: harness "
@@ -145,4 +145,4 @@ def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
     left = sum(not merged.issuperset(ids) for ids in shards)
     if len(parts) < left:  # most shards end while others are not begun: no summary is read then
         return False
-    return all(read_json(part / SUMMARY).get("state") == "finished" for part in parts)
+    return all(read_summary(part).is_finished for part in parts)

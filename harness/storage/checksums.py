@@ -6,11 +6,10 @@ They reveal accidents and careless edits. Whoever computes them anew hides an ed
 records, settings and methods say of each other is compared elsewhere (reports/consistency.py).
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from harness.storage.file_hash import file_hash
+from harness.storage.manifest_file import RunManifest
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, TEXTS
 from harness.storage.summary_file import RunSummary
 
@@ -22,9 +21,7 @@ def checksums(folder: Path) -> dict[str, str]:
     return {name: file_hash(folder / name) for name in _NAMES if (folder / name).is_file()}
 
 
-def changed_files(
-    folder: Path, manifest: Mapping[str, Any], summary: RunSummary
-) -> list[str] | None:
+def changed_files(folder: Path, manifest: RunManifest, summary: RunSummary) -> list[str] | None:
     """Names of the files that are not as the run's end left them.
 
     Args:
@@ -36,9 +33,8 @@ def changed_files(
         The names, [] where all are as they were. None where that is not known: an older run, or one
         that has not ended.
     """
-    starts = manifest.get("starts") or [{}]
     recorded = summary.files
-    if recorded is None or starts[-1].get("state") == "running":
+    if recorded is None or manifest.last_start.state == "running":
         return None
     here = checksums(folder)
     return [name for name in _NAMES if recorded.get(name) != here.get(name)]

@@ -12,6 +12,7 @@ Keys of other versions are held and written back, and a key that the object lack
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -48,7 +49,23 @@ class JsonValues(BaseModel):
         """A copy in which these keys have these values."""
         return self.model_copy(update=values)
 
+    def without(self, *keys: str) -> Self:
+        """A copy that lacks these keys."""
+        values = self.to_json()
+        for key in keys:
+            values.pop(key, None)
+        return self.from_json(values)
+
+    def has(self, key: str) -> bool:
+        """Whether the object has a key, also one with an empty value."""
+        return key in self.model_fields_set
+
     @property
     def has_values(self) -> bool:
         """Whether the object has any key: it has none where its file is not written yet."""
         return bool(self.model_fields_set)
+
+
+def json_file(values: JsonValues) -> bytes:
+    """The content of a file that holds these values."""
+    return json.dumps(values.to_json(), indent=2, allow_nan=False).encode() + b"\n"

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
-from pydantic import TypeAdapter
 
 from harness.errors import DataError, RunLocked, UserError
-from harness.storage.files import check, check_writable, delete_drafts, read_object, save_error
+from harness.storage.files import check_writable, delete_drafts, read_object, save_error
 from harness.storage.json_values import JsonValues
+from harness.storage.manifest_file import RunManifest, Shard
 from harness.storage.summary_file import RunSummary
 
 RECORDS, DOCUMENTS, UNSCORED = "records.jsonl", "documents.jsonl", "answered.jsonl"
@@ -51,9 +51,9 @@ class Part:
         return run / PARTS / f"{self.number}-of-{self.of}"
 
     @property
-    def described(self) -> dict[str, Any]:
-        """{"shard": {"number", "of", "asked"}} for its manifest.json."""
-        return {"shard": {"number": self.number, "of": self.of, "asked": self.asked}}
+    def described(self) -> Shard:
+        """The part as its manifest.json has it."""
+        return Shard(number=self.number, of=self.of, asked=self.asked)
 
 
 def parts_in(run: Path) -> list[Path]:
@@ -128,19 +128,21 @@ def read_summary(folder: Path) -> RunSummary:
     return _read_values(folder / SUMMARY, RunSummary)
 
 
+def read_manifest(folder: Path) -> RunManifest:
+    """The manifest.json of a run folder, or of a part; one without values before the first. Raises
+    DataError for a damaged one."""
+    return _read_values(folder / MANIFEST, RunManifest)
+
+
 def _read_values(path: Path, form: type[T]) -> T:
     with _value_error_as_data_error(path):
         return form.from_json(_object_in(path))
 
 
-def read_json(path: Path, form: TypeAdapter[Any] | None = None) -> dict[str, Any]:
-    """The object in a file, checked by `form`; {} where there is no file. Raises DataError for a
-    damaged one."""
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; {} where there is no file. Raises DataError for a damaged one."""
     with _value_error_as_data_error(path):
-        value = _object_in(path)
-        if value and form is not None:
-            check(value, form)
-        return value
+        return _object_in(path)
 
 
 def _object_in(path: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from harness.storage import run_schema
 from harness.storage.files import WrongValue, as_object, check
 from harness.storage.json_lines import indexed_lines, read_with_older
 from harness.storage.kept_requests import read_requests
+from harness.storage.manifest_file import RunManifest
 from harness.storage.packed_records import PackedRecords
 from harness.storage.record_texts import checksum
 from harness.storage.records import (
@@ -30,13 +31,12 @@ from harness.storage.records import (
     read_records,
 )
 from harness.storage.run_files import (
-    MANIFEST,
     RECORDS,
     REQUESTS,
     RUN,
     TEXTS,
     os_error_as_data_error,
-    read_json,
+    read_manifest,
     read_summary,
     used_settings,
 )
@@ -74,7 +74,7 @@ class StoredRun:
 
     path: Path
     config: dict[str, Any]
-    manifest: dict[str, Any]
+    manifest: RunManifest
     records: Sequence[StoredRecord]
     documents: list[IndexLine]
     summary: RunSummary
@@ -338,7 +338,7 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     """Read a run folder, a running one too; hold: how much of its records stays in memory.
 
     Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or
-    manifest that is not written yet is {}. If a question has several records, the last one counts.
+    manifest that is not written yet has no values. If a question has several records, the last one counts.
     """
     reading = RecordPass(read_without_records(Path(folder)))
     with os_error_as_data_error(folder):
@@ -430,8 +430,8 @@ def read_without_records(folder: Path) -> StoredRun:
     """A run folder but for its records. Raises as `read_run`."""
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
-    run, manifest = run_yaml(folder), read_json(folder / MANIFEST, run_schema.MANIFEST)
-    origins, models = run.get("origins") or {}, manifest.get("models") or {}
+    run, manifest = run_yaml(folder), read_manifest(folder)
+    origins, models = run.get("origins") or {}, manifest.models
     # Runs of before December 2026 list every setting, also of models that they do not use.
     unused = [role for role in ("encoder", "reranker") if models and role not in models]
     listed = {key: value for key, value in run["config"].items() if key not in unused}

@@ -69,24 +69,6 @@ DOCUMENT: TypeAdapter[Any] = TypeAdapter(
         }
     )
 )
-_DESCRIBED = (
-    "dataset?",
-    "models?",
-    "scorers?",
-    "judges?",
-    "packages?",
-    "prompts?",
-    "first_prompts?",
-    "imported?",
-)
-_HASHED = _form({"task": _MAPPING, "index_version": Any, "unset": _MAPPING})
-MANIFEST: TypeAdapter[Any] = TypeAdapter(
-    _form(
-        dict.fromkeys(_DESCRIBED, _MAPPING)
-        | {"hashed?": _HASHED}
-        | {"starts?": list[_MAPPING], "warnings?": list[str], "started?": str, "floor?": bool}
-    )
-)
 _DATASET = _form({"name": str, "scorers": list[str]})
 _CONFIG = _form({"method": _NAMED, "dataset": _DATASET, "model": _NAMED, "seed": int})
 RUN: TypeAdapter[Any] = TypeAdapter(_form({"config": _CONFIG, "origins?": dict[str, str]}))

@@ -5,14 +5,13 @@ with RunStore.open(folder, fingerprint, note) as store:
     store.keep_texts({checksum: text})   what the reader was shown, before the record that points to it
     store.keep_answer(record)            an answer that is not scored yet
     store.append_record(record)          its record
-    store.write(MANIFEST, values)        a file, replaced in one step
+    store.write_manifest(manifest)       manifest.json, replaced in one step
     store.write_summary(numbers)         summary.json, with checksums of the others
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import threading
@@ -33,7 +32,9 @@ from harness.storage.json_lines import (
     read_lines,
     read_with_older,
 )
+from harness.storage.json_values import json_file
 from harness.storage.kept_requests import without_requests
+from harness.storage.manifest_file import RunManifest
 from harness.storage.paths import without_home
 from harness.storage.records import IndexLine, StoredRecord, read_index_lines
 from harness.storage.run_files import (
@@ -48,7 +49,7 @@ from harness.storage.run_files import (
     UNSCORED,
     Part,
     locked_folder,
-    read_json,
+    read_manifest,
     read_summary,
     used_settings,
 )
@@ -108,7 +109,7 @@ class RunStore:
         with locked_folder(run, part) as folder:
             edited = _edited(folder)
             _repair(folder, note)
-            _check_same_data([run / MANIFEST, folder / MANIFEST], fingerprint)
+            _check_same_data([run, folder], fingerprint)
             store = cls(run, part, folder)
             store.edited = edited
             try:
@@ -154,9 +155,9 @@ class RunStore:
                 unscored[question] = answer
         return unscored
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest on disk, {} before the first one."""
-        return read_json(self.folder / MANIFEST)
+    def manifest(self) -> RunManifest:
+        """The manifest on disk, without values before the first one."""
+        return read_manifest(self.folder)
 
     def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
         """Write run.yaml: the settings and where each came from. Raises SaveError."""
@@ -170,11 +171,9 @@ class RunStore:
         text = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True)
         self._replace_file(self.run / RUN, text.encode())
 
-    def write(self, name: str, value: dict[str, Any], *, sync_folder: bool = True) -> None:
-        """Replace manifest.json or summary.json in one step; sync_folder: as in write_atomic.
-        Raises SaveError."""
-        data = json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
-        self._replace_file(self.folder / name, data, sync_folder)
+    def write_manifest(self, manifest: RunManifest) -> None:
+        """Replace manifest.json in one step. Raises SaveError."""
+        self._replace_file(self.folder / MANIFEST, json_file(manifest))
 
     def write_summary(self, summary: RunSummary) -> RunSummary:
         """Write summary.json with the checksums of all other files, the last that a writer does,
@@ -182,7 +181,7 @@ class RunStore:
         complete = summary.with_values(files=checksums(self.folder))
         if self.edited:
             complete = complete.with_values(edited=self.edited)
-        self.write(SUMMARY, complete.to_json())
+        self._replace_file(self.folder / SUMMARY, json_file(complete))
         return complete
 
     def _replace_file(
@@ -377,20 +376,20 @@ def _repair(folder: Path, note: Callable[[str], None]) -> None:
             note(problem)
 
 
-def _check_same_data(manifests: Iterable[Path], fingerprint: str | None) -> None:
+def _check_same_data(folders: Iterable[Path], fingerprint: str | None) -> None:
     """Raise UserError where a run was begun with other rows.
 
     Args:
-        manifests: Of the run, and of its part.
+        folders: Of the run, and of its part.
         fingerprint: Of the rows; None: no check.
     """
     if fingerprint is None:
         return
-    for path in dict.fromkeys(manifests):
-        before = read_json(path).get("dataset", {}).get("fingerprint")
+    for path in dict.fromkeys(folders):
+        before = read_manifest(path).dataset.fingerprint
         if before is not None and before != fingerprint:
             raise UserError(
-                f"the rows of the data set are not those that {path.parent} was begun with "
+                f"the rows of the data set are not those that {path} was begun with "
                 f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or "
                 "delete that folder."
             )
@@ -405,7 +404,7 @@ def _records_in(path: Path) -> Iterator[StoredRecord]:
 def _edited(folder: Path) -> list[str]:
     """Names of files that were changed since the last end of the run, or before an earlier one."""
     summary = read_summary(folder)
-    changed = changed_files(folder, read_json(folder / MANIFEST), summary) or []
+    changed = changed_files(folder, read_manifest(folder), summary) or []
     return sorted({*summary.edited, *changed})
 
 

@@ -28,8 +28,8 @@ from harness.cost.flops import DEFAULT
 if TYPE_CHECKING:
     import pandas as pd
 
-    from harness.storage.run_folder import StoredRun
-
+from harness.storage.manifest_file import GitState
+from harness.storage.run_folder import StoredRun
 
 Point = tuple[int, str, float]
 
@@ -206,7 +206,7 @@ def set_by_user(run: StoredRun) -> dict[str, str]:
     name."""
     from reports.settings import given  # which needs numpy
 
-    values = params(run.config, run.manifest.get("models") or {})[0]
+    values = params(run.config, run.manifest.models)[0]
     keys = {_param_name(key) for key in given(run)}
     shown = sorted(keys.intersection(values).difference(("method", "dataset", "model")))
     return {key: values[key] for key in shown}
@@ -214,14 +214,13 @@ def set_by_user(run: StoredRun) -> dict[str, str]:
 
 def run_state(run: StoredRun) -> str:
     """finished, interrupted, stopped, or running (also for a run that was killed)."""
-    starts = run.manifest.get("starts") or [{}]
-    return str(starts[-1].get("state") or run.summary.state)
+    return run.manifest.last_start.state or run.summary.state
 
 
 def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
     """The tags by which runs are found: tags.method = 'pecan' and tags.git_dirty = 'false'."""
     config = run.config
-    git = run.manifest.get("git") or {}
+    git = run.manifest.git or GitState()
     values = {
         "method": config["method"]["name"],
         "model": config["model"]["name"],
@@ -235,9 +234,9 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "limit": str(config.get("limit")),
         "failed_count_as": str(config.get("failed", "zero")),
         "flops": DEFAULT,
-        "git_commit": git.get("commit"),
+        "git_commit": git.commit,
         "git_dirty": _git_dirty(git),
-        "mlflow.source.git.commit": git.get("commit"),
+        "mlflow.source.git.commit": git.commit,
         "mlflow.source.name": "harness run",
         "mlflow.source.type": "LOCAL",
     }
@@ -249,19 +248,19 @@ def _made_with(run: StoredRun) -> str:
     packages."""
     from reports.settings import code_hash, made_with  # which need numpy
 
-    packages = run.manifest.get("packages") or {}
+    packages = run.manifest.packages
     parts = [f"{key} {value}" for key, value in made_with(run).items() if key not in packages]
-    if run.manifest.get("code"):
+    if run.manifest.code:
         parts.append(f"code {code_hash(run)}")
     parts.append(f"packages {digest(packages)[:7]}")
     return ", ".join(parts)
 
 
-def _git_dirty(git: Mapping[str, Any]) -> str | None:
+def _git_dirty(git: GitState) -> str | None:
     """ "true" or "false"; None where the manifest does not say."""
-    if git.get("dirty") is None:
+    if git.dirty is None:
         return None
-    return str(git["dirty"]).lower()
+    return str(git.dirty).lower()
 
 
 def running_points(run: StoredRun) -> list[Point]:

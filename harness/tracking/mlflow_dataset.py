@@ -22,15 +22,22 @@ def mlflow_dataset(run: StoredRun) -> Dataset | None:
     """The rows with digest, schema and number; None where the manifest does not name them."""
     from mlflow.entities import Dataset
 
-    about = run.manifest.get("dataset") or {}
-    if not about.get("fingerprint"):
+    about = run.manifest.dataset
+    if not about.fingerprint:
         return None
-    source = {key: about[key] for key in ("fingerprint", "source", "revision") if about.get(key)}
+    source = {"fingerprint": about.fingerprint}
+    if about.source:
+        source["source"] = about.source
+    if about.revision:
+        source["revision"] = about.revision
+    n_rows = len(run.records)
+    if about.has("questions"):
+        n_rows = about.questions
     return Dataset(
         name=run.config["dataset"]["name"],
-        digest=str(about["fingerprint"])[:8],
+        digest=about.fingerprint[:8],
         source_type="harness",
         source=json.dumps(source),
         schema=json.dumps({"mlflow_colspec": _COLUMNS}),
-        profile=json.dumps({"num_rows": about.get("questions", len(run.records))}),
+        profile=json.dumps({"num_rows": n_rows}),
     )

@@ -257,8 +257,8 @@ class MlflowRun:
 
         The suite's run gets the worst status of its child runs.
         """
-        starts: list[dict[str, Any]] = self.run.manifest.get("starts") or [{}]
-        self.client.set_terminated(self.id, status, _milliseconds(starts[-1].get("finished")))
+        finished = self.run.manifest.last_start.finished
+        self.client.set_terminated(self.id, status, _milliseconds(finished))
         self.client.set_tag(self.id, "state", run_state(self.run))
         if self.parent is None:
             return
@@ -334,9 +334,9 @@ class MlflowRun:
     def _identity(self) -> dict[str, str]:
         """The tags by which the run is found again. A folder that was deleted and made anew is
         another run."""
-        tags = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.get("started"))}
-        if "id" in self.run.manifest:
-            tags[_ID] = self.run.manifest["id"]
+        tags = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.started)}
+        if self.run.manifest.id is not None:
+            tags[_ID] = self.run.manifest.id
         return tags
 
     def _find_run(self) -> str | None:
@@ -362,7 +362,7 @@ class MlflowRun:
 
     def _make_run(self, tags_: Mapping[str, str], name: str) -> str:
         """Make an MLflow run with these tags and the user's name; returns its id."""
-        start = _milliseconds(self.run.manifest.get("started"))
+        start = _milliseconds(self.run.manifest.started)
         try:
             user = getpass.getuser()  # as MLflow's own clients name who logs
         except (KeyError, OSError):  # a container without a name for its user
@@ -378,7 +378,7 @@ class MlflowRun:
 
         tags = run_tags(self.run, self.suite)
         tags["state"] = "running"  # `end` writes the state, after all numbers
-        values, long = params(self.run.config, self.run.manifest.get("models") or {})
+        values, long = params(self.run.config, self.run.manifest.models)
         if long:
             tags["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
         if self.parent is not None:

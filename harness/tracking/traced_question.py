@@ -60,7 +60,7 @@ def traced_questions(run: StoredRun, wanted: set[str]) -> Iterator[TracedQuestio
 
 def _start(run: StoredRun) -> float:
     """When the run started, seconds since 1970; 0 where it does not say."""
-    started = run.manifest.get("started")
+    started = run.manifest.started
     if not started:
         return 0.0
     return datetime.fromisoformat(started).timestamp()
@@ -68,8 +68,7 @@ def _start(run: StoredRun) -> float:
 
 def _parallel(run: StoredRun) -> int:
     """The most questions that were in flight at once."""
-    starts = run.manifest.get("starts") or ()
-    return max([1, *(int(start.get("parallel") or 1) for start in starts)])
+    return run.manifest.most_in_flight
 
 
 def _indexes_used_first(

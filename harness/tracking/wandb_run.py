@@ -69,7 +69,7 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
     resume: Literal["allow"] | None = "allow"
     if os.environ.get("WANDB_MODE") == "offline":
         resume = None
-    settings: dict[str, Any] = {**params(config, run.manifest.get("models") or {})[0]}
+    settings: dict[str, Any] = {**params(config, run.manifest.models)[0]}
     settings["seed"] = config["seed"]
     settings["state"] = run_state(run)
     logged = wandb.init(
@@ -96,9 +96,9 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
 
 def _wandb_id(run: StoredRun) -> str:
     """The id of the run there: the same each time that it is logged."""
-    started = run.manifest.get("started")
+    started = run.manifest.started
     place = f"{run.config['dataset']['name']}/{run.path.name}/{started}"
-    return hashlib.sha256((run.manifest.get("id") or place).encode()).hexdigest()[:16]
+    return hashlib.sha256((run.manifest.id or place).encode()).hexdigest()[:16]
 
 
 def _points_by_step(run: StoredRun) -> dict[int, dict[str, float]]:

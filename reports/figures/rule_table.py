@@ -203,11 +203,9 @@ def _rounding_note(run: StoredRun) -> list[str]:
     Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise.
     In half precision the rounding this changes is large enough to change an answer.
     """
-    model = (run.manifest.get("models") or {}).get("searcher") or {}
+    model = run.manifest.identity("searcher")
     dtype = str(model.get("dtype", "float32"))
-    parallel = 1
-    for start in run.manifest.get("starts") or ():
-        parallel = max(parallel, int(start.get("parallel", 1)))
+    parallel = run.manifest.most_in_flight
     if parallel == 1 or dtype == "float32" or model.get("deterministic"):
         return []
     note = f"recorded in {dtype} with up to {parallel} questions in flight, which changes rounding"

@@ -16,6 +16,7 @@ from harness.config.registry import short_name
 from harness.config.yaml_tree import flatten
 from harness.engine.manifest import made_by
 from harness.engine.numbers_from_runs import FROM
+from harness.storage.manifest_file import Amount
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper.data_reasons import data_reasons
@@ -76,7 +77,8 @@ def differences(
 def _run_marks(run: StoredRun) -> list[str]:
     """What honest runs have too: uncommitted code, a chosen seed."""
     marks = []
-    if (run.manifest.get("git") or {}).get("dirty"):
+    git = run.manifest.git
+    if git is not None and git.dirty:
         marks.append("the run's code had changes that no commit holds")
     seed = run.config.get("seed")
     if seed:
@@ -88,9 +90,9 @@ def _made_otherwise(run: StoredRun) -> list[str]:
     """Whether the run was made by another commit or other packages than those that read it."""
     here = made_by()
     found = []
-    if run.manifest.get("git") != here["git"]:
+    if run.manifest.git != here.git:
         found.append("code")
-    if run.manifest.get("packages") != here["packages"]:
+    if run.manifest.packages != here.packages:
         found.append("packages")
     return found
 
@@ -123,11 +125,12 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
 def _numbers_as_rules(run: StoredRun, params: Mapping[str, Any], paper: Settings) -> dict[str, str]:
     """Parameters that the paper takes from another run, as "from:garlic", where this run took them
     from a run of its model over its data set."""
-    names = {part: run.config[part]["name"] for part in ("dataset", "model")}
+    dataset, model = run.config["dataset"]["name"], run.config["model"]["name"]
     rules = {}
-    for key, number in (run.manifest.get("amounts") or {}).items():
-        rule = f"{FROM}{number.get('source')}"
-        if key in params and names.items() <= number.items() and rule == paper.method.get(key):
+    for key, number in run.manifest.amounts.items():
+        rule = f"{FROM}{number.source}"
+        is_of_this_run = number.dataset == dataset and number.model == model
+        if key in params and is_of_this_run and rule == paper.method.get(key):
             rules[key] = rule
     return rules
 
@@ -141,10 +144,10 @@ def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
         runs: Those at hand.
     """
     sentences = []
-    for key, amount in (run.manifest.get("amounts") or {}).items():
-        if "run" not in amount:  # printed in the paper
+    for key, amount in run.manifest.amounts.items():
+        if amount.run is None:  # printed in the paper
             continue
-        name = str(amount["run"]).rstrip("/").rpartition("/")[2]
+        name = amount.run.rstrip("/").rpartition("/")[2]
         problem = _source_problem(name, amount, rule, runs)
         if problem is not None:
             sentences.append(f"method: {key} {problem}")
@@ -152,7 +155,7 @@ def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
 
 
 def _source_problem(
-    name: str, amount: Mapping[str, Any], rule: DatasetRule, runs: Sequence[StoredRun]
+    name: str, amount: Amount, rule: DatasetRule, runs: Sequence[StoredRun]
 ) -> str | None:
     """What is wrong with the run that gave a number; None where nothing is.
 
@@ -165,7 +168,7 @@ def _source_problem(
     named = [run for run in runs if run.path.name == name]
     if not named:
         return f"comes from {name}, which is not among these runs"
-    count = amount.get("questions")
+    count = amount.questions
     if count != rule.questions:
         return f"is a mean of {count} questions, the paper has {rule.questions}"
     why = _why_not_comparable(named[0], rule, runs)
@@ -188,8 +191,8 @@ def _why_not_comparable(
 
 def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
     """A sentence for each prompt that is not the paper's."""
-    prompts = run.manifest.get("prompts")
-    if prompts is None:
+    prompts = run.manifest.prompts
+    if not run.manifest.has("prompts"):
         return ["prompts: not recorded"]
     sentences = []
     for name in dict.fromkeys([*paper.prompts, *prompts]):
@@ -246,10 +249,7 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     state = run.summary.state
     if state != "finished":
         sentences.append(f"run: it is {state}")
-    changed: set[str] = set()
-    for start in run.manifest.get("starts") or ():
-        changed.update(start.get("changed") or ())
-    decisive = sorted(changed & _DECISIVE)
+    decisive = sorted(run.manifest.changed_keys & _DECISIVE)
     if decisive:
         sentences.append(f"run: a part of it was made after a change of {listed(decisive)}")
     n = len(run.records)
@@ -279,7 +279,7 @@ def _score_reasons(value: Value, run: StoredRun) -> list[str]:
         sentences.append(f"metric: {missing} of {n} questions have no {name}")
     known_scorers = scorers.names()
     scorers_of_name = (name, name.rpartition(".")[0])
-    for scorer, version in (run.manifest.get("scorers") or {}).items():
+    for scorer, version in run.manifest.scorers.items():
         if scorer not in scorers_of_name:
             continue
         if scorer not in known_scorers:

@@ -62,8 +62,8 @@ def _sample_reasons(run: StoredRun, rule: DatasetRule) -> list[str]:
             f"sample: about {run.config['sample']} questions drawn with seed {seed}, the paper has "
             "all"
         )
-    for correction in run.manifest.get("corrected") or ():
-        count = correction["questions"]
+    for correction in run.manifest.corrected:
+        count = correction.questions
         sentences.append(f"dataset: gold answers of {count} questions were corrected")
     if rule.subset is not None:
         sentences.append(f"sample: {rule.subset}")

@@ -7,6 +7,7 @@ incomplete(runs)         "LongRefiner's Single-hop is a mean over nq, triviaqa a
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any
 
 from harness.config.schema import canonical
 from harness.storage.run_folder import StoredRun
@@ -135,14 +136,14 @@ def _settings_key(run: StoredRun) -> str:
     del task["instruction"]
     if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
         del task["max_answer_tokens"]
-    models = manifest.get("models")
+    models: dict[str, Any] = manifest.models
     if not models:
         models = {role: config.get(role) for role in ("model", "roles", "encoder", "reranker")}
     return canonical(
         {
             "method": config["method"],
             "models": models,
-            "prompts": manifest.get("prompts"),
+            "prompts": manifest.prompts,
             "task": task,
             "seed": config.get("seed"),
             "failed": config.get("failed"),

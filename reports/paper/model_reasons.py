@@ -42,7 +42,7 @@ def model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
 
 def _recorded(run: StoredRun, role: str) -> Mapping[str, Any]:
     """What the manifest says of a role's model."""
-    recorded: Mapping[str, Any] = (run.manifest.get("models") or {}).get(role) or {}
+    recorded: Mapping[str, Any] = run.manifest.identity(role)
     return recorded
 
 

@@ -71,7 +71,7 @@ def _training_ids() -> frozenset[str]:
 
 def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
     """How the content of a role's model or encoder differs from the paper's."""
-    recorded = (run.manifest.get("models") or {}).get(role) or {}
+    recorded = run.manifest.identity(role)
     problem = _weights_problem(recorded, role, paper)
     if problem is not None:
         return Findings([problem])
@@ -80,7 +80,7 @@ def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
     found.reasons += _size_reasons(run, role, paper)
     published = _published_model(paper.name)
     found.reasons += _template_differences(run, role, published, paper.name)
-    if "opening" in published and role not in (run.manifest.get("first_prompts") or {}):
+    if "opening" in published and role not in run.manifest.first_prompts:
         found.unchecked.append("chat template")
     return found
 
@@ -126,8 +126,8 @@ def _hub_problem(hub: str, role: str, paper: Model) -> str | None:
 def _size_reasons(run: StoredRun, role: str, paper: Model) -> list[str]:
     """Sizes of a model that are not the paper's, or not recorded."""
     reasons = []
-    sizes = (run.manifest.get("shapes") or {}).get(role)
-    weights = ((run.manifest.get("models") or {}).get(role) or {}).get("weights")
+    sizes = run.manifest.shapes.get(role)
+    weights = run.manifest.identity(role).get("weights")
     is_of_hub = isinstance(weights, Mapping) and "hub" in weights
     if sizes is None and paper.shape and not is_of_hub:
         reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
@@ -140,7 +140,7 @@ def _size_reasons(run: StoredRun, role: str, paper: Model) -> list[str]:
 def other_sizes(run: StoredRun, role: str, paper: Model) -> list[str]:
     """The sizes in which a role's model differs from the paper's, "layers 30 instead of 32"; []
     where none is recorded."""
-    sizes = (run.manifest.get("shapes") or {}).get(role)
+    sizes = run.manifest.shapes.get(role)
     if sizes is None:
         return []
     odd = []
@@ -180,11 +180,11 @@ def _template_differences(
         known: What is published of the paper's model.
         name: Its name.
     """
-    sent = (run.manifest.get("first_prompts") or {}).get(role)
+    sent = run.manifest.first_prompts.get(role)
     if sent is None or "opening" not in known:
         return []
     template = f"model: the {role}'s chat template is not that of {name}"
-    text, ids = str(sent.get("text")), list(sent.get("ids") or ())
+    text, ids = str(sent.text), list(sent.ids or ())
     if not text.startswith(known["opening"]):
         return [f"{template}: its first prompt begins {text[:60]!r}"]
     if ids and ids[: len(known["ids"])] != known["ids"]:
@@ -202,7 +202,7 @@ def _odd_texts(text: str, run: StoredRun, known: Mapping[str, Any]) -> list[str]
         run: The run.
         known: What is published of the paper's model.
     """
-    prompts = run.manifest.get("prompts") or {}
+    prompts = run.manifest.prompts
     user = text.rpartition(known["closing"])[0]
     heads, ends = [], []
     for key, prompt in prompts.items():
@@ -261,7 +261,7 @@ def _unchecked_rows(run: StoredRun) -> list[str]:
     """What nothing here proves of the rows."""
     config = run.config["dataset"]
     unchecked = []
-    if config.get("data") or not (run.manifest.get("dataset") or {}).get("revision"):
+    if config.get("data") or not run.manifest.dataset.revision:
         unchecked.append("rows")
     if (config.get("options") or {}).get("documents"):
         unchecked.append("retrieved documents")

@@ -216,8 +216,8 @@ def test_pairs_are_asked_in_both_orders_and_disagreement_is_a_tie(answered, judg
     assert (pairs["wins"], pairs["ties"], pairs["losses"]) == (2, 2, 0)
     assert pairs["difference"] == pytest.approx(0.5)
     assert (pairs["documents"], result["tokens_in"] > 0) == (4, True)
-    entry = read_run(new).manifest["judges"][name]
-    assert (entry["other_run"], entry["usage"]["tokens_in"] > 0) == (old.name, True)
+    entry = read_run(new).manifest.judges[name]
+    assert (entry.other_run, entry.usage["tokens_in"] > 0) == (old.name, True)
     assert table()["new"][name] == pytest.approx(0.75)
     assert table()["old"].get(name) is None
     report = " ".join(here("report", "results").checked().stdout.split())

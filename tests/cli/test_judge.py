@@ -145,7 +145,7 @@ def test_a_server_that_fails_loses_nothing(here):
             4,
             1,
         )
-        lost = read_run(folder).manifest["judges"]["judge.endpoint"]["earlier"]
+        lost = read_run(folder).manifest.judges["judge.endpoint"].earlier
         assert lost["tokens"] > 6 * 20, "the five that failed before and this one were sent, too"
         assert "1 of 12 answers were not judged" in done.stderr
         server.asked.clear()
@@ -156,8 +156,8 @@ def test_a_server_that_fails_loses_nothing(here):
     assert (again.returncode, last(again.stdout)["cached"]) == (0, 12), (
         "no server is needed where nothing is asked"
     )
-    facts = read_run(folder).manifest["judges"]["judge.endpoint"]
-    assert (facts["usage"]["requests"], facts["usage"]["tokens_in"], facts["server"]) == (
+    facts = read_run(folder).manifest.judges["judge.endpoint"]
+    assert (facts.usage["requests"], facts.usage["tokens_in"], facts.server) == (
         12,
         600,
         server.url,
@@ -199,11 +199,7 @@ def test_published_prompts_judge_where_there_are_some(here):
     Path("mine.txt").write_text("{question} {answers} {answer}")
 
     def stored(name):
-        return {
-            key: v
-            for key, v in read_run(folder).manifest["judges"][name].items()
-            if key != "finished"
-        }
+        return read_run(folder).manifest.judges[name].without("finished").to_json()
 
     def facts_with(*more):
         done = here("judge", str(folder), *SCRIPTED, *more)
@@ -237,7 +233,7 @@ def test_answers_of_loong_are_rated_by_its_prompt_and_a_rubric_of_ones_own(here)
     assert "no verdict" in records[1].notes["flags"]["judge.scripted"]
     rubric = ("--kind", "rubric", "--prompt", "mine.txt", "--scale", "1-100")
     here("judge", str(folder), *SCRIPTED, *rubric).checked()
-    assert read_run(folder).manifest["judges"]["judge.scripted.rubric"]["max_tokens"] == 1024
+    assert read_run(folder).manifest.judges["judge.scripted.rubric"].max_tokens == 1024
     refused = here("judge", str(folder), *SCRIPTED, "--kind", "rubric").checked(2)
     assert "add --prompt FILE and --scale LOW-HIGH" in refused.stderr
 

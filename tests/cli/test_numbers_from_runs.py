@@ -145,5 +145,5 @@ def test_the_chunks_that_cost_as_much_as_the_run(here):
         for run in runs
     ]
     k = runs[1].config["method"]["params"]["k"]
-    assert runs[1].manifest["amounts"]["k"]["mean"] == pytest.approx(tflops[0])
+    assert runs[1].manifest.amounts["k"].mean == pytest.approx(tflops[0])
     assert abs(tflops[1] - tflops[0]) < tflops[1] / k  # nearer than one chunk more or less

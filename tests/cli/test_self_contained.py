@@ -167,7 +167,7 @@ def test_the_same_run_with_the_other_choice_takes_them_out_and_puts_them_in(here
     assert run(here, "full-context", "--keep-texts", "no") == folder
     assert [r["gold"] for r in records(folder)] == [None] * 3
     assert not (folder / "texts.jsonl").exists()
-    assert "first_prompts" not in read_run(folder).manifest
+    assert not read_run(folder).manifest.has("first_prompts")
     run(here, "full-context")
     assert records(folder) == whole
     assert (folder / "texts.jsonl").read_bytes() == texts

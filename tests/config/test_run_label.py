@@ -9,7 +9,9 @@ from harness.config.layers import Choices
 from harness.config.run_label import label
 from harness.config.yaml_tree import parse_assignments
 from harness.engine.plan import PlannedRun, plan_choices
+from harness.storage.manifest_file import RunManifest
 from harness.storage.run_folder import StoredRun
+from harness.storage.summary_file import RunSummary
 from reports import facts
 from reports.config_difference import config_difference
 from reports.facts import labels
@@ -109,7 +111,7 @@ def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() ->
 
 def run(plan: PlannedRun, name: str = "a"):
     config, path = plan.config.model_dump(mode="json"), Path(f"{name}--{plan.hash8}")
-    return StoredRun(path, config, {"models": {}}, [], [], {}, plan.origins)
+    return StoredRun(path, config, RunManifest(), [], [], RunSummary(), plan.origins)
 
 
 def test_reports_print_the_label_and_tell_two_rows_apart_by_it() -> None:

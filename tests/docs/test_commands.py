@@ -180,7 +180,7 @@ def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli, tm
         "evidence_recall": 1.0,
         "mine:brevity": 1.0,
     }
-    assert re.fullmatch(r"1 \(code [0-9a-f]{8}\)", run.manifest["scorers"]["mine:brevity"])
+    assert re.fullmatch(r"1 \(code [0-9a-f]{8}\)", run.manifest.scorers["mine:brevity"])
 
 
 @pytest.mark.parametrize(

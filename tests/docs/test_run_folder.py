@@ -18,6 +18,7 @@ from harness.config.schema import (
 )
 from harness.cost.usage import PhaseUsage
 from harness.engine.manifest import with_start
+from harness.storage.manifest_file import RunManifest
 from harness.storage.record_texts import INLINE
 from harness.storage.records import RECORD_KEYS
 from harness.storage.run_folder import read_run
@@ -178,7 +179,9 @@ def test_manifest(folder):
     }
     assert documented("judges") == set(manifest["judges"]["judge.scripted"]) | {"server"}
     assert set(manifest["dataset"]) <= described("manifest")
-    changed = with_start(manifest, {**manifest, "python": "another"}, ["harness"])["starts"][-1]
+    typed = RunManifest.from_json(manifest)
+    later = with_start(typed, typed.with_values(python="another"), ["harness"])
+    changed = later.last_start.to_json()
     assert set(changed) - {"changed"} == set(manifest["starts"][0])
     assert set(changed) <= described("manifest")
 

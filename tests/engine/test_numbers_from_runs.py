@@ -17,6 +17,7 @@ from harness.engine.numbers_from_runs import (
 )
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
+from harness.storage.manifest_file import Amount
 from harness.storage.records import StoredRecord
 from methods.pecan.method import Pecan
 from methods.raptor.method import Raptor
@@ -167,6 +168,6 @@ def test_a_run_without_answers_gives_no_number(source):
 def test_printed_numbers_say_so():
     alone = plan_choices(Choices(method="bm25-topx", dataset="pocket/musique", limit=1))
     note = "k = 7, printed in the paper (configs/methods/bm25-topx.yaml, by_dataset)"
-    assert describe(alone)["amounts"] == {"k": {"value": 7, "note": note}}
+    assert describe(alone).amounts == {"k": Amount(value=7, note=note)}
     with pytest.raises(UserError, match="comes from a finished run of 'pecan'"):
         plan_choices(Choices(method="bm25-topx", dataset="pocket/quality", limit=1))

@@ -20,6 +20,7 @@ from harness.engine.progress import Counted
 from harness.engine.progress_line import ProgressLine
 from harness.engine.tools import EngineTools, Models
 from harness.stats.rng import derived_seed
+from harness.storage.manifest_file import GitState, RunManifest
 from harness.storage.serialize import dump, json_values, load
 from harness.types import GAP, Answer, Document, Passage, Shown, Step, Support
 from tests.engine.fakes import SCORER, make_plan
@@ -286,12 +287,12 @@ def test_a_closed_terminal_is_tried_once_and_the_count_goes_on():
 
 def test_a_later_start_says_what_had_changed():
     described = manifest.describe(make_plan())
-    first = manifest.with_end(manifest.with_start({}, described, ["a"]), "interrupted")
-    assert first["finished"] is None
-    second = manifest.with_start(first, {**described, "python": "9.9"}, ["b"])
-    assert (second["command"], second["python"]) == (["a"], described["python"])
-    assert [s.get("changed") for s in second["starts"]] == [None, {"python": "9.9"}]
-    assert manifest.with_end(second, "finished")["finished"] is not None
+    first = manifest.with_end(manifest.with_start(RunManifest(), described, ["a"]), "interrupted")
+    assert first.finished is None
+    second = manifest.with_start(first, described.with_values(python="9.9"), ["b"])
+    assert (second.command, second.python) == (["a"], described.python)
+    assert [s.changed for s in second.starts] == [None, RunManifest(python="9.9")]
+    assert manifest.with_end(second, "finished").finished is not None
 
 
 def test_git_state_is_that_of_its_own_checkout_only(tmp_path):
@@ -301,15 +302,15 @@ def test_git_state_is_that_of_its_own_checkout_only(tmp_path):
 
     assert manifest.git_state(tmp_path) is None
     git("init", "-q")
-    assert manifest.git_state(tmp_path) == {"commit": None, "dirty": False}
+    assert manifest.git_state(tmp_path) == GitState(commit=None, dirty=False)
     (tmp_path / "site-packages").mkdir()
     (tmp_path / "file").write_text("x")
     git("add", ".")
     git("commit", "-qm", "one")
     state = manifest.git_state(tmp_path)
-    assert (len(state["commit"]), state["dirty"]) == (40, False)
+    assert (len(state.commit), state.dirty) == (40, False)
     (tmp_path / "file").write_text("y")
-    assert (manifest.git_state(tmp_path) or {})["dirty"]
+    assert manifest.git_state(tmp_path).dirty
     assert manifest.git_state(tmp_path / "site-packages") is None
 
 

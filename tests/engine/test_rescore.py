@@ -118,8 +118,8 @@ def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path):
     stored = read_run(result.folder)
     assert [r.scores for r in stored.records] == [{"flashrag.em": 1.0}] * 2
     assert (asked(plan), stored.config["dataset"]["scorers"]) == (["q0", "q1"], ["flashrag.em"])
-    assert stored.manifest["scorers"] == {"flashrag.em": scorers.version("flashrag.em")}
-    assert "changed" not in stored.manifest["starts"][-1], (
+    assert stored.manifest.scorers == {"flashrag.em": scorers.version("flashrag.em")}
+    assert not stored.manifest.last_start.changed_keys, (
         "the records are of the new scorers, all of them"
     )
     assert any("1 scored again with flashrag.em 1" in note for note in progress.notes)
@@ -155,7 +155,7 @@ def test_a_scorer_that_is_added_imports_no_code_of_the_runs_other_scorers(tmp_pa
         == run.config["dataset"]["scorers"]
         == [name, SCORER, "flashrag.em"]
     )
-    assert run.manifest["scorers"].items() >= before.manifest["scorers"].items()
+    assert run.manifest.scorers.items() >= before.manifest.scorers.items()
 
 
 def test_an_added_scorer_computes_those_again_that_a_record_lacks(tmp_path):
@@ -374,7 +374,7 @@ def test_corrected_gold_answers_are_scored_and_the_scores_of_before_are_kept(tmp
     assert (before.records[0].scores[SCORER], run.records[0].scores[SCORER]) == (1.0, 0.0)
     assert run.records[0].notes["uncorrected"] == before.records[0].scores
     assert run.records[1:] == before.records[1:]
-    assert run.manifest["dataset"]["fingerprint"] == "corrected"
+    assert run.manifest.dataset.fingerprint == "corrected"
     assert summary.scores[SCORER].mean == pytest.approx(2 / 3)
     mean = 100 * before.summary.scores[SCORER].mean
     said = f"gold answers of 1 questions were corrected on .* \\(better.jsonl\\); the means before: {SCORER} {mean:.1f}"

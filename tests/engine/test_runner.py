@@ -16,6 +16,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
 from harness.method import Traits
+from harness.storage.manifest_file import FirstPrompt, GitState
 from harness.storage.run_files import used_settings
 from harness.storage.run_folder import read_run
 from harness.types import Answer, Document, Example, Gold, Question, Shown, Support
@@ -50,8 +51,8 @@ def test_a_whole_run(tmp_path):
     assert (stored.config, stored.origins) == used_settings(
         plan.config.model_dump(mode="json"), plan.origins
     )
-    assert stored.manifest["first_prompts"]["reader"] == {"text": "w0 alpha beta", "ids": [1, 2]}
-    assert stored.manifest["finished"] is not None
+    assert stored.manifest.first_prompt("reader") == FirstPrompt(text="w0 alpha beta", ids=[1, 2])
+    assert stored.manifest.finished is not None
     assert stored.summary == result.summary
     assert (stored.summary.n_total, stored.summary.n_scored, stored.summary.n_failed) == (
         6,
@@ -258,7 +259,7 @@ def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
         (again.folder / "documents.jsonl").read_bytes(),
     ) == before
     assert without_checksums(again.summary) == without_checksums(first.summary)
-    assert [s["state"] for s in read_run(again.folder).manifest["starts"]] == [
+    assert [start.state for start in read_run(again.folder).manifest.starts] == [
         "finished",
         "finished",
     ]
@@ -267,11 +268,11 @@ def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
 def test_code_that_changed_before_a_start_that_asked_nothing_made_no_answer(tmp_path, monkeypatch):
     data = World(questions=3).dataset()
     go(make_plan(data, limit=2), tmp_path)
-    other = {**made_by(), "git": {"commit": "b", "dirty": False}}
+    other = replace(made_by(), git=GitState(commit="b", dirty=False))
     monkeypatch.setattr("harness.engine.manifest.made_by", lambda: other)
     go(make_plan(data, limit=2), tmp_path)
-    starts = read_run(go(make_plan(data, limit=3), tmp_path).folder).manifest["starts"]
-    assert [list(start.get("changed", ())) for start in starts] == [[], [], ["git"]]
+    starts = read_run(go(make_plan(data, limit=3), tmp_path).folder).manifest.starts
+    assert [list(start.changed_keys) for start in starts] == [[], [], ["git"]]
 
 
 def test_a_smaller_limit_reads_no_further_questions(tmp_path, monkeypatch):
@@ -341,7 +342,7 @@ def test_a_signal_leaves_everything_and_the_way_on(kind, tmp_path):
     stored = read_run(caught.value.folder)
     assert (len(stored.records), stored.summary.state) == (3, "interrupted")
     assert (stored.summary.n_asked, stored.summary.n_not_asked) == (6, 3)
-    assert stored.manifest["finished"] is None
+    assert stored.manifest.finished is None
     assert go(make_plan(), tmp_path).summary.n_total == 6
 
 

@@ -355,13 +355,13 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
         "low": None,
         "high": None,
     }
-    kept = run.manifest["judges"]["judge.a"]
-    assert (kept["prompt"], kept["verdicts"]) == (
+    kept = run.manifest.judges["judge.a"]
+    assert (kept.prompt, kept.verdicts) == (
         judge.prompt.text,
         {"failed question": 1, "no": 2, "yes": 1},
     )
     assert scorer_version(run, "judge.a") == judge.version
-    assert {k: v for k, v in run.manifest.items() if k != "judges"} == before.manifest
+    assert run.manifest.without("judges") == before.manifest
     assert [r.usage for r in run.records] == [r.usage for r in before.records], (
         "the method's costs are its own"
     )
@@ -378,7 +378,7 @@ def test_what_was_shown_is_judged_long_texts_too_and_not_compared_with_right_ans
     run = read_run(folder)
     document = next(iter(plan.dataset.documents.values())).text
     assert document in judge.model.prompts[0]
-    assert (judge_agreements(run), run.manifest["judges"]["judge.f"]["kind"]) == (
+    assert (judge_agreements(run), run.manifest.judges["judge.f"].kind) == (
         [],
         "faithfulness",
     )

@@ -59,7 +59,7 @@ def test_the_package_of_the_documents_runs_once_it_is_installed(installed, here)
     here(*words, "--set", "model.backend=echo", "model.window=3000").checked()
     (folder,) = (installed / "results/pocket~musique").iterdir()
     run = read_run(folder)
-    assert run.manifest["models"] == {"reader": {"echo": 1, "window": 3000}}
+    assert run.manifest.models == {"reader": {"echo": 1, "window": 3000}}
     assert all(
         record.usage["answer"]["tokens_out"] > 0 and record.error is None for record in run.records
     )

@@ -76,8 +76,8 @@ def test_four_servers_of_which_one_dies_and_one_is_slow_answer_each_question_onc
     assert sum(int(requests) for _, requests, *_ in figures) == questions
     failed = {url for url, _, _, failures, _ in figures if int(failures)}
     assert failed == {dead.url}
-    (start,) = read_run(Path(last(done)["run"])).manifest["starts"]
-    assert [figure.partition(": ")[0] for figure in start["served"]] == [url for url, *_ in figures]
+    (start,) = read_run(Path(last(done)["run"])).manifest.starts
+    assert [figure.partition(": ")[0] for figure in start.served] == [url for url, *_ in figures]
 
 
 def test_the_number_of_servers_is_not_part_of_the_run(here):

@@ -1,5 +1,7 @@
 import pytest
 
+from harness.engine.manifest import MadeBy
+from harness.storage.manifest_file import GitState
 from reports import checks
 from reports.figures import front
 from reports.paper import comparable, public_releases
@@ -36,7 +38,7 @@ def empty_drawing(request, monkeypatch):
 @pytest.fixture(autouse=True)
 def made_here(monkeypatch):
     """The checkout and packages of build.write_run are those of this process."""
-    here = {"git": {"commit": "c0ffee", "dirty": False}, "packages": {"longdoc-harness": "0.1.0"}}
+    here = MadeBy(GitState(commit="c0ffee", dirty=False), {"longdoc-harness": "0.1.0"})
     monkeypatch.setattr(comparable, "made_by", lambda: here)
 
 

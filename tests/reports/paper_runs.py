@@ -7,6 +7,7 @@ from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.settled_method import make_method
+from harness.storage.manifest_file import RunManifest
 from harness.storage.run_folder import read_run
 from reports.paper import public_releases
 from reports.paper.preset import last_part
@@ -80,6 +81,11 @@ def changed(values, changes):
             inner = inner[key]
         inner.pop(last) if value is GONE else inner.update({last: value})
     return values
+
+
+def changed_manifest(manifest, changes):
+    """A copy of a run's manifest with other values at dotted paths."""
+    return RunManifest.from_json(changed(manifest.to_json(), changes))
 
 
 def paper_run(root, preset, dataset, rows, *, sets=None, config=None, manifest=None, **files):

@@ -31,7 +31,7 @@ from reports.settings import only_in_seed
 from tests.llm.conftest import SIZES, WORDS
 from tests.random_model import save
 from tests.reports.build import record, write_run
-from tests.reports.paper_runs import changed, paper_run
+from tests.reports.paper_runs import changed, changed_manifest, paper_run
 from tests.reports.test_paper_public_releases import official
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -58,8 +58,12 @@ def honest(tmp_path_factory):
 def fabricated(run, config=None, manifest=None, failed=0):
     """A copy with changes at dotted paths, whose first questions failed."""
     rows = [replace(row, **LOST) for row in run.records[:failed]] + run.records[failed:]
-    parts = changed(run.config, config or {}), changed(run.manifest, manifest or {})
-    return replace(run, config=parts[0], manifest=parts[1], records=rows)
+    return replace(
+        run,
+        config=changed(run.config, config or {}),
+        manifest=changed_manifest(run.manifest, manifest or {}),
+        records=rows,
+    )
 
 
 def local(source):
@@ -202,7 +206,7 @@ def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest, tmp_path)
         Choices(method="bm25", dataset="pocket/musique", model=str(folder), limit=1, sets=sets)
     )
     description = describe(plan)
-    manifest = {name: description[name] for name in ("models", "shapes")}
+    manifest = {"models": description.models, "shapes": description.shapes}
     found = differences(
         value(), fabricated(honest["bm25"], {"model.source": str(folder)}, manifest)
     )

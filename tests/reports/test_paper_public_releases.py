@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from harness.storage.manifest_file import RunManifest
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
+from harness.storage.summary_file import RunSummary
 from reports.paper import public_releases
 from reports.paper.comparable import differences
 from reports.paper.preset import Model
 from reports.paper.printed import load
 from tests.reports.build import record, usage
-from tests.reports.paper_runs import changed, paper_run
+from tests.reports.paper_runs import changed_manifest, paper_run
 
 F1 = "longbench.qa_f1_score"
 OPENING = public_releases._published_facts()["llama"]["opening"]
@@ -35,7 +37,7 @@ def run_of(weights, shape=None, prompts=None, model=None, **sent):
     manifest |= {"prompts": {"answer": "Read. {text}\nAnswer:", **(prompts or {})}}
     if sent:
         manifest["first_prompts"] = {"reader": {"ids": IDS, **sent}}
-    return StoredRun(Path("r"), {}, manifest, [], [], {})
+    return StoredRun(Path("r"), {}, RunManifest.from_json(manifest), [], [], RunSummary())
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,9 @@ def reasons(run, rows, **manifest):
     return differences(
         value,
         replace(
-            run, records=[record_of(row) for row in rows], manifest=changed(run.manifest, manifest)
+            run,
+            records=[record_of(row) for row in rows],
+            manifest=changed_manifest(run.manifest, manifest),
         ),
     ).reasons
 

@@ -49,7 +49,7 @@ def test_workers_that_fit(has, workers, gpus, expected):
 
 
 def test_a_worker_must_have_the_same_versions():
-    there = {**made_by()["packages"], "host": "gpu7"}
+    there = {**made_by().packages, "host": "gpu7"}
     _check_versions(there)
     with pytest.raises(
         UserError, match=r"gpu7 has other versions: numpy 1\.0 there, .* here; install the same"

@@ -49,7 +49,7 @@ def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):
     for key in ("n_total", "n_failed", "n_asked", "n_left_out", "scores", "state"):
         assert getattr(run.summary, key) == getattr(alone.summary, key)
     assert {p.name for p in folder.iterdir()} == {p.name for p in alone.folder.iterdir()}
-    assert [start["shard"] for start in run.manifest["starts"]] == ["1/3", "2/3", "3/3"]
+    assert [start.shard for start in run.manifest.starts] == ["1/3", "2/3", "3/3"]
     assert {line.document_id for line in run.documents} == {f"d{n}" for n in range(5)}
     assert (
         go(make_plan(WORLD.dataset()), tmp_path / "parts").summary.n_total == 12
@@ -138,12 +138,12 @@ def test_shards_of_other_code_or_packages_are_told(tmp_path):
     )
     shard(tmp_path, 3)
     run = read_run(folder)
-    assert [[*start.get("changed", ())] for start in run.manifest["starts"]] == [
+    assert [sorted(start.changed_keys) for start in run.manifest.starts] == [
         [],
         ["git", "packages"],
         [],
     ]
-    assert run.manifest["starts"][1]["changed"]["packages"] == {"torch": "1.0"}
+    assert run.manifest.starts[1].changed.packages == {"torch": "1.0"}
     assert (
         "a part of the run was made after a change of git, packages (manifest.json)"
         in run_notes(run)
@@ -232,7 +232,7 @@ def test_shards_whose_manifests_are_lost_are_merged_and_the_run_goes_on(lost, tm
         shard(tmp_path / "parts", number)
     merge(folder, lambda _: None)
     assert records(folder) == records(alone.folder)
-    assert read_run(folder).manifest["starts"]
+    assert read_run(folder).manifest.starts
     go(make_plan(WORLD.dataset()), tmp_path / "parts")
     assert records(folder) == records(alone.folder)
 

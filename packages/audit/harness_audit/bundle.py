@@ -221,11 +221,9 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
                 f"{run.path} has not ended; run the same command again before you export it"
             )
         keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
-        manifest = (
-            run.manifest
-            if keep
-            else {k: v for k, v in run.manifest.items() if k != "first_prompts"}
-        )
+        manifest = run.manifest
+        if not keep:
+            manifest = manifest.without("first_prompts")
         shown.append(replace(run, manifest=manifest))
         try:
             content = _run_files(shown[-1], keep)
@@ -279,9 +277,9 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
     entry = {
         "texts": "whole" if keep else "hashed",
         "dataset": dataset["name"],
-        "fingerprint": (run.manifest.get("dataset") or {}).get("fingerprint"),
+        "fingerprint": run.manifest.dataset.fingerprint,
         "licence": dataset.get("licence"),
-        "scorers": run.manifest.get("scorers") or {},
+        "scorers": run.manifest.scorers,
         "changed": changed_files(run.path, run.manifest, run.summary),
         "answers": answers,
         "questions": questions,
@@ -295,7 +293,7 @@ def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
     described = {"config": run.config, "origins": run.origins}
     files = {
         RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),
-        MANIFEST: _json_bytes(run.manifest),
+        MANIFEST: _json_bytes(run.manifest.to_json()),
         DOCUMENTS: b"".join(json_line(line.to_json()) for line in run.documents),
         SUMMARY: _json_bytes(run.summary.to_json()),
     }

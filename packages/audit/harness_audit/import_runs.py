@@ -33,11 +33,12 @@ from harness.errors import UserError
 from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
+from harness.storage.manifest_file import DatasetRows, Import, ImportedFile, RunManifest
 from harness.storage.packed_records import PackedRecords
 from harness.storage.paths import run_path
 from harness.storage.record_texts import with_texts
 from harness.storage.records import StoredRecord
-from harness.storage.run_files import MANIFEST, RUN
+from harness.storage.run_files import RUN
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
@@ -62,7 +63,7 @@ class Imported:
 
     run: ForeignRun
     config: dict[str, Any]
-    manifest: dict[str, Any]
+    manifest: RunManifest
     records: PackedRecords
     lost: Sequence[str]
 
@@ -70,13 +71,13 @@ class Imported:
     def place(self) -> Path:
         """The run's folder below the results."""
         return run_path(
-            self.config["dataset"]["name"], self.run.method, self.run.model, self.manifest["hash"]
+            self.config["dataset"]["name"], self.run.method, self.run.model, str(self.manifest.hash)
         )
 
     def draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
         """Write the run into a temporary folder beside `folder`, which `stack` deletes; returns
         it."""
-        counts = RunSummary(state=self.run.state, n_asked=self.manifest["dataset"]["questions"])
+        counts = RunSummary(state=self.run.state, n_asked=self.manifest.dataset.questions)
         if self.lost:
             counts = counts.with_values(n_left_out=len(self.lost))
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +87,7 @@ class Imported:
         )
         with RunStore.open(draft, None, note) as store:
             store.replace_records(self.records)
-            store.write(MANIFEST, self.manifest)
+            store.write_manifest(self.manifest)
             numbers = summarise(store.records(), (), {"dataset": self.config["dataset"]})
             store.describe(self.config, {})
             store.write_summary(counts.with_numbers(numbers))
@@ -208,27 +209,28 @@ def _prepare_repeat(
         "model": {"name": run.model},
         "seed": repeat - 1,
     }
-    files = [{"name": path.name, "sha256": file_hash(path)} for path in run.files]
-    rows = {} if dataset is None else {"fingerprint": dataset.fingerprint, "source": dataset.source}
-    manifest = {
-        "started": run.started,
-        "method": run.method,
-        "hash": digest([settings, files, rows])[:8],
-        "dataset": {"name": config.name, "questions": max(run.asked, len(answers)), **rows},
-        "scorers": {
-            **{name: scorers.version(name) for name in computed},
-            **dict.fromkeys(logged, run.tool),
-        },
-        "packages": {"longdoc-harness": VERSION},
-        "warnings": notes,
-        "imported": {
-            "tool": run.tool,
-            "files": files,
-            "at": utc_now(),
-            "told": run.printed_means,
-            "left_out": lost,
-        },
-    }
+    files = [ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files]
+    known = (
+        {} if dataset is None else {"fingerprint": dataset.fingerprint, "source": dataset.source}
+    )
+    rows = DatasetRows(name=config.name, questions=max(run.asked, len(answers)))
+    versions: dict[str, str | None] = {name: scorers.version(name) for name in computed}
+    manifest = RunManifest(
+        started=run.started,
+        method=run.method,
+        hash=digest([settings, [file.to_json() for file in files], known])[:8],
+        dataset=rows.with_values(**known),
+        scorers=versions | dict.fromkeys(logged, run.tool),
+        packages={"longdoc-harness": VERSION},
+        warnings=notes,
+        imported=Import(
+            tool=run.tool,
+            files=files,
+            at=utc_now(),
+            told=run.printed_means,
+            left_out=lost,
+        ),
+    )
     return Imported(replace(run, answers=Answers()), settings, manifest, records, lost)
 
 

@@ -48,8 +48,7 @@ class Pair:
 
 def copy_of(run: StoredRun) -> dict[str, Any] | None:
     """What the manifest says of the copy that the run is over; None for an original."""
-    made = (run.manifest.get("dataset") or {}).get("twin")
-    return made if isinstance(made, dict) else None
+    return run.manifest.dataset.twin
 
 
 def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:

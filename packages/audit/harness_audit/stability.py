@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +25,7 @@ from harness.errors import UserError
 from harness.stats.bootstrap import per_cluster
 from harness.stats.paired_tests import holm, paired_test
 from harness.stats.resampling import resample_sums
+from harness.storage.manifest_file import JudgeEntry
 from harness.storage.run_folder import StoredRun
 from harness_audit import score_bands
 from harness_audit.score_bands import CLOSE, JUDGES, Band, rank_range
@@ -95,15 +95,17 @@ class Stability:
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
     """A Stability for each data set and model; pairs: each run with its rows. Raises as
     `score_bands.analyse_runs`."""
-    judges = {
-        name: judge
-        for run, _ in pairs
-        for name, judge in (run.manifest.get("judges") or {}).items()
-    }
+    judges = {name: judge for run, _ in pairs for name, judge in run.manifest.judges.items()}
     return [_stability(band, judges) for band in score_bands.analyse_runs(pairs)]
 
 
-def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
+def _model_name(judge: JudgeEntry | None) -> str:
+    """The name of a judge's model; "None" where it is not recorded."""
+    model = None if judge is None else judge.model
+    return str((model or {}).get("name"))
+
+
+def _stability(band: Band, judges: Mapping[str, JudgeEntry]) -> Stability:
     """Compare each pair of methods by every scorer, judge and draw; judges: name -> its entry in
     the manifest."""
     pairs = list(combinations(band.methods, 2))
@@ -116,8 +118,8 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
     names = sorted(telling, key=lambda name: name != band.headline)  # the headline first
     signs = np.sign([(apart[name] / CLOSE).round() for name in names])
     order = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
-    entries = {name: judges.get(name) or {} for name in names if band.families[name] == JUDGES}
-    models = [str((judge.get("model") or {}).get("name")) for judge in entries.values()]
+    entries = {name: judges.get(name) for name in names if band.families[name] == JUDGES}
+    models = [_model_name(judge) for judge in entries.values()]
     kinds = {
         name: KINDS[1 + (models.count(model) > 1)]
         for name, model in zip(entries, models, strict=True)

@@ -182,20 +182,18 @@ class _RunCheck:
             if texts_digest(row) != entry["questions"].get(question):
                 other_texts.append(question)
         report.answers += len(self.questions)
-        if imported := run.manifest.get("imported"):
-            files = ", ".join(
-                f"{file['name']} (sha256 {file['sha256'][:12]})" for file in imported["files"]
-            )
+        if imported := run.manifest.imported:
+            files = ", ".join(f"{file.name} (sha256 {file.sha256[:12]})" for file in imported.files)
             report.unchecked.append(f"that {place} holds what {files} says")
             self._note(
-                f"imported from {imported['tool']}; whether its answers and costs are those "
+                f"imported from {imported.tool}; whether its answers and costs are those "
                 f"of {files} is open"
             )
         self._check_consistency()
         for question in sorted(entry["answers"].keys() - self.questions.keys()):
             self._differs("other answers", question, "its record is missing")
         report.differences += [Difference("other texts", place, None, note) for note in run.notes]
-        if (run.manifest.get("scorers") or {}) != entry["scorers"]:
+        if run.manifest.scorers != entry["scorers"]:
             sentence = "versions of scorers in manifest.json are not those of bundle.json"
             report.differences.append(Difference("table", place, None, sentence))
         for question in other_texts:
@@ -224,7 +222,7 @@ class _RunCheck:
             self.report.differences.append(Difference("does not fit", self.place, None, sentence))
         phrases = [phrase for phrase in unchecked(run, found) if "files" not in phrase]
         phrases = [phrase for phrase in phrases if "gold" not in phrase]
-        if changed is None and "imported" not in run.manifest:
+        if changed is None and run.manifest.imported is None:
             phrases.append("whether the files are as the run left them")
         self.report.unchecked += [p for p in phrases if p not in self.report.unchecked]
 
@@ -274,8 +272,8 @@ class _RunCheck:
         own = {
             "dataset": dataset["name"],
             "licence": dataset.get("licence"),
-            "fingerprint": (manifest.get("dataset") or {}).get("fingerprint"),
-            "scorers": manifest.get("scorers") or {},
+            "fingerprint": manifest.dataset.fingerprint,
+            "scorers": manifest.scorers,
         }
         for name, value in own.items():
             if self.entry.get(name) != value:

@@ -235,10 +235,10 @@ def test_a_file_of_each_tool_becomes_a_run_that_says_who_made_it(form: str, tmp_
     tool, make, made_by, model, name, score, mean = FORMS[form]
     run = imported(tool, make(tmp_path), tmp_path / "results")
     assert len(run.records) == 4
-    assert (run.manifest["imported"]["tool"], run.config["model"]["name"]) == (made_by, model)
+    assert (run.manifest.imported.tool, run.config["model"]["name"]) == (made_by, model)
     assert run.config["dataset"]["name"] == name
     assert run.summary.scores[score].mean == pytest.approx(mean, abs=1e-12)
-    assert all(len(file["sha256"]) == 64 for file in run.manifest["imported"]["files"])
+    assert all(len(file.sha256) == 64 for file in run.manifest.imported.files)
     row = frame([run]).iloc[0]
     assert row["method"].endswith("[imported]")
     assert any(f"imported from {made_by}" in note for note in run_notes(run))
@@ -435,7 +435,7 @@ def test_epochs_of_inspect_are_runs_with_a_seed_each(command: Command, tmp_path:
     assert "logged.f1       0.458333 ± 0.0416667  of 4  as printed there" in said
     runs = sorted(map(read_run, find_runs(out)), key=lambda run: run.config["seed"])
     assert [run.config["seed"] for run in runs] == [0, 1]
-    assert [run.manifest["dataset"]["questions"] for run in runs] == [4, 4]
+    assert [run.manifest.dataset.questions for run in runs] == [4, 4]
     assert [[r.scores["logged.f1"] for r in run.records] for run in runs] == [
         [1.0, 2 / 3, 0.0, 1.0],
         [0.0, 0.0, 1.0, 0.0],
@@ -852,7 +852,9 @@ class TestCompare:
 class TestOtherCommands:
     def test_a_damaged_manifest_is_named(self, command: Command, tmp_path: Path) -> None:
         run = imported("inspect", inspect(tmp_path), tmp_path / "results")
-        (run.path / "manifest.json").write_text(json.dumps(run.manifest | {"imported": "x"}))
+        (run.path / "manifest.json").write_text(
+            json.dumps(run.manifest.to_json() | {"imported": "x"})
+        )
         code, _, said = command("compare", str(run.path))
         assert (code, "manifest.json" in said, "imported" in said) == (2, True, True)
 

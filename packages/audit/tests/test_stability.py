@@ -3,11 +3,13 @@ named."""
 
 import json
 import unittest.mock
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from harness_audit import stability
 
+from harness.storage.manifest_file import DatasetRows
 from harness.storage.run_folder import read_run
 from reports.gold_rows import with_rows
 from reports.page import page
@@ -66,7 +68,8 @@ def test_a_ranking_that_survives(tmp_path, judged):
 
 def test_runs_over_other_rows_of_a_data_set_are_told_apart(tmp_path):
     runs = [run(tmp_path, "good", 55), run(tmp_path, "bad", 5)]
-    runs[1].manifest["dataset"] = {"fingerprint": "a" * 64}
+    rows = DatasetRows(fingerprint="a" * 64)
+    runs[1] = replace(runs[1], manifest=runs[1].manifest.with_values(dataset=rows))
     found = stability.analyse_runs(with_rows(runs, None, print))
     assert [title for title, _ in stability.sections(found)] == [
         "musique (rows fffffff) · tiny",

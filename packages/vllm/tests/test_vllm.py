@@ -123,7 +123,7 @@ def test_a_run_equals_that_of_transformers_with_many_questions_in_one_batch(
     run = only_run(tmp_path)
     (engine,) = vllm.engines
     assert engine.most_running == 4
-    assert run.manifest["models"]["reader"]["vllm"] == {}
+    assert run.manifest.models["reader"]["vllm"] == {}
     other = tmp_path / "other"
     other.mkdir()
     monkeypatch.chdir(other)

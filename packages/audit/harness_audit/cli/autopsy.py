@@ -78,7 +78,7 @@ def _command_for(run: StoredRun, presets: list[str]) -> str:
     parts = ["harness", "run", "-m", ",".join(presets), "-d", str(config["dataset"]["name"])]
     parts += ["--data", str(data)] if data else []
     # The names in tables are no presets; what the run's own command named is.
-    words = [str(word) for word in run.manifest.get("command") or ()]
+    words = run.manifest.command
     for flag in ("--model", "--profile"):
         parts += words[words.index(flag) : words.index(flag) + 2] if flag in words else []
     for flag in ("limit", "sample"):

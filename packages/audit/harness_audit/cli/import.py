@@ -101,7 +101,7 @@ def import_(
         if len(lost) > _SHOWN:
             say(f"left out: {len(lost) - _SHOWN} more (manifest.json lists all)")
         for warning in dict.fromkeys(
-            warning for repeat in repeats for warning in repeat.manifest["warnings"]
+            warning for repeat in repeats for warning in repeat.manifest.warnings
         ):
             say(printable(f"note: {warning}"))
     return 3 if any(repeat.lost for repeat in runs) else 0

@@ -1,0 +1,316 @@
+"""manifest.json of a run folder as a typed value: parsed where the file is read, written by RunStore.
+
+    RunManifest.from_json({"method": "bm25", "dataset": {"questions": 200}, ...}).dataset.questions    -> 200
+
+What each key means: docs/run-folder.md#manifest. A plan's manifest is made in harness/engine/manifest.py.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from harness.cost.flops import ModelShape
+from harness.cost.usage import PhaseUsage, SentUsage
+from harness.storage.json_values import (
+    NOT_CHECKED,
+    NULL_IS_EMPTY,
+    NULL_IS_NO_ITEM,
+    JsonValues,
+)
+from harness.storage.summary_file import EarlyStop
+
+ModelIdentity = dict[str, Any]
+"""What distinguishes a model: hashes of its files, dtype, window, ...; each back end has its own."""
+
+
+class GitState(JsonValues):
+    """The checkout of this project. dirty: whether it had changes that no commit holds."""
+
+    commit: str | None = None
+    dirty: bool | None = None
+
+
+class DatasetRows(JsonValues):
+    """The rows that a run was made with.
+
+    Attributes:
+        name: Of the data set.
+        fingerprint: Hash of all rows.
+        source: File or repository.
+        revision: Of the repository.
+        questions: How many there are.
+        skipped: Rows that the loader left out, by reason.
+        twin: Of an entity-swapped copy: how it was made.
+    """
+
+    name: str | None = None
+    fingerprint: str | None = None
+    source: str | None = None
+    revision: str | None = None
+    questions: int = 0
+    skipped: Annotated[dict[str, int], NULL_IS_EMPTY] = Field(default_factory=dict)
+    twin: dict[str, Any] | None = None
+
+
+class Shard(JsonValues):
+    """Part `number` of `of`, which ask `asked` questions together; a merged run has `asked` alone."""
+
+    number: int | None = None
+    of: int | None = None
+    asked: int = 0
+
+
+class FirstPrompt(JsonValues):
+    """The first prompt that a role was sent, and its token ids where they are known."""
+
+    text: str | None = None
+    ids: list[int] | None = None
+
+
+class Amount(JsonValues):
+    """A number that the method took from another run, or that its paper prints.
+
+    Attributes:
+        value: The number.
+        note: What tables say of it.
+        mean: What it was rounded from.
+        unit: Of the mean.
+        source: The method of the run that gave it.
+        run: Its folder; None where the paper prints the number.
+        dataset: Of that run.
+        model: Of that run.
+        questions: How many it answered.
+        failed: How many were left out.
+    """
+
+    value: float | int | None = None
+    note: str = ""
+    mean: float | None = None
+    unit: str | None = None
+    source: str | None = None
+    run: str | None = None
+    dataset: str | None = None
+    model: str | None = None
+    questions: int | None = None
+    failed: int | None = None
+
+
+class HashedValues(JsonValues):
+    """What the hash in the run's name covers and no other key holds.
+
+    Attributes:
+        task: Of the prompts, without defaults.
+        index_version: Of the method.
+        unset: Parameters that run.yaml leaves out.
+    """
+
+    task: dict[str, Any]
+    index_version: Any
+    unset: dict[str, Any]
+
+
+class SearchedCorpus(JsonValues):
+    """What was searched. searched: its name in tables; hashed: what the run's hash covers."""
+
+    searched: str | None = None
+    hashed: dict[str, Any] | None = None
+
+
+class JudgeEntry(JsonValues):
+    """A judge of the run's answers (docs/run-folder.md#judges).
+
+    Attributes:
+        version: Of prompt, reply length and model.
+        kind: Of `harness judge --kind`.
+        prompt: Its text, or where published ones are from.
+        prompt_version: Its number, or a name and a hash.
+        max_tokens: Of a reply.
+        model: Name and identity.
+        other_run: Of a pairwise judge: the folder's name of the other run.
+        server: Its address.
+        verdicts: Verdict -> number of answers.
+        usage: What the replies cost.
+        earlier: What requests without a judgement sent.
+        price: Of a million tokens.
+        finished: When it ended.
+    """
+
+    version: str | None = None
+    kind: str = "correctness"
+    prompt: str | None = None
+    prompt_version: str | int | None = None
+    max_tokens: int | None = None
+    model: ModelIdentity | None = None
+    other_run: str | None = None
+    server: str | None = None
+    verdicts: Annotated[dict[str, int], NULL_IS_EMPTY] = Field(default_factory=dict)
+    usage: Annotated[PhaseUsage, NOT_CHECKED] = Field(default_factory=lambda: PhaseUsage())
+    earlier: Annotated[SentUsage, NOT_CHECKED] = Field(default_factory=lambda: SentUsage())
+    price: dict[str, float | None] | None = None
+    finished: str | None = None
+
+
+class Correction(JsonValues):
+    """Gold answers that were corrected: `questions` of them; scores: the means of before."""
+
+    at: str
+    file: str
+    questions: int
+    before: str | None = None
+    scores: Annotated[dict[str, float | None], NULL_IS_EMPTY] = Field(default_factory=dict)
+
+
+class ImportedFile(JsonValues):
+    """A log of another tool."""
+
+    name: str
+    sha256: str
+
+
+class Import(JsonValues):
+    """Where an imported run is from. told: the means that the tool printed."""
+
+    tool: str
+    files: list[ImportedFile]
+    at: str | None = None
+    told: Annotated[Any, NOT_CHECKED] = None
+    left_out: list[str] = Field(default_factory=list)
+
+
+class Start(JsonValues):
+    """One start of the run.
+
+    Attributes:
+        command: What was typed.
+        started: When.
+        finished: When it ended; None while it runs, or where it was killed.
+        state: "running" until it ends, then as in summary.json.
+        parallel: Questions in flight at most.
+        changed: Keys of the manifest that differed by then, with their new values.
+        shard: "3/16", of a merged run.
+        stopped_early: Why a sequential test stopped it.
+        served: What each server of a fleet did, a sentence each.
+    """
+
+    command: Annotated[list[str], NULL_IS_NO_ITEM] = Field(default_factory=list)
+    started: str | None = None
+    finished: str | None = None
+    state: str | None = None
+    parallel: int | None = None
+    changed: RunManifest | None = None
+    shard: str | None = None
+    stopped_early: EarlyStop | None = None
+    served: list[str] = Field(default_factory=list)
+
+    def with_changes(self, changed: RunManifest) -> Start:
+        """The start with more keys that differed by then; of a key in both the new value counts."""
+        return self.with_values(changed=_together(self.changed, changed))
+
+    def with_earlier_changes(self, changed: RunManifest) -> Start:
+        """The start with more keys that differed by then; of a key in both the old value counts."""
+        return self.with_values(changed=_together(changed, self.changed))
+
+    @property
+    def changed_keys(self) -> set[str]:
+        """The keys of the manifest that differed by then."""
+        if self.changed is None:
+            return set()
+        return self.changed.model_fields_set
+
+
+def _together(first: RunManifest | None, second: RunManifest | None) -> RunManifest:
+    """The keys of both, those of the second before those of the first."""
+    values: dict[str, Any] = {}
+    for part in (first, second):
+        if part is not None:
+            values |= part.to_json()
+    return RunManifest.from_json(values)
+
+
+class RunManifest(JsonValues):
+    """All that a run was made with. A key that the file lacks has an empty value."""
+
+    id: str | None = None
+    command: Annotated[list[str], NULL_IS_NO_ITEM] = Field(default_factory=list)
+    started: str | None = None
+    finished: str | None = None
+    starts: Annotated[list[Start], NULL_IS_NO_ITEM] = Field(default_factory=list)
+    method: str | None = None
+    hash: str | None = None
+    seed: int | None = None
+    floor: bool = False
+    models: Annotated[dict[str, ModelIdentity], NULL_IS_EMPTY] = Field(default_factory=dict)
+    servers: Annotated[dict[str, str], NULL_IS_EMPTY] = Field(default_factory=dict)
+    shapes: Annotated[dict[str, dict[str, int | bool] | None], NULL_IS_EMPTY] = Field(
+        default_factory=dict
+    )
+    prompts: Annotated[dict[str, str], NULL_IS_EMPTY] = Field(default_factory=dict)
+    dataset: Annotated[DatasetRows, NULL_IS_EMPTY] = Field(default_factory=DatasetRows)
+    amounts: Annotated[dict[str, Amount], NULL_IS_EMPTY] = Field(default_factory=dict)
+    scorers: Annotated[dict[str, str | None], NULL_IS_EMPTY] = Field(default_factory=dict)
+    code: Annotated[dict[str, str], NULL_IS_EMPTY] = Field(default_factory=dict)
+    corpus: SearchedCorpus | None = None
+    git: GitState | None = None
+    packages: Annotated[dict[str, str | None], NULL_IS_EMPTY] = Field(default_factory=dict)
+    python: str | None = None
+    platform: str | None = None
+    cpus: int | None = None
+    memory_gib: float | None = None
+    gpu: str | None = None
+    warnings: Annotated[list[str], NULL_IS_NO_ITEM] = Field(default_factory=list)
+    hashed: HashedValues | None = None
+    first_prompts: Annotated[dict[str, FirstPrompt], NULL_IS_EMPTY] = Field(default_factory=dict)
+    judges: Annotated[dict[str, JudgeEntry], NULL_IS_EMPTY] = Field(default_factory=dict)
+    corrected: Annotated[list[Correction], NULL_IS_NO_ITEM] = Field(default_factory=list)
+    imported: Import | None = None
+    shard: Shard | None = None
+
+    @property
+    def last_start(self) -> Start:
+        """The last start; one without values where none is recorded."""
+        if not self.starts:
+            return Start()
+        return self.starts[-1]
+
+    @property
+    def run_and_starts(self) -> list[Start]:
+        """The run from its first start to its last end, then each of its starts."""
+        run = Start(command=self.command, started=self.started, finished=self.finished)
+        return [run, *self.starts]
+
+    @property
+    def most_in_flight(self) -> int:
+        """The most questions that were in flight at once."""
+        return max([1, *(start.parallel or 1 for start in self.starts)])
+
+    @property
+    def changed_keys(self) -> set[str]:
+        """The keys that differed in any later start."""
+        keys: set[str] = set()
+        for start in self.starts:
+            keys |= start.changed_keys
+        return keys
+
+    def identity(self, role: str) -> ModelIdentity:
+        """What distinguishes the model of a role; {} where it is not recorded."""
+        return self.models.get(role) or {}
+
+    def shape(self, role: str) -> ModelShape | None:
+        """The sizes of a role's model; None where they are not recorded."""
+        sizes = self.shapes.get(role)
+        if sizes is None:
+            return None
+        return ModelShape(**sizes)  # type: ignore[arg-type]
+
+    def first_prompt(self, role: str) -> FirstPrompt:
+        """The first prompt of a role; one without values where none is recorded."""
+        return self.first_prompts.get(role) or FirstPrompt()
+
+    def with_last_start(self, start: Start) -> RunManifest:
+        """The manifest with another last start."""
+        return self.with_values(starts=[*self.starts[:-1], start])
+
+
+Start.model_rebuild()
