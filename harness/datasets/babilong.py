@@ -8,8 +8,7 @@ run_model_on_babilong.py reads them. The ten tasks are those of their table of m
 is marked as supporting.
 """
 
-from typing import Any
-
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     RowError,
@@ -43,7 +42,7 @@ class _Row(StrictRow):
     target: str
 
 
-def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
+def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
     """One row of a task. Gold.extra: labels, the answers that the task can have without those that
     the question names.
 

@@ -2,12 +2,12 @@
 
 import hashlib
 from collections import Counter
-from typing import Any
 
 from harness.datasets.base import Dataset
 from harness.datasets.find_files import Source
 from harness.datasets.formats import RowParser
 from harness.datasets.question_kinds import count_kinds
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
 from harness.errors import DataError
@@ -57,7 +57,7 @@ class RowChecker:
                     documents.setdefault(document.id, document)
         return examples, documents
 
-    def _check(self, place: RowPlace, raw: dict[str, Any] | BrokenRow) -> Group | Retrieved | Skip:
+    def _check(self, place: RowPlace, raw: RawRow | BrokenRow) -> Group | Retrieved | Skip:
         """Parse and hash a row; return its questions and documents, or why it is left out. Raises
         RowError if bad."""
         if isinstance(raw, BrokenRow):

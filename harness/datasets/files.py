@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn, TypeVar
 
 from harness.datasets.archives import Member, opened
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import RowError, type_name
 from harness.datasets.tables import read_table
@@ -79,7 +80,7 @@ def _json_problem(error: Exception) -> str:
     return f"broken JSON: {error}"
 
 
-def as_row(value: Any) -> dict[str, Any] | BrokenRow:
+def as_row(value: Any) -> RawRow | BrokenRow:
     """Return a JSON object (or a BrokenRow) as it is; for any other value a BrokenRow that says
     what it is."""
     if isinstance(value, dict | BrokenRow):
@@ -87,7 +88,7 @@ def as_row(value: Any) -> dict[str, Any] | BrokenRow:
     return BrokenRow(f"a row should be a JSON object, is {type_name(value)}")
 
 
-def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> dict[str, Any] | BrokenRow:
+def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> RawRow | BrokenRow:
     """Parse one line of a JSON lines file: its row, or a BrokenRow that says why there is none."""
     try:
         return as_row(decoder.decode(line.decode("utf-8")))
@@ -316,7 +317,7 @@ def first_key(source: Path | Member) -> str | None:
     return _first_key_in(beginning)
 
 
-def parse_each(rows: Rows, parse: Callable[[dict[str, Any]], T], advice: str = "") -> Iterator[T]:
+def parse_each(rows: Rows, parse: Callable[[RawRow], T], advice: str = "") -> Iterator[T]:
     """Yield parse(row) of each row. Raises DataError, with place and `advice`, for a broken row and
     a RowError."""
     for place, raw in rows:

@@ -19,7 +19,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -31,6 +30,7 @@ from harness.datasets.find_files import FileOptions, Source
 from harness.datasets.folder_gold import parse_folder_row
 from harness.datasets.folder_pages import FolderPages, Page, read_pages
 from harness.datasets.folder_questions import parse_columns, read_questions
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Group, Retrieved, RowError, Skip, canonical_line, type_name
 from harness.errors import ConfigError
 from harness.stats.question_clusters import WHOLE_FOLDER
@@ -110,7 +110,7 @@ class _Questions:
         self._joined: dict[tuple[str, ...], tuple[Document, dict[str, Support]]] = {}
         self.unread: dict[str, list[str]] = {}
 
-    def __call__(self, raw: dict[str, Any]) -> Group | Retrieved | Skip:
+    def __call__(self, raw: RawRow) -> Group | Retrieved | Skip:
         """The question of a row with its document. Raises RowError.
 
         Returns:
@@ -189,7 +189,7 @@ def _is_its_page(page: str, file: str) -> bool:
     return page in (file, file.rpartition(".")[0])
 
 
-def _page_names(raw: dict[str, Any], key: str) -> list[str]:
+def _page_names(raw: RawRow, key: str) -> list[str]:
     """The page names under `key`: a list, or a text with ";" between several (tables). Raises
     RowError."""
     value = raw.get(key)

@@ -10,13 +10,14 @@ Nothing of it reaches a method, an application or a retriever.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from harness.assertions import WrongAssertion, read_assertions
 from harness.datasets.files import NumberText
 from harness.datasets.open_rows import OpenRow, parse_question, parse_without_answer
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import RowError
 
 _ANSWERS = (
@@ -27,7 +28,7 @@ _TRUE = ("true", "yes", "1")
 _FALSE = ("false", "no", "0")
 
 
-def parse_folder_row(raw: dict[str, Any], gold_pages: Sequence[str]) -> OpenRow:
+def parse_folder_row(raw: RawRow, gold_pages: Sequence[str]) -> OpenRow:
     """The question of a row with what is known of its answer.
 
     Args:
@@ -54,7 +55,7 @@ def parse_folder_row(raw: dict[str, Any], gold_pages: Sequence[str]) -> OpenRow:
     return replace(row, extra=extra)
 
 
-def _answerable(raw: Mapping[str, Any]) -> bool | None:
+def _answerable(raw: RawRow) -> bool | None:
     """Whether the pages answer the question; None where the row does not say so. Raises RowError."""
     if raw.get("is_impossible") in (True, "true"):  # SQuAD
         return False
@@ -67,7 +68,7 @@ def _answerable(raw: Mapping[str, Any]) -> bool | None:
     raise RowError("answerable", f"should be true or false, is '{text[:40]}'")
 
 
-def _assertions(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _assertions(raw: RawRow) -> dict[str, Any]:
     """The assertions of a row. Raises RowError."""
     schema = _with_numbers(raw.get("json_schema"))
     try:

@@ -4,12 +4,12 @@
 "topic"         noted: keys that are not read: topic (10 questions)
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
 
 from harness.assertions import NAMES as ASSERTIONS
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import RowError
 
 FIELDS = (
@@ -61,7 +61,7 @@ class UnreadKeys:
         return [f"keys that are not read: {listed} ({self.questions} {noun})"]
 
 
-def unread_keys(row: Mapping[str, Any], other_tools: bool) -> list[str]:
+def unread_keys(row: RawRow, other_tools: bool) -> list[str]:
     """The keys of a row that nothing reads.
 
     Args:

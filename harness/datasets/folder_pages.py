@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from harness.datasets.files import parse_each, read_rows
 from harness.datasets.folder_files import document_files
 from harness.datasets.markdown_pages import parse_converted_html, parse_markdown
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import StrictRow
 from harness.datasets.text_encoding import NotText, decode_text
 from harness.errors import DataError
@@ -273,7 +273,7 @@ def _read_rows(path: Path, page_id: str) -> ReadFile:
     return ReadFile(tuple(pages), _blank_note(len(rows) - len(pages), "rows"))
 
 
-def _page_row(raw: dict[str, Any]) -> _PageRow:
+def _page_row(raw: RawRow) -> _PageRow:
     """Parse a row {"id", "title", "text"}; BEIR calls its id "_id". Raises RowError."""
     if "_id" in raw:
         raw = {"id": raw["_id"], **raw}

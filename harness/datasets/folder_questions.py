@@ -19,6 +19,7 @@ import yaml
 
 from harness.datasets.files import TEXT_JSON, as_row, json_value, read_rows, read_text_file
 from harness.datasets.folder_keys import FIELDS, GROUND_TRUTH, RAGAS, UnreadKeys, unread_keys
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import RowError, type_name
 from harness.datasets.tables import sniffed_table
@@ -140,9 +141,7 @@ def _with_our_names(rows: Rows, columns: Mapping[str, str], unread: UnreadKeys) 
             yield place, _our_row(question, columns, unread)
 
 
-def _our_row(
-    row: dict[str, Any], columns: Mapping[str, str], unread: UnreadKeys
-) -> dict[str, Any] | BrokenRow:
+def _our_row(row: RawRow, columns: Mapping[str, str], unread: UnreadKeys) -> RawRow | BrokenRow:
     """A row with our names and text for values, or what is wrong with it.
 
     Args:
@@ -160,7 +159,7 @@ def _our_row(
         return BrokenRow(error.problem)
 
 
-def _squad_questions(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _squad_questions(row: RawRow) -> Iterator[RawRow]:
     """The questions of an article of SQuAD; any other row itself."""
     paragraphs = row.get("paragraphs")
     if not isinstance(paragraphs, list) or "question" in row:
@@ -171,7 +170,7 @@ def _squad_questions(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from paragraph.get("qas", ())
 
 
-def _renamed(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+def _renamed(row: RawRow, columns: Mapping[str, str]) -> RawRow:
     """The row with our names in place of those of `columns`, ragas and other spellings. Raises
     RowError where no column holds the question."""
     if columns:
@@ -190,7 +189,7 @@ def _renamed(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     return row
 
 
-def _with_named_columns(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+def _with_named_columns(row: RawRow, columns: Mapping[str, str]) -> RawRow:
     """The row with our names in place of those of `columns`. Raises RowError for one that it
     lacks."""
     renamed = {name: value for name, value in row.items() if name not in columns.values()}
@@ -201,7 +200,7 @@ def _with_named_columns(row: Mapping[str, Any], columns: Mapping[str, str]) -> d
     return renamed
 
 
-def _refuse_other_answer(row: Mapping[str, Any]) -> None:
+def _refuse_other_answer(row: RawRow) -> None:
     """Raise RowError for a row without an answer that has a column which looks like one."""
     if not row.keys().isdisjoint((*_ANSWERS, *GROUND_TRUTH)) or _is_kilt(row):
         return
@@ -212,19 +211,19 @@ def _refuse_other_answer(row: Mapping[str, Any]) -> None:
         )
 
 
-def _without_input(row: dict[str, Any]) -> dict[str, Any]:
+def _without_input(row: RawRow) -> RawRow:
     """The row without "input" beside a question, which would make it one of KILT."""
     if "question" not in row or _is_kilt(row):
         return row
     return {name: value for name, value in row.items() if name != "input"}
 
 
-def _lower_case_names(row: dict[str, Any]) -> dict[str, Any]:
+def _lower_case_names(row: RawRow) -> RawRow:
     """A copy of the row with "Question" as "question"; TriviaQA's rows, which are written so,
     stay."""
     if isinstance(row.get("Answer"), dict):
         return dict(row)
-    renamed: dict[str, Any] = {}
+    renamed: RawRow = {}
     for name, value in row.items():
         ours = name
         if isinstance(name, str):
@@ -235,17 +234,17 @@ def _lower_case_names(row: dict[str, Any]) -> dict[str, Any]:
     return renamed
 
 
-def _found_question(row: Mapping[str, Any]) -> bool:
+def _found_question(row: RawRow) -> bool:
     """Whether a row holds a question in one of the forms that are read."""
     return _is_kilt(row) or not row.keys().isdisjoint(_QUESTIONS)
 
 
-def _is_kilt(row: Mapping[str, Any]) -> bool:
+def _is_kilt(row: RawRow) -> bool:
     """Whether a row is one of KILT, which has an output beside its input."""
     return isinstance(row.get("input"), str) and isinstance(row.get("output"), list)
 
 
-def _no_question(row: Mapping[str, Any]) -> str:
+def _no_question(row: RawRow) -> str:
     """What is wrong with a row without a question, and what to do."""
     problem = f"has no column 'question'; its columns are {_names(row)}"
     if isinstance(row.get("input"), list):
@@ -259,7 +258,7 @@ def _no_question(row: Mapping[str, Any]) -> str:
     return f"{problem}; name them: --columns question=COLUMN,answer=COLUMN"
 
 
-def _likely_question(row: Mapping[str, Any]) -> str | None:
+def _likely_question(row: RawRow) -> str | None:
     """The column that other tools put the question into; None where there is none."""
     for name in _LIKELY_QUESTIONS:
         if isinstance(row.get(name), str):
@@ -267,7 +266,7 @@ def _likely_question(row: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _likely_answer(row: Mapping[str, Any]) -> str | None:
+def _likely_answer(row: RawRow) -> str | None:
     """The column that other tools put the answer into; None where there is none."""
     for name in _LIKELY_ANSWERS:
         if name in row:
@@ -275,7 +274,7 @@ def _likely_answer(row: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _names(row: Mapping[str, Any]) -> str:
+def _names(row: RawRow) -> str:
     """The first twelve names of the row's columns, and how many more there are."""
     names = list(map(str, row))
     listed = ", ".join(names[:12])[:300]
@@ -284,7 +283,7 @@ def _names(row: Mapping[str, Any]) -> str:
     return listed
 
 
-def _as_texts(row: dict[str, Any]) -> dict[str, Any]:
+def _as_texts(row: RawRow) -> RawRow:
     """The row with text in place of numbers and of true and false, and SQuAD's answers as a list
     of texts."""
     texts = dict(row)
@@ -328,11 +327,11 @@ def _with_qrels(rows: Rows, path: Path) -> Rows:
             yield place, _beir_question(row, relevant[row["_id"]])
 
 
-def _is_beir_query(row: Mapping[str, Any]) -> bool:
+def _is_beir_query(row: RawRow) -> bool:
     return "_id" in row and isinstance(row.get("text"), str) and "question" not in row
 
 
-def _beir_question(row: dict[str, Any], pages: list[str]) -> dict[str, Any]:
+def _beir_question(row: RawRow, pages: list[str]) -> RawRow:
     """A question of a query; HotpotQA's queries have their answer among the metadata, others
     none."""
     answer = row.get("answer")

@@ -11,7 +11,6 @@ import importlib
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from pydantic import ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -22,6 +21,7 @@ from harness.datasets.base import loader_of
 from harness.datasets.find_files import FileOptions
 from harness.datasets.place_options import LOOKED_UP, PLACED, Placement, PlaceOptions
 from harness.datasets.placing import rearrange, split_options
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     Retrieved,
@@ -47,7 +47,7 @@ class LookUpOptions(PlaceOptions):
     question: str | None = Field(default=None, description="asked where a row asks nothing")
 
 
-RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
+RowParser = Callable[[RawRow], Row | Skip | Group | Retrieved]
 
 
 def formats() -> list[str]:
@@ -110,9 +110,7 @@ class _RowFields(StrictRow):
     supporting: tuple[int, ...]
 
 
-def _run_users_parser(
-    parser: RowParser, name: str, raw: dict[str, Any]
-) -> Row | Skip | Group | Retrieved:
+def _run_users_parser(parser: RowParser, name: str, raw: RawRow) -> Row | Skip | Group | Retrieved:
     """Parse a row by the user's parser, called `name`. Raises RowError for its errors, with the
     line that failed."""
     try:
@@ -163,7 +161,7 @@ def parser_of(
 
 
 def _parse_and_place(
-    parser: RowParser, placement: Placement, raw: dict[str, Any]
+    parser: RowParser, placement: Placement, raw: RawRow
 ) -> Row | Skip | Group | Retrieved:
     """Parse a row and move its supporting paragraphs to `placement`."""
     row = parser(raw)

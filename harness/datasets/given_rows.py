@@ -6,11 +6,11 @@
 `harness.run` writes each Row with its fields as they are; here they become a Row again.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Row, RowError, StrictRow, clean_answers, refuse_blank
 
 
@@ -23,7 +23,7 @@ class _Given(StrictRow):
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
-def parse_row(raw: Mapping[str, Any]) -> Row:
+def parse_row(raw: RawRow) -> Row:
     """The Row with the fields of `raw`. Raises RowError."""
     given = _Given.read(raw)
     refuse_blank({"question": given.question})

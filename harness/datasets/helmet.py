@@ -10,8 +10,7 @@ passages. Of PopQA (`s_pop`) only subjects with fewer than 1,000 views are asked
 else its words (harness/datasets/few_shot.py).
 """
 
-from typing import Any
-
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     SEPARATOR,
     Group,
@@ -45,7 +44,7 @@ class _Row(StrictRow):
     s_pop: int | None = None
 
 
-def parse_row(raw: dict[str, Any]) -> Group | Skip:
+def parse_row(raw: RawRow) -> Group | Skip:
     """One row of HELMET's kilt files. Raises RowError naming the field."""
     row = _Row.read(raw)
     if row.s_pop is not None and row.s_pop >= 1000:

@@ -10,8 +10,8 @@ document is the first 700 passages, each as "Document [N](Title: T): text".
 """
 
 import itertools
-from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     SEPARATOR,
     Group,
@@ -54,7 +54,7 @@ class _Row(StrictRow):
         return [pair.short_answers for pair in self.qa_pairs]
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One row. Gold.extra: short_answers, of each part of the question. Raises RowError naming the
     field."""
     row = _Row.read(raw)

@@ -11,8 +11,8 @@ of re-ranking come from a second file (dataset.shots_from).
 """
 
 from operator import attrgetter
-from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     SEPARATOR,
     Group,
@@ -54,7 +54,7 @@ class _RankRow(StrictRow):
     ctxs: list[_Candidate]
 
 
-def parse_key(raw: dict[str, Any]) -> Group:
+def parse_key(raw: RawRow) -> Group:
     """One row of json_kv. Raises RowError naming the field."""
     row = _KeyRow.read(raw)
     refuse_blank({"context": row.context, "question": row.question})
@@ -75,7 +75,7 @@ def parse_key(raw: dict[str, Any]) -> Group:
     )
 
 
-def parse_ranking(raw: dict[str, Any]) -> Group:
+def parse_ranking(raw: RawRow) -> Group:
     """One row of re-ranking. Gold.extra: labels (id of a passage -> its grade), and draw_key, which
     identifies the question for the draw of its solved examples. Raises RowError naming the field."""
     row = _RankRow.read(raw)

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ConfigDict, StrictInt, StrictStr
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Row,
     RowError,
@@ -38,7 +39,7 @@ class _HotpotRow(StrictRow):
     context: list[tuple[StrictStr, list[StrictStr]]]
 
 
-def _pairs(raw: dict[str, Any], name: str, second: str) -> Any:
+def _pairs(raw: RawRow, name: str, second: str) -> Any:
     """The field raw[name] as [[title, value], ..], also from columns or objects with the keys
     "title" and `second`."""
     value = records_from_columns(raw[name], name)
@@ -55,7 +56,7 @@ def _pairs(raw: dict[str, Any], name: str, second: str) -> Any:
     return pairs
 
 
-def parse_row(raw: dict[str, Any]) -> Row:
+def parse_row(raw: RawRow) -> Row:
     """One HotpotQA row. Gold.extra: the official supporting facts, type, level, and the supporting
     paragraphs.
 

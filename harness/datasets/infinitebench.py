@@ -10,9 +10,8 @@ A row with options is of En.MC. An answer may also be a string or, in En.MC, end
 Questions on the same text share a document.
 """
 
-from typing import Any
-
 from harness.datasets.longbench_v2 import LETTERS, four_options
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     RowError,
@@ -37,7 +36,7 @@ ASKED = {  # in place of the row's input, as the authors' templates do
 }
 
 
-def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
+def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
     """One row of En.QA, En.MC, En.Dia, En.Sum or Zh.QA. Gold.extra of En.MC: gold_label (from 1) and
     all_classes.
 

@@ -8,8 +8,7 @@ authors score a document's answers: "exam" by exact match, "f1" and "rouge" by w
 model or a person rates ("LLM", "human") are left out, as in their runs of these scores.
 """
 
-from typing import Any
-
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     RowError,
@@ -39,7 +38,7 @@ def _example(number: int, document: Document, instruction: str, output: str) -> 
     return Example(question, Gold(answers))
 
 
-def parse_row(raw: dict[str, Any]) -> Group | Skip:
+def parse_row(raw: RawRow) -> Group | Skip:
     """One document with its questions. Raises RowError naming the field."""
     row = _Row.read(raw)
     if row.evaluation in ("LLM", "human"):

@@ -16,6 +16,7 @@ question's hash, where the authors draw it anew in each run.
 import re
 from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     Row,
@@ -66,7 +67,7 @@ class _Asked(StrictRow):
 
 class _Row(StrictRow):
     sample_id: str
-    conversation: dict[str, Any]
+    conversation: RawRow
     qa: list[_Asked]
 
 
@@ -79,7 +80,7 @@ class _Session(StrictRow):
         return "\n".join(turn.shown() for turn in self.turns)
 
 
-def _sessions(conversation: dict[str, Any]) -> list[_Session]:
+def _sessions(conversation: RawRow) -> list[_Session]:
     """The sessions that have turns, in order. Raises RowError."""
     numbers = []
     for key in conversation:
@@ -156,7 +157,7 @@ def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Su
     return Example(question, Gold(answers, supporting, extra))
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One conversation with its questions.
 
     Gold.supporting: the turns that are named as evidence, none in category 5. Gold.extra: category,

@@ -37,6 +37,7 @@ from harness.datasets.files import parse_each, read_rows
 from harness.datasets.find_files import find_source
 from harness.datasets.place_options import Placement
 from harness.datasets.placing import rearrange
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     Row,
@@ -65,9 +66,7 @@ class _LongBenchRow(StrictRow):
     all_classes: list[str] | None = None
 
 
-def parse_row(
-    raw: dict[str, Any], *, subset: str | None = None, question: str | None = None
-) -> Group:
+def parse_row(raw: RawRow, *, subset: str | None = None, question: str | None = None) -> Group:
     """One LongBench row. Gold.extra: length, language and, where there are any, all_classes (inputs
     of its scorers).
 
@@ -106,7 +105,7 @@ def _is_of_subset(row: _LongBenchRow, subset: str | None) -> bool:
 
 def support_parser(
     config: DatasetConfig, support: str | None, placement: Placement
-) -> Callable[[dict[str, Any]], Any]:
+) -> Callable[[RawRow], Any]:
     """A parser of LongBench rows that marks their supporting passages and moves them.
 
     Args:
@@ -126,7 +125,7 @@ def support_parser(
         raise ConfigError([f"dataset.place, dataset.distance: {problem}; {way_out}"])
     originals = dict(_read_originals(support))
 
-    def parse(raw: dict[str, Any]) -> Row | Skip:
+    def parse(raw: RawRow) -> Row | Skip:
         row = _row_with_support(parse_row(raw, subset=config.subset), originals)
         if isinstance(row, Skip):
             return row
@@ -164,7 +163,7 @@ def _config_of_originals(support: str) -> DatasetConfig:
     return DatasetConfig.model_validate(merged)
 
 
-def _parse_original(raw: dict[str, Any]) -> Row | Skip:
+def _parse_original(raw: RawRow) -> Row | Skip:
     """A row of MuSiQue, which has `paragraphs`, or of HotpotQA's form. Raises RowError."""
     if "paragraphs" in raw:
         return musique.parse_row(raw)

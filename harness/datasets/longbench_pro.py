@@ -9,8 +9,7 @@ The question is `question_nonthinking`. `answer` lists the lines of one answer; 
 several answers.
 """
 
-from typing import Any
-
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Group, StrictRow, clean_answers, refuse_blank, text_with_question
 
 
@@ -23,7 +22,7 @@ class _Row(StrictRow):
     answer: list[str]
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One row. Gold.extra: lines (the answer's), type (the secondary task), level. Raises RowError
     naming the field."""
     row = _Row.read(raw)

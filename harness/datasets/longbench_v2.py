@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Group, RowError, StrictRow, refuse_blank, text_with_question
 
 LETTERS = "ABCD"
@@ -52,7 +53,7 @@ def four_options(options: Sequence[str], label: int) -> dict[str, Any]:
     return {"gold_label": label + 1, "all_classes": list(options)}
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One LongBench v2 row. Gold.extra: gold_label (from 1), all_classes, level, type, sub_domain,
     length_class.
 

@@ -14,6 +14,7 @@ writes it (history_format nl of run_generation). An id with `_abs` is of a quest
 from dataclasses import replace
 from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     Row,
@@ -52,7 +53,7 @@ class _Row(StrictRow):
     haystack_sessions: list[list[_Turn]]
 
 
-def _checked_row(raw: dict[str, Any]) -> _Row:
+def _checked_row(raw: RawRow) -> _Row:
     """Parse a row. Raises RowError: a blank text, an unknown type, more or fewer dates than
     sessions."""
     row = _Row.read(raw)
@@ -90,7 +91,7 @@ def _session_text(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, i
     return text, marked
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One question with its history. Gold.supporting: the turns with evidence, none of a question
     to be declined.
 
@@ -137,7 +138,7 @@ def parse_row(raw: dict[str, Any]) -> Group:
     return Group(document, (replace(example, gold=gold),))
 
 
-def parse_row_of_430(raw: dict[str, Any]) -> Group | Skip:
+def parse_row_of_430(raw: RawRow) -> Group | Skip:
     """As `parse_row`, but the 70 rows of "single-session-user", on which QRHead's heads were found,
     are left out."""
     row = parse_row(raw)

@@ -12,6 +12,7 @@ The layout of LooGLE-testdata (bigai-nlco/LooGLE); `qa_pairs` may also be a list
 import ast
 from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     RowError,
@@ -29,7 +30,7 @@ NO_PAIRS = "none"
 class _Row(StrictRow):
     input: str
     title: str
-    qa_pairs: str | list[dict[str, Any]]
+    qa_pairs: str | list[RawRow]
     output: str
 
 
@@ -86,7 +87,7 @@ def _example(pair: _Pair, number: int, document: Document) -> Example:
     return Example(question, Gold(answers, _evidence(pair, document), extra))
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One text with its questions. Gold.extra: type, where the row says it, and masks (mask ->
     entity) of a cloze. Raises RowError naming the field."""
     row = _Row.read(raw)

@@ -15,6 +15,7 @@ where papers keep the placeholder of the documents.
 
 from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     Skip,
@@ -45,7 +46,7 @@ class _Row(StrictRow):
         return with_question.replace("{instruction}", self.instruction)
 
 
-def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group | Skip:
+def parse_row(raw: RawRow, *, subset: str | None = None) -> Group | Skip:
     """One Loong row. Gold.extra: type (the task), level (the kind of documents), set (the length of
     the documents, 1 to 4), and what the judge sees.
 

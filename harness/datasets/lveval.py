@@ -8,8 +8,7 @@ The layout of SET_16k.jsonl in SET.zip (README of infinigence/LVEval, load_LVEva
 first answer counts, as in the authors' evaluation.py.
 """
 
-from typing import Any
-
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     StrictRow,
@@ -30,7 +29,7 @@ class _Row(StrictRow):
     answer_keywords: str | None = None
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One row. Gold.extra: keywords (None where the set has none), length, language. Raises RowError
     naming the field."""
     row = _Row.read(raw)

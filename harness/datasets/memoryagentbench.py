@@ -8,8 +8,7 @@ The layout of ai-hyz/MemoryAgentBench, a file each of four abilities; `source` i
 (LongMemEval, which is a data set of its own, and summaries) and the recommendations of films.
 """
 
-from typing import Any
-
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     RowError,
@@ -33,7 +32,7 @@ class _Row(StrictRow):
     metadata: _About
 
 
-def parse_row(raw: dict[str, Any], *, split: str) -> Group | Skip:
+def parse_row(raw: RawRow, *, split: str) -> Group | Skip:
     """One context with its questions. Gold.extra: type, the set.
 
     split: how the names of the sets that are asked begin; others are left out. Raises RowError

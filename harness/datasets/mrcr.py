@@ -11,8 +11,8 @@ message that is to be repeated.
 """
 
 import json
-from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Row, RowError, StrictRow, made_id
 
 
@@ -28,7 +28,7 @@ class _Message(StrictRow):
     content: str
 
 
-def parse_row(raw: dict[str, Any]) -> Row:
+def parse_row(raw: RawRow) -> Row:
     """One MRCR row. Gold.extra: prefix (what the reply must begin with), type. Raises RowError
     naming the field."""
     row = _Row.read(raw)

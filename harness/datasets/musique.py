@@ -15,6 +15,7 @@ left alone.
 from dataclasses import replace
 from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Records, Row, RowError, Skip, StrictRow, gold_answers
 
 UNANSWERABLE = "unanswerable (answerable is false)"
@@ -44,7 +45,7 @@ class _MusiqueRow(StrictRow):
     question_decomposition: Records[_Hop] | None = None
 
 
-def parse_row(raw: dict[str, Any]) -> Row | Skip:
+def parse_row(raw: RawRow) -> Row | Skip:
     """One MuSiQue row. Gold.extra: what the official scorer needs (`idx` of supporting paragraphs,
     all aliases, hops).
 
@@ -84,7 +85,7 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
     )
 
 
-def parse_row_of_full(raw: dict[str, Any]) -> Row:
+def parse_row_of_full(raw: RawRow) -> Row:
     """One row of MuSiQue-Full: as `parse_row`, with Gold.extra `declined`. Raises RowError naming
     the field.
 

@@ -35,6 +35,7 @@ from harness.datasets.base import Dataset
 from harness.datasets.files import content_digest, parse_each, read_rows
 from harness.datasets.find_files import PACKAGE, FileOptions, Source, file_patterns, find_source
 from harness.datasets.narrativeqa_stories import STORIES, Stories, stories_in
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import RowPlace
 from harness.datasets.rows import (
     Records,
@@ -278,7 +279,7 @@ class _Row(StrictRow):
     answers: Records[_Text]
 
 
-def _parse_and_add(stories: _Collected, raw: dict[str, Any]) -> None:
+def _parse_and_add(stories: _Collected, raw: RawRow) -> None:
     """Parse a row and add its question to `stories`.
 
     Raises RowError for a bad row, also where its first answer is blank.

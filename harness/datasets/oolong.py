@@ -10,8 +10,8 @@ share a document.
 
 import ast
 import re
-from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
     RowError,
@@ -43,7 +43,7 @@ def _gold_answer(answer: str) -> str:
         raise RowError("answer", "should be a list in Python's form, such as ['spam']") from None
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One OOLONG row. Gold.extra of synth: answer_type, type. Raises RowError naming the field."""
     row = _Row.read(raw)
     refuse_blank({"question": row.question, "context_window_text": row.context_window_text})

@@ -21,10 +21,11 @@ that support the answer, by id or title. harness.datasets.row_documents finds it
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import RowError, clean_answers, made_id, type_name
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class OpenRow:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-def _string(raw: Mapping[str, Any], key: str, prefix: str = "") -> str:
+def _string(raw: RawRow, key: str, prefix: str = "") -> str:
     """The text raw[key]. prefix: path to `raw` in the row, "output[0].". Raises RowError if it is
     no text, or blank."""
     value = raw.get(key)
@@ -78,11 +79,11 @@ def _strings(value: Any, name: str) -> list[str]:
         raise RowError(name, "starts with '[' but is no JSON list") from None
 
 
-def _answers(raw: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def _answers(raw: RawRow, name: str) -> tuple[str, ...]:
     return clean_answers(_strings(raw[name], name), name)
 
 
-def _row_id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
+def _row_id(raw: RawRow, question: str, *keys: str) -> str:
     """The row's id, under the first of `keys` or "_id" that it has; else one made of the question.
     Raises RowError."""
     for key in (*keys, "_id"):
@@ -112,7 +113,7 @@ def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
     return {"short_answers": texts}
 
 
-def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
+def _flashrag_row(raw: RawRow) -> OpenRow:
     """A row of FlashRAG, with short answers if its metadata has ASQA's pairs. Raises RowError."""
     question = _string(raw, "question")
     answers = _answers(raw, "golden_answers")
@@ -123,7 +124,7 @@ def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
     return OpenRow(_row_id(raw, question, "id"), question, answers, extra)
 
 
-def _asqa_row(raw: dict[str, Any]) -> OpenRow:
+def _asqa_row(raw: RawRow) -> OpenRow:
     """A row of ASQA's own file: the annotators' long answers, and the short ones. Raises
     RowError."""
     question = _string(raw, "ambiguous_question")
@@ -137,7 +138,7 @@ def _asqa_row(raw: dict[str, Any]) -> OpenRow:
     return OpenRow(_row_id(raw, question, "id", "sample_id"), question, answers, extra)
 
 
-def _popqa_row(raw: dict[str, Any]) -> OpenRow:
+def _popqa_row(raw: RawRow) -> OpenRow:
     """A row of PopQA; the property that it asks for (prop) becomes its type. Raises RowError."""
     question = _string(raw, "question")
     answers = _answers(raw, "possible_answers")
@@ -147,7 +148,7 @@ def _popqa_row(raw: dict[str, Any]) -> OpenRow:
     return OpenRow(_row_id(raw, question, "id"), question, answers, extra)
 
 
-def _kilt_row(raw: dict[str, Any]) -> OpenRow:
+def _kilt_row(raw: RawRow) -> OpenRow:
     """A row of a KILT task; outputs without an answer hold provenance only and are skipped. Raises
     RowError."""
     question = _string(raw, "input")
@@ -174,7 +175,7 @@ _TRIVIA_FILE = _TriviaNames("Question", "Answer", "Value", ("Aliases", "HumanAns
 _TRIVIA_HUB = _TriviaNames("question", "answer", "value", ("aliases", "humananswers"))
 
 
-def _trivia_row(raw: dict[str, Any]) -> OpenRow:
+def _trivia_row(raw: RawRow) -> OpenRow:
     """A row of TriviaQA's files (Question, Answer) or of the hub copy (question, answer). Raises
     RowError."""
     names = _TRIVIA_HUB
@@ -194,7 +195,7 @@ def _trivia_row(raw: dict[str, Any]) -> OpenRow:
     return OpenRow(row_id, question, clean_answers(texts, names.answer))
 
 
-def _plain_row(raw: dict[str, Any]) -> OpenRow:
+def _plain_row(raw: RawRow) -> OpenRow:
     """A row of NQ-open, DPR, ALCE, HotpotQA and others: a question and "answers" or "answer".
     Raises RowError."""
     question = _string(raw, "question")
@@ -210,13 +211,13 @@ def _plain_row(raw: dict[str, Any]) -> OpenRow:
     return OpenRow(row_id, question, answers, extra)
 
 
-def parse_without_answer(raw: dict[str, Any]) -> OpenRow:
+def parse_without_answer(raw: RawRow) -> OpenRow:
     """The question of a row that has no accepted answer. Raises RowError."""
     question = _string(raw, "question")
     return OpenRow(_row_id(raw, question, "id", "sample_id", "question_id"), question, ())
 
 
-_FORMS: tuple[tuple[str, Callable[[dict[str, Any]], OpenRow]], ...] = (
+_FORMS: tuple[tuple[str, Callable[[RawRow], OpenRow]], ...] = (
     ("golden_answers", _flashrag_row),
     ("ambiguous_question", _asqa_row),
     ("possible_answers", _popqa_row),
@@ -225,7 +226,7 @@ _FORMS: tuple[tuple[str, Callable[[dict[str, Any]], OpenRow]], ...] = (
 )
 
 
-def parse_question(raw: dict[str, Any]) -> OpenRow:
+def parse_question(raw: RawRow) -> OpenRow:
     """The question of a row in any of the forms above. Raises RowError naming the field."""
     row = _parse_form(raw)
     if raw.get("gold_passages") is None:
@@ -234,7 +235,7 @@ def parse_question(raw: dict[str, Any]) -> OpenRow:
     return replace(row, extra={**row.extra, "gold_passages": named})
 
 
-def _parse_form(raw: dict[str, Any]) -> OpenRow:
+def _parse_form(raw: RawRow) -> OpenRow:
     """The question of a row in the first form that its keys fit."""
     for key, parse in _FORMS:
         if key in raw:

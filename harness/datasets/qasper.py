@@ -19,8 +19,8 @@ that names a table or figure ("FLOAT SELECTED: ...") is in no text, so it cannot
 """
 
 from collections import Counter
-from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     SEPARATOR,
     Group,
@@ -185,7 +185,7 @@ def _example(question: _Question, field: str, document: Document, spans: _Spans)
     return Example(Question(question.question_id, question.question, (document.id,)), gold)
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One paper with all its questions. Gold.extra: `types` (one an annotator: extractive,
     abstractive, boolean, none), evidence_floats and evidence_not_found where there are any. Raises
     RowError naming the field.

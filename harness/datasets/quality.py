@@ -17,6 +17,7 @@ the authors made them).
 import re
 from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Group, RowError, StrictRow, made_id, refuse_blank
 from harness.types import Document, Example, Gold, Question
 
@@ -93,7 +94,7 @@ def _article_document(prefix: str, article: str, title: str) -> Document:
     return Document(made_id(prefix, text, 8), text, title)
 
 
-def _parse_hub_row(raw: dict[str, Any]) -> Group:
+def _parse_hub_row(raw: RawRow) -> Group:
     """Parse a row of the hub copy: a question, whose id is made of its texts, and its article.
     Raises RowError."""
     row = _Single.read(raw)
@@ -113,7 +114,7 @@ def _parse_hub_row(raw: dict[str, Any]) -> Group:
     return Group(document, (_example(question, "", document),))
 
 
-def parse_row(raw: dict[str, Any]) -> Group:
+def parse_row(raw: RawRow) -> Group:
     """One QuALITY row: an article with questions, or the hub copy's single question. Raises
     RowError with the field."""
     if "questions" not in raw and "question" in raw:

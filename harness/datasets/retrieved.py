@@ -12,7 +12,6 @@ a text. The fingerprint covers questions and documents.
 import dataclasses
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, StrictInt
 
@@ -30,6 +29,7 @@ from harness.datasets.files import (
 )
 from harness.datasets.find_files import FileOptions, Source, find_source
 from harness.datasets.open_rows import OpenRow, parse_question
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_documents import DocumentStore, Entry, documents_in_row, open_store
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import NO_DOCUMENTS, Retrieved
@@ -83,7 +83,7 @@ class _RowParser:
     bare: bool = False
     n_without: int = 0  # questions for which nothing was retrieved; they are asked all the same
 
-    def __call__(self, raw: dict[str, Any]) -> Retrieved:
+    def __call__(self, raw: RawRow) -> Retrieved:
         """The question of a row with its best documents, none where nothing was retrieved. Raises
         RowError."""
         row = parse_question(raw)
@@ -94,7 +94,7 @@ class _RowParser:
         question = Question(row.id, row.question, tuple(document.id for document in documents))
         return Retrieved(documents, Example(question, Gold(row.answers, supporting, row.extra)))
 
-    def _best_entries(self, raw: dict[str, Any], row: OpenRow) -> list[Entry]:
+    def _best_entries(self, raw: RawRow, row: OpenRow) -> list[Entry]:
         """The best documents of a question, each once. Raises RowError."""
         entries = self._entries(raw, row)
         if self.bare:
@@ -107,7 +107,7 @@ class _RowParser:
             unique.setdefault(entry.document.id, entry)
         return list(unique.values())[: self.top]
 
-    def _entries(self, raw: dict[str, Any], row: OpenRow) -> list[Entry] | None:
+    def _entries(self, raw: RawRow, row: OpenRow) -> list[Entry] | None:
         """The documents that the row or the store has for a question, best first; None where it has
         none. Raises RowError."""
         if self.store is None:
@@ -145,7 +145,7 @@ def _read_file(file: Path | Member, split: str) -> Rows:
         yield from read_rows(file)
 
 
-def _read_split(value: dict[str, Any], name: str, split: str) -> Rows:
+def _read_split(value: RawRow, name: str, split: str) -> Rows:
     """Yield the rows of one split of {"dev": {id: row}}, with their ids. name: the file. Raises
     DataError."""
     keys = [key for key in _SPLITS.get(split.lower(), (split,)) if key in value]

@@ -30,6 +30,7 @@ from harness.datasets.files import (
     read_rows,
 )
 from harness.datasets.kilt_text import wiki_text
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import RowPlace, Rows
 from harness.datasets.rows import (
     RowError,
@@ -69,12 +70,12 @@ class Entry(NamedTuple):
     is_evidence: bool
 
 
-def _entry_title(value: Mapping[str, Any]) -> Any:
+def _entry_title(value: RawRow) -> Any:
     """The title that an entry gives; "" without one."""
     return value.get("title") or value.get("wikipedia_title") or ""
 
 
-def _text_key(value: Mapping[str, Any], name: str) -> str:
+def _text_key(value: RawRow, name: str) -> str:
     """The key of an entry's text. Raises RowError without one."""
     for key in _TEXT_KEYS:
         if value.get(key) is not None:
@@ -139,7 +140,7 @@ def _parse_entries(value: Any, name: str) -> list[Entry]:
     return [_parse_entry(entry, f"{name}[{i}]") for i, entry in enumerate(value)]
 
 
-def documents_in_row(raw: Mapping[str, Any]) -> list[Entry] | None:
+def documents_in_row(raw: RawRow) -> list[Entry] | None:
     """The documents in a row, best first; None where it has no field for them. Raises RowError."""
     name, listed = _document_list(raw)
     if listed is not None:
@@ -170,7 +171,7 @@ class DocumentStore:
     # Page id -> KILT page, of those that entries name.
     articles: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: RawRow) -> None:
         """Add a row of a file: a question with its documents, or a page with its file name. Raises
         RowError."""
         if isinstance(row.get("Filename"), str):
@@ -213,7 +214,7 @@ class DocumentStore:
             entries.append(self.articles.get(page, entry))
         return _parse_entries(entries, name)
 
-    def find(self, raw: Mapping[str, Any], *keys: str) -> list[Entry] | None:
+    def find(self, raw: RawRow, *keys: str) -> list[Entry] | None:
         """Documents stored under one of `keys` (id, text), or named by the row `raw`; None without.
         Raises RowError."""
         for key in keys:
@@ -370,7 +371,7 @@ def _document_list(row: Mapping[str, Any]) -> tuple[str, Any]:
     return "output.retrieval_result", output.get("retrieval_result")
 
 
-def _provenance(row: Mapping[str, Any]) -> list[Any] | None:
+def _provenance(row: RawRow) -> list[Any] | None:
     """The documents that a KILT retriever found for a question: its outputs' first provenance; None
     without one."""
     outputs = row.get("output")

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from harness.datasets.raw_rows import RawRow
 from harness.errors import DataError
 
-Rows = Iterator[tuple["RowPlace", "dict[str, Any] | BrokenRow"]]
+Rows = Iterator[tuple["RowPlace", "RawRow | BrokenRow"]]
 
 
 @dataclass(frozen=True, slots=True)

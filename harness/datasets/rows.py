@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness.config.schema import canonical
+from harness.datasets.raw_rows import RawRow
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 SEPARATOR = "\n\n"
@@ -57,7 +58,7 @@ class StrictRow(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
     @classmethod
-    def read(cls, raw: Mapping[str, Any]) -> Self:
+    def read(cls, raw: RawRow) -> Self:
         """Check a raw row and return it as an object of this class. Raises RowError for its first
         mistake."""
         try:

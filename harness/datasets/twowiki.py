@@ -13,12 +13,12 @@ lists; all are read.
 
 import ast
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from harness.datasets import hotpotqa
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Row, RowError, records_from_columns
 
 _PARTS = (  # names of a triple's parts, in the official copy and in those of the hub
@@ -28,7 +28,7 @@ _PARTS = (  # names of a triple's parts, in the official copy and in those of th
 )
 
 
-def _entries(raw: Mapping[str, Any], name: str) -> Any:
+def _entries(raw: RawRow, name: str) -> Any:
     """The list in the field `name`, also where it is columns, or it or its entries are JSON or
     Python in a text."""
     value = records_from_columns(_parsed(raw[name], name), name)
@@ -100,7 +100,7 @@ def _checked_triple(value: Any) -> list[str]:
     return [str(part) for part in parts]
 
 
-def _triple_parts(triple: Mapping[str, Any]) -> list[Any]:
+def _triple_parts(triple: RawRow) -> list[Any]:
     """The values of an object's subject, relation and object, whatever their names."""
     parts = []
     for names in _PARTS:
@@ -108,7 +108,7 @@ def _triple_parts(triple: Mapping[str, Any]) -> list[Any]:
     return parts
 
 
-def parse_row(raw: dict[str, Any]) -> Row:
+def parse_row(raw: RawRow) -> Row:
     """One 2WikiMultihopQA row; Gold.extra as for HotpotQA, and `evidences`. Raises RowError naming
     the field."""
     names = ("context", "supporting_facts", "evidences")
