@@ -39,22 +39,28 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     offsets = model.offsets(text)
     if not offsets:
         return []
-    cuts = [start for start, _ in offsets[size::size]]
-    return tiles(0, cuts, len(text))
+    starts, _ = zip(*offsets, strict=True)
+    return tiles(0, starts[size::size], len(text))
 
 
 def overlapping_chunks(text: str, size: int, overlap: int, model: MeteredModel) -> list[Span]:
     """Chunks of `size` tokens, each with the last `overlap` tokens of the one before it."""
     offsets = model.offsets(text)
-    starts = range(0, len(offsets), size - overlap)
-    return [(offsets[i][0], offsets[i : i + size][-1][1]) for i in starts]
+    spans: list[Span] = []
+    for first in range(0, len(offsets), size - overlap):
+        chunk = offsets[first : first + size]
+        spans.append((chunk[0][0], chunk[-1][1]))
+    return spans
 
 
 def word_chunks(text: str, count: int) -> list[Span]:
     """`count` words a chunk, the last one short; what stands between white space is a word."""
-    words = [match.span() for match in re.finditer(r"\S+", text)]
-    groups = (words[i : i + count] for i in range(0, len(words), count))
-    return [(group[0][0], group[-1][1]) for group in groups]
+    words = list(re.finditer(r"\S+", text))
+    spans: list[Span] = []
+    for first in range(0, len(words), count):
+        chunk = words[first : first + count]
+        spans.append((chunk[0].start(), chunk[-1].end()))
+    return spans
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
@@ -97,7 +103,7 @@ def texts_at(text: str, spans: Iterable[Span]) -> list[str]:
 
 def stored(spans: Iterable[Span]) -> list[list[int]]:
     """Spans as an index holds them: JSON lists."""
-    return [list(span) for span in spans]
+    return list(map(list, spans))
 
 
 def shown_spans(document: Document, spans: Sequence[Span]) -> tuple[Shown, ...]:

@@ -13,15 +13,17 @@ the data set's own instruction.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.bm25 import bm25
-from harness.method import Index, Indexes, MethodConfig, Needs, Task, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Retriever, Task, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
-from methods.chunks import Span, shown_spans
+from methods.chunks import Span, shown_spans, texts_at
+from methods.found import shown_hits, texts_of
 from methods.packing import packed
 from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, parse_list
@@ -55,6 +57,15 @@ def fill_in_answers(question: str, answers: Sequence[str]) -> str:
     return _PLACE.sub(earlier_answer, question)
 
 
+@dataclass(frozen=True)
+class SubAnswer:
+    """The answer to a sub-question. texts: those that were read; shown: what the reader saw."""
+
+    reply: str
+    texts: Sequence[str]
+    shown: Sequence[Shown]
+
+
 class Decompose(reading.ReadingMethod):
     """Sub-questions, each with a retrieval of its own."""
 
@@ -82,6 +93,7 @@ class Decompose(reading.ReadingMethod):
         "searcher": frozenset({"sampling"}),
     }
     scope = "document"
+    traits = Traits(takes_retriever=True)
     index_version = "2"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     own_prompts = (DECOMPOSE, INSTRUCTION, STEP)
@@ -98,37 +110,37 @@ class Decompose(reading.ReadingMethod):
         (document,) = documents
         (index,) = indexes
         config = self.config
-        segments: list[Span] = [(start, end) for start, end in index["segments"]]
         subquestions, step = self._subquestions(question, tools)
         steps = [step]
         answers: list[str] = []
         lines: list[str] = []
-        used: set[Span] = set()
+        read: dict[Shown, None] = {}
         for number, subquestion in enumerate(subquestions, 1):
             filled = fill_in_answers(subquestion, answers)
             asked = Question(f"{question.id}#{number}", filled, question.document_ids)
-            reply, read = self._answer_one(asked, document, segments, tools)
-            used.update(read)
-            answers.append(" ".join(reply.split()))
+            found = self._answer_one(asked, document, index, tools)
+            read |= dict.fromkeys(found.shown)
+            answers.append(" ".join(found.reply.split()))
             line = STEP.of(config).fill(question=filled, answer=answers[-1])
             lines.append("".join(line))
             steps.append(
                 Step(
                     "sub-question",
                     number,
-                    tokens=sum(tools.model().count(document.text[a:b]) for a, b in read),
+                    tokens=sum(map(tools.model().count, found.texts)),
                     flops=tools.meter.flops(),
-                    note=f"{filled} -> {reply}",
+                    note=f"{filled} -> {found.reply}",
                 )
             )
         solved = "\n".join(lines)
         request = reading.Reading(tools.task, config.window, config)
         text = reading.ask(question, [solved], tools, tools.model(), request)
-        spans = sorted(used)
-        sources = tuple((document.id, start, end) for start, end in spans)
+        shown = sorted(read, key=lambda piece: (piece.start, piece.end))
+        spans = [piece for piece in shown if piece.kind == "span"]
+        sources = tuple((document.id, piece.start, piece.end) for piece in spans)
         written = Shown("generated", document.id, text=solved, sources=sources)
-        shown = (*shown_spans(document, spans), written)
-        return Answer(text, shown, f"{len(subquestions)} sub-questions", tuple(steps))
+        reason = f"{len(subquestions)} sub-questions"
+        return Answer(text, (*shown, written), reason, tuple(steps))
 
     def _subquestions(self, question: Question, tools: Tools) -> tuple[list[str], Step]:
         """The sub-questions that the model lists, or the question itself; and the step."""
@@ -151,13 +163,33 @@ class Decompose(reading.ReadingMethod):
         return listed[: config.most] or [question.text], step
 
     def _answer_one(
-        self, question: Question, document: Document, segments: Sequence[Span], tools: Tools
-    ) -> tuple[str, list[Span]]:
-        """The answer to a sub-question from its best segments, and those that fitted."""
+        self, question: Question, document: Document, index: Index, tools: Tools
+    ) -> SubAnswer:
+        """The answer to a sub-question from its best segments, as many as fit."""
+        retriever = tools.retriever()
+        if retriever is not None:
+            return self._answer_from_hits(question, retriever, tools)
+        segments: list[Span] = [(start, end) for start, end in index["segments"]]
+        texts = texts_at(document.text, segments)
+        best = best_first(bm25(question.text, list(map(str.strip, texts))))[: self.config.k]
+        ranked = list(map(texts.__getitem__, best))
+        reply, count = self._read(question, ranked, tools)
+        spans = list(map(segments.__getitem__, best[:count]))
+        return SubAnswer(reply, ranked[:count], shown_spans(document, spans))
+
+    def _answer_from_hits(
+        self, question: Question, retriever: Retriever, tools: Tools
+    ) -> SubAnswer:
+        """The same from what a retriever of the user's own finds."""
+        with tools.phase("search"):
+            hits = retriever.search(question.text, self.config.k)
+        texts = texts_of(hits)
+        reply, count = self._read(question, texts, tools)
+        return SubAnswer(reply, texts[:count], shown_hits(hits[:count]))
+
+    def _read(self, question: Question, texts: Sequence[str], tools: Tools) -> tuple[str, int]:
+        """The reply to a sub-question over its texts, best first, and how many of them fitted."""
         config = self.config
         task = Task(instruction=INSTRUCTION.of(config).text, max_answer_tokens=config.answer_tokens)
         request = reading.Reading(task, config.window, config)
-        texts = [document.text[start:end].strip() for start, end in segments]
-        best = best_first(bm25(question.text, texts))[: config.k]
-        reply, count = reading.ask_fitting(question, [texts[i] for i in best], tools, request)
-        return reply, [segments[i] for i in best[:count]]
+        return reading.ask_fitting(question, list(map(str.strip, texts)), tools, request)

@@ -21,7 +21,7 @@ def beside_best(runs: Sequence[StoredRun], score: str, best: str | None = None) 
         UserError: They have no scored question in common.
         UnknownName: A run does not have the score.
     """
-    scores, clusters = _common_scores(runs, score)
+    scores, clusters = common_scores(runs, score)
     return compare_with_best(scores, clusters, best=best)
 
 
@@ -37,22 +37,23 @@ def too_high_by(runs: Sequence[StoredRun], score: str) -> float:
         UserError: They have no scored question in common.
         UnknownName: A run does not have the score.
     """
-    return selection_bias(*_common_scores(runs, score))
+    return selection_bias(*common_scores(runs, score))
 
 
-def _common_scores(
+def common_scores(
     runs: Sequence[StoredRun], score: str
 ) -> tuple[dict[str, list[float]], list[int]]:
     """Name of each run -> its scores of the questions that all of them have one for, and the
     clusters of these. Raises UserError, UnknownName."""
-    columns = [facts.scored(run, score) for run in runs]
-    values = [dict(zip(column.ids, column.values, strict=True)) for column in columns]
-    clusters = dict(zip(columns[0].ids, columns[0].clusters, strict=True))
-    shared = set(values[0]).intersection(*values)
-    common = [question for question in columns[0].ids if question in shared]
+    values: dict[str, dict[str, float]] = {}
+    for run in runs:
+        values[run.name] = facts.scored(run, score).by_question()
+    first = facts.scored(runs[0], score)
+    shared = set(first.ids).intersection(*values.values())
+    common = list(filter(shared.__contains__, first.ids))
     if not common:
         raise UserError(f"the runs have no question with the score {score} in common")
-    scores = {}
-    for run, by_question in zip(runs, values, strict=True):
-        scores[run.name] = [by_question[question] for question in common]
-    return scores, [int(clusters[question]) for question in common]
+    scores: dict[str, list[float]] = {}
+    for name, by_question in values.items():
+        scores[name] = list(map(by_question.__getitem__, common))
+    return scores, list(map(first.clusters_by_question().__getitem__, common))

@@ -13,6 +13,7 @@ import pandas as pd
 
 from harness.errors import UnknownName
 from reports.facts import FOLDER_SCORE
+from reports.missing_scores import notes_on
 from reports.run_columns import Shown, columns_shown, legends
 from reports.section import Section
 from reports.settings import as_printed, settings
@@ -164,11 +165,20 @@ def _section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
             shared.append(name)
             titles.append(str(table[name].iloc[0]))
     unset = [name for name in settings(table) if table[name].isna().all()]
-    shown = legended(_settings_after_method(table.drop(columns=[*shared, *unset])))
+    table = table.drop(columns=[*shared, *unset])
+    shown = legended(_with_own_notes(_settings_after_method(table)))
     named: Sequence[str] = columns or ()
     if columns is not None and not columns:
         named = list(map(str, shown.columns))
     return Section(" · ".join(titles), shown, asked=named)
+
+
+def _with_own_notes(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without notes on scores that it does not show."""
+    if "notes" not in table.columns:
+        return table
+    shown = set(map(str, table.columns[table.notna().any()]))
+    return table.assign(notes=table["notes"].map(lambda notes: tuple(notes_on(shown, notes))))
 
 
 def _settings_after_method(table: pd.DataFrame) -> pd.DataFrame:

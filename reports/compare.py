@@ -60,7 +60,8 @@ from reports.table_formats import render, render_sections
 from reports.table_row import TableRow
 
 _LEGEND = (
-    "difference with its 95 % interval (by document, by question where passages are retrieved)"
+    "difference with its 95 % interval (by document; by question where passages are retrieved or "
+    "all pages of a folder are one document)"
 )
 _RENAMED = {
     "score": "paired.score",
@@ -118,7 +119,7 @@ class PairedRow:
             "model": pair.run.config["model"]["name"],
             "reference": pair.base_label,
             "n": self.test.n,
-            "documents": self.test.clusters,
+            "documents": facts.count_documents(pair.run, self.test.clusters),
             "mean": self.mean,
             "reference mean": self.reference_mean,
             "difference": self.test.difference,

@@ -323,7 +323,9 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
         return
     phases = [record.usage.get(phase) or {} for phase in _PHASES]
     yield from _usage_problems(phases, made)
-    if made.has_models and not (unknown and made.is_application):
+    if made.is_application:
+        yield from _application_problems(phases)
+    elif made.has_models:
         yield from _request_problems(record, phases, made)
         yield from _token_problems(record, phases, made)
 
@@ -378,6 +380,13 @@ def _are_flops_of_tokens(
     most = max(2 * weights * tokens + pair * tokens * context for weights, pair in sizes.most)
     pooled = sizes.pooled * (1 + _sum([phase], "texts", "requests"))
     return 0.9 * least <= total <= 1.1 * (most + pooled)
+
+
+def _application_problems(phases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What does not fit in an application's answer. Its tokens are what its reply says, which may be
+    none where it found nothing to ask a model about."""
+    if not _sum(phases, "requests"):
+        yield "an answer without a request"
 
 
 def _request_problems(

@@ -25,6 +25,7 @@ from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import LEVEL, Interval, Labels, interval
 from harness.stats.corpus_interval import corpus_interval
+from harness.stats.question_clusters import WHOLE_FOLDER
 from harness.storage.manifest_file import GitState
 from harness.storage.record_columns import SearchSummary
 from harness.storage.run_folder import StoredRun
@@ -432,6 +433,25 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
     """A number for each record, the same for questions that are resampled as one."""
     return run.columns.clusters
+
+
+def asks_whole_folder(run: StoredRun) -> bool:
+    """Whether questions are about all pages of a folder of the user's own, which are one document:
+    then each question is a cluster."""
+    return (WHOLE_FOLDER,) in run.columns.documents.values
+
+
+def count_documents(run: StoredRun, clusters: int) -> int:
+    """The documents that the questions of a run are about.
+
+    Args:
+        run: The run.
+        clusters: The number of its clusters, each of which counts as a document unless all pages of
+            a folder are one.
+    """
+    if not asks_whole_folder(run):
+        return clusters
+    return len(set[str]().union(*run.columns.documents.values))
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:

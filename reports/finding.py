@@ -91,8 +91,8 @@ def _one_method(group: Group) -> list[str]:
     """For one method without a floor beside it."""
     only = group.best
     sentences = [f"{only.method} {_scores(only)} ({group.score}), {_extent(only)}."]
-    if only.documents < FEWEST:
-        sentences.append("With so few documents no interval can be given.")
+    if only.clusters < FEWEST:
+        sentences.append(f"With so few {only.cluster}s no interval can be given.")
     return sentences
 
 
@@ -105,8 +105,11 @@ def _scores(only: Ranked) -> str:
 
 
 def _extent(run: Ranked) -> str:
-    """ "on 20 questions about 7 documents" """
-    return f"on {counted(run.questions, 'question')} about {counted(run.documents, 'document')}"
+    """ "on 20 questions about 7 documents", "on 20 questions about the folder" """
+    questions = counted(run.questions, "question")
+    if run.cluster == "question":
+        return f"on {questions} about the folder"
+    return f"on {questions} about {counted(run.clusters, 'document')}"
 
 
 def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
@@ -122,8 +125,8 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     tested = best_minus_others(group, runs)
     if tested is None:
         return [*sentences, _untested(group)]
-    if best.documents < _FEWEST_TESTED:
-        few = f"With so few documents this test cannot separate any two runs; {_FEWEST_TESTED} are"
+    if best.clusters < _FEWEST_TESTED:
+        few = f"With so few {best.cluster}s this test cannot separate any two runs; {_FEWEST_TESTED} are"
         return [*sentences, f"{few} the fewest with which it can."]
     sentences += _selection(group, runs)
     return [*sentences, *_Tested(group, tested).sentences()]

@@ -9,9 +9,12 @@ What nobody measured is a dash.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
+from harness.engine.model_warnings import embedded_caveat, is_made_for
 from harness.stats.bootstrap import with_interval
 from reports import facts
+from reports.application_pairs import application_sentences
 from reports.cells import MISSING
 from reports.finding import finding
 from reports.number_formats import money, percent, three_digits
@@ -52,6 +55,8 @@ class Opening:
         asked: The question set, with its numbers of questions and documents.
         methods: Their names.
         verdict: The sentences of finding.py.
+        applications: Each application beside the best of the other methods.
+        weak: Which rows say nothing of their methods, as an embedded model answered.
         marks: What may make a row's numbers wrong or not comparable.
         score: The name of the score that is called quality.
         money: What the column of money is: per how many questions, in which currency.
@@ -61,6 +66,8 @@ class Opening:
     asked: str
     methods: str
     verdict: str
+    applications: Sequence[str]
+    weak: Sequence[str]
     marks: Sequence[str]
     score: str
     money: str
@@ -89,6 +96,8 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
         asked=f"{dataset}, {_extent(rows)}",
         methods=", ".join(labels),
         verdict=verdict,
+        applications=application_sentences(rows),
+        weak=_weak_models(rows),
         marks=list(marks),
         score=rows[0].headline,
         money=_money_unit(rows),
@@ -97,18 +106,34 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
 
 
 def _extent(rows: Sequence[TableRow]) -> str:
-    """ "30 questions about 60 documents"; of rows with other numbers, the largest. Where each
-    question counts as a document of its own, as in a folder of pages, "30 questions"."""
-    questions = max(row.n_questions for row in rows)
-    documents = max(row.n_documents for row in rows)
+    """ "30 questions about 60 documents"; of rows with other numbers, the largest. Where all pages of
+    a folder are one document, or each question has a document of its own, "30 questions"."""
+    questions = max(map(attrgetter("n_questions"), rows))
+    if rows[0].asks_whole_folder:
+        return _number_of(questions, "question")
+    documents = max(map(attrgetter("n_documents"), rows))
     if documents == questions:
         return _number_of(questions, "question")
     return f"{_number_of(questions, 'question')} about {_number_of(documents, 'document')}"
 
 
+def _weak_models(rows: Sequence[TableRow]) -> list[str]:
+    """Which rows were answered by an embedded model that is none for these questions."""
+    methods: dict[str, list[str]] = {}
+    for row in rows:
+        model = row.run.config["model"]
+        dataset = row.run.config["dataset"]
+        if model.get("embedded") and not is_made_for(dataset):
+            methods.setdefault(embedded_caveat(model, dataset), []).append(row.label)
+    return [f"{', '.join(labels)}: {caveat}" for caveat, labels in methods.items()]
+
+
 def currency_of(rows: Sequence[TableRow]) -> str:
     """The currency of all rows that have money; "" where nobody said it, or they differ."""
-    named = {row.run.config.get("currency") for row in rows if row.money is not None}
+    named: set[str | None] = set()
+    for row in rows:
+        if row.money is not None:
+            named.add(row.run.config.get("currency"))
     if len(named) != 1:
         return ""
     return named.pop() or ""
@@ -141,7 +166,7 @@ def _number_of(number: int, noun: str) -> str:
 def _decided(row: TableRow, several_models: bool) -> Decided:
     method = row.label
     if several_models:
-        method = f"{row.label} with {row.model}"
+        method = row.label_with_model
     quality, interval = _quality(row)
     return Decided(
         method=method,

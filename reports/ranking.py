@@ -41,7 +41,8 @@ class Ranked:
         low: Lower end of its 95 % interval, or None.
         high: Upper end, or None.
         questions: Questions that the mean is taken over.
-        documents: Their clusters.
+        clusters: Their clusters.
+        cluster: What one is: "document", or "question" where all pages of a folder are one document.
         cost: In the unit of Group.cost, 0 where that is None.
     """
 
@@ -51,7 +52,8 @@ class Ranked:
     low: float | None
     high: float | None
     questions: int
-    documents: int
+    clusters: int
+    cluster: str
     cost: float
 
     @property
@@ -218,13 +220,16 @@ class _Entries:
     def _name(self, row: TableRow) -> str:
         """ "bm25", or "bm25 with llama-8b"."""
         if self.with_model:
-            return f"{row.label} with {row.model}"
+            return row.label_with_model
         return row.label
 
     def _entry(self, row: TableRow) -> Ranked:
         estimate = row.score(self.score)
         assert estimate.mean is not None
-        questions, documents = _count_scored(row, self.score)
+        questions, clusters = _count_scored(row, self.score)
+        cluster = "document"
+        if row.asks_whole_folder:
+            cluster = "question"
         cost = None
         if self.cost is not None:
             cost = _COSTS[self.cost](row)
@@ -235,19 +240,20 @@ class _Entries:
             low=estimate.low,
             high=estimate.high,
             questions=questions,
-            documents=documents,
+            clusters=clusters,
+            cluster=cluster,
             cost=cost or 0.0,
         )
 
 
 def _count_scored(row: TableRow, score: str) -> tuple[int, int]:
-    """How many questions have a score, and how many documents (clusters) these are about.
+    """How many questions have a score, and how many clusters they are.
 
     A score of all answers together (corpus BLEU) is no mean over questions, so all questions and
-    documents of the run count.
+    clusters of the run count.
     """
     if score in facts.corpus_scores(row.run):
-        return row.n_questions, row.n_documents
+        return row.n_questions, row.n_clusters
     scored = facts.scored(row.run, score)
     return len(scored.ids), len(set(scored.clusters))
 

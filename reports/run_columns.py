@@ -115,6 +115,13 @@ def _texts_cut(row: TableRow) -> int | None:
     return facts.texts_cut(row.run)[1]
 
 
+def _search_tokens(row: TableRow) -> float | None:
+    """Tokens of the search; None for an application, whose search is not seen."""
+    if facts.is_application(row.run):
+        return None
+    return known_mean(row.numbers.search.tokens)
+
+
 def _declined(row: TableRow) -> int | None:
     if _unobserved(row.run):
         return None
@@ -170,7 +177,7 @@ COLUMNS = (
     Column("declined", _declined, whole, Shown.WHEN_NOT_ZERO),
     # Tokens and TFLOPs by phase: per document for the index, else per question.
     Column("tokens.index", lambda row: known_mean(row.numbers.index.tokens), whole),
-    Column("tokens.search", lambda row: known_mean(row.numbers.search.tokens), whole),
+    Column("tokens.search", _search_tokens, whole),
     Column("tokens.answer", lambda row: known_mean(row.numbers.answer.tokens), whole),
     Column(
         "tflops.index",

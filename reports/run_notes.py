@@ -42,7 +42,8 @@ def run_notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tupl
         *costs.probes(run),
         *search_notes(run.columns),
         *_model_notes(run),
-        *cluster_notes(run.columns.documents.by_record(), clusters),
+        *_folder_notes(run),
+        *cluster_notes(run.columns.documents.by_record(), clusters, _cluster(run)),
         *_flag_notes(run),
         *judge_notes(run),
         *_change_notes(run),
@@ -237,7 +238,23 @@ def _change_notes(run: StoredRun) -> list[str]:
     return notes
 
 
-def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list[str]:
+def _cluster(run: StoredRun) -> str:
+    """What is drawn anew for an interval."""
+    if facts.asks_whole_folder(run):
+        return "question"
+    return "document"
+
+
+def _folder_notes(run: StoredRun) -> list[str]:
+    """What `documents` counts where questions are about all pages of a folder."""
+    if not facts.asks_whole_folder(run):
+        return []
+    return ["all pages of the folder count as one document; intervals and tests are over questions"]
+
+
+def cluster_notes(
+    document_ids: Iterable[Sequence[str]], labels: Labels, cluster: str = "document"
+) -> list[str]:
     """What few or unequal clusters do to intervals and tests; [] where they do no harm.
 
     A sign-flip test over G clusters has no smaller p than 2 / 2^G.
@@ -245,13 +262,14 @@ def cluster_notes(document_ids: Iterable[Sequence[str]], labels: Labels) -> list
     Args:
         document_ids: The documents of each question.
         labels: The cluster of each question.
+        cluster: What a cluster is.
     """
     sizes = np.unique(labels, return_counts=True)[1]
     largest, total = max(sizes, default=0), len(labels)
     notes = []
     if len(sizes) > 0 and 2 / 2 ** len(sizes) > facts.ALPHA:
         notes.append(
-            f"documents: {len(sizes)}; this test cannot find a difference with fewer than 6"
+            f"{cluster}s: {len(sizes)}; this test cannot find a difference with fewer than 6"
         )
     if len(sizes) == 1:
         return [f"{_link(document_ids, total)}: no interval", *notes]

@@ -20,6 +20,7 @@ from harness.storage.record_columns import Floats
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.costs import Costs
+from reports.missing_scores import MissingScores
 
 
 def known_mean(values: Sequence[float] | None) -> float | None:
@@ -214,6 +215,13 @@ class TableRow:
         return str(self.run.config["model"]["name"])
 
     @property
+    def label_with_model(self) -> str:
+        """ "bm25 with llama-8b"; an application is method and model in one."""
+        if facts.is_application(self.run):
+            return self.label
+        return f"{self.label} with {self.model}"
+
+    @property
     def is_floor(self) -> bool:
         """Whether the method only marks what others must beat."""
         return facts.is_floor(self.run)
@@ -234,9 +242,19 @@ class TableRow:
         return len(self.run.records)
 
     @cached_property
-    def n_documents(self) -> int:
-        """The clusters of these questions."""
+    def n_clusters(self) -> int:
+        """The clusters of these questions, which intervals are over."""
         return len(np.unique(self.numbers.clusters))
+
+    @cached_property
+    def n_documents(self) -> int:
+        """The documents of these questions; all pages of a folder of the user's own are one."""
+        return facts.count_documents(self.run, self.n_clusters)
+
+    @property
+    def asks_whole_folder(self) -> bool:
+        """Whether questions are about all pages of a folder."""
+        return facts.asks_whole_folder(self.run)
 
     @cached_property
     def n_failed(self) -> int:
@@ -277,13 +295,7 @@ class TableRow:
             elif name in of_corpus:
                 self.scores[name] = facts.corpus(self.run, name)
         for count, missing in lacking.items():
-            verb = "are"
-            if len(missing) == 1:
-                verb = "is"
-            self.notes.append(
-                f"{', '.join(missing)} {verb} missing for {count} of the answered questions and "
-                "left out for them"
-            )
+            self.notes.append(MissingScores.of(missing, count))
 
     def _mean_score(self, scored: facts.Scored) -> Interval:
         seed = int(self.run.config["seed"])

@@ -86,7 +86,7 @@ def test_every_preset_answers(dataset, methods, command, tmp_path, monkeypatch):
     assert missing <= RERANKED, err
     assert code == (3 if missing else 0), err
     methods = [method for method in methods if method not in missing]
-    assert err.count("pocket-llama answers, the embedded default") == 1
+    assert err.count("pocket-llama answers, which is trained on pocket/* only") == 1
     lines = [json.loads(line) for line in out.splitlines()]
     assert len(lines) == len(methods)
     for line in lines:

@@ -8,11 +8,12 @@ suffix, their ids keep it. Markdown, HTML and office files are read as Markdown,
 start sections; each page of a PDF is a section ("manual#page 3").
 """
 
+import io
 import os
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from harness.datasets.files import parse_each, read_rows
@@ -216,14 +217,27 @@ def _read_html(path: Path, page_id: str) -> ReadFile:
 
 def _read_office(path: Path, page_id: str) -> ReadFile:
     """A file that markitdown reads as Markdown."""
-    try:
-        from markitdown import MarkItDown, MarkItDownException  # an extra
-    except ImportError:
-        raise _Unreadable(_NEEDS_MARKITDOWN) from None
     if not zipfile.is_zipfile(path):  # markitdown would show its bytes as text
         raise _Unreadable("cannot be read: it is damaged, or has a password")
+    return _read_converted(page_id, path.read_bytes(), path.suffix.lower())
+
+
+def _read_csv(path: Path, page_id: str) -> ReadFile:
+    """A table, as one of Markdown."""
+    text, note = _read_text(path)
+    return replace(_read_converted(page_id, text.encode(), ".csv"), note=note)
+
+
+def _read_converted(page_id: str, content: bytes, suffix: str) -> ReadFile:
+    """What markitdown makes of a file's content."""
     try:
-        converted = MarkItDown(enable_plugins=False).convert_local(path)
+        from markitdown import MarkItDown, MarkItDownException, StreamInfo  # an extra
+    except ImportError:
+        raise _Unreadable(_NEEDS_MARKITDOWN) from None
+    kind = StreamInfo(extension=suffix, charset="utf-8")
+    try:
+        reader = MarkItDown(enable_plugins=False)
+        converted = reader.convert_stream(io.BytesIO(content), stream_info=kind)
     except MarkItDownException as error:
         raise _Unreadable(_cannot_be_read(error)) from None
     page = parse_markdown(converted.markdown.replace("\r\n", "\n"))
@@ -300,6 +314,7 @@ _READERS: dict[str, Callable[[Path, str], ReadFile]] = {
     ".pptx": _read_office,
     ".xlsx": _read_office,
     ".epub": _read_office,
+    ".csv": _read_csv,
     ".jsonl": _read_rows,
 }
 SUFFIXES = tuple(_READERS)

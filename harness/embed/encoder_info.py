@@ -183,14 +183,17 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
     where they do not.
 
     The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely
-    smaller.
+    smaller. Chunks of short sections may all fit, so no text need be cut.
     """
     limit = None
     if tokens is not None:
         limit = max_tokens(config)
     if tokens is None or limit is None or tokens <= limit:
         return None
-    return f"encoder {config.name} reads {limit} tokens of chunks of {tokens} and cuts the rest{_longer_hint([config])}"
+    return (
+        f"encoder {config.name} reads {limit} tokens, and chunks have up to {tokens}: what is longer "
+        f"is cut, and counted in texts_cut{_longer_hint([config])}"
+    )
 
 
 def _longer_hint(configs: Iterable[EncoderConfig]) -> str:

@@ -19,7 +19,7 @@ _WORLD = "pocket"  # the format of data sets that are drawn from the synthetic w
 
 def embedded_notice(model: ModelConfig) -> str:
     """The line printed before a run with an embedded model."""
-    return f"{model.name} answers, the embedded default (trained on pocket/* only); name a real model with --model"
+    return f"{model.name} answers, which is trained on pocket/* only; name another with --model"
 
 
 def embedded_caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
@@ -28,9 +28,17 @@ def embedded_caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str
     name = model["name"]
     if model.get("backend") == "random":
         return f"{name} is a random model: its answers are noise"
-    if dataset.get("format") == _WORLD:
+    if is_made_for(dataset):
         return f"{name} is the embedded model, made for the synthetic world (pocket/*)"
-    return f"{name} is trained on pocket/* only: on {dataset['name']} it shows plumbing, no method's quality"
+    return (
+        f"{name} is trained on pocket/* only and is no model for questions about {dataset['name']}: "
+        "its scores show that a method runs, and nothing of its quality"
+    )
+
+
+def is_made_for(dataset: Mapping[str, Any]) -> bool:
+    """Whether an embedded model was trained for questions such as those of a data set."""
+    return bool(dataset.get("format") == _WORLD)
 
 
 def small_model_note(model: Mapping[str, Any], before_run: bool = False) -> str:

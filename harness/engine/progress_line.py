@@ -5,8 +5,9 @@
     200/200 · 1 failed · 1.5M tokens · 19.6 TFLOPs · 14 min                                  the result follows
 
 No TFLOPs where the sizes of a model are not known, for instance behind a server: a partial sum
-would mislead. A terminal rewrites the line in place after a bar (a notebook has a widget:
-harness/api/notebook.py); a log file gets a line about every 10 %, and every minute of a long index.
+would mislead. Tokens are "–" where an application does not say them. A terminal rewrites the line in
+place after a bar (a notebook has a widget: harness/api/notebook.py); a log file gets a line about
+every 10 %, and every minute of a long index.
 """
 
 import shutil
@@ -39,7 +40,7 @@ class ProgressLine(Progress):
         self._name, self._live = name, self._stream.isatty()
         self._failed = self._done_now = self._tokens = self._scored = 0
         self._flops = self._score = 0.0
-        self._uncounted = False
+        self._uncounted = self._tokens_unknown = False
         self._headline = self._part = ""
         self._begun = self._drawn = time.monotonic()
         self._tenth = -1
@@ -59,6 +60,7 @@ class ProgressLine(Progress):
             self._score += question.scores[self._headline]
         spent = sum_phases([question.usage])
         self._tokens += tokens_of(spent)
+        self._tokens_unknown |= bool(spent.get("tokens_unknown"))
         self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
         self._uncounted |= bool(spent.get("uncounted"))
 
@@ -97,7 +99,10 @@ class ProgressLine(Progress):
         parts = [f"{self._done}/{self._total}"]
         if self._failed:
             parts.append(f"{self._failed} failed")
-        parts.append(f"{short_count(self._tokens)} tokens")
+        tokens = short_count(self._tokens)
+        if self._tokens_unknown:
+            tokens = "–"
+        parts.append(f"{tokens} tokens")
         if not self._uncounted:
             parts.append(f"{self._flops / 1e12:.3g} TFLOPs")
         result = self._result_follows and self._done >= self._total

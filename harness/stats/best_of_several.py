@@ -13,8 +13,10 @@ those of sign_flips.py, so with two methods p is that of `paired_test`.
 `selection_bias` estimates by how much the best one's mean is too high.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -51,6 +53,14 @@ class FromBest:
     high: float | None
     p: float
 
+    def reversed(self) -> FromBest:
+        """The mean of the best minus that of the method."""
+        low = high = None
+        if self.low is not None and self.high is not None:
+            low = -self.high
+            high = -self.low
+        return replace(self, difference=-self.difference, low=low, high=high)
+
 
 @dataclass(frozen=True, slots=True)
 class BesideBest:
@@ -67,6 +77,13 @@ class BesideBest:
     rows: Sequence[FromBest]
     documents: int
     questions: int
+
+    def by_name(self) -> dict[str, FromBest]:
+        """The rows by name of the method."""
+        found: dict[str, FromBest] = {}
+        for row in self.rows:
+            found[row.name] = row
+        return found
 
     @property
     def inseparable(self) -> tuple[str, ...]:

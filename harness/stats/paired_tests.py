@@ -10,6 +10,7 @@ What a cluster is: harness/stats/question_clusters.py. Several methods: best_of_
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from harness.stats.sign_flips import enclosed, flip_sets, sign_flip_test
 
 POWER = 0.8
 _SIMULATED = 200  # samples of `detectable_difference`
+_NO_DIFFERENCE = 1e-12
 _NEARLY_NORMAL = 50  # documents, from which on the total of random signs is as good as normal
 
 
@@ -111,6 +113,31 @@ def detectable_difference(
     else:
         least = _detectable_by_simulation(sums, sizes, alpha)
     return least if least <= 1.0 else None
+
+
+def questions_to_show(
+    a: Sequence[float], b: Sequence[float], clusters: Labels, tests: int = 1
+) -> int | None:
+    """How many questions `paired_test` needs in all to find, with probability 0.8, a true
+    difference as large as the one seen: n (z se / difference)^2, by the normal distribution.
+
+    Args:
+        a: (n,) scores of one method.
+        b: (n,) scores of the other, in the same question order.
+        clusters: n labels.
+        tests: Size of the family of tests; one is made at 5 % / tests.
+
+    Returns:
+        None where no difference, or no spread, was seen.
+    """
+    differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    seen = float(differences.mean())
+    error = standard_error(differences, clusters)
+    if not error or abs(seen) < _NO_DIFFERENCE:
+        return None
+    normal = NormalDist()
+    quantiles = normal.inv_cdf(1.0 - 0.05 / (2 * tests)) + normal.inv_cdf(POWER)
+    return math.ceil(len(differences) * (quantiles * error / seen) ** 2)
 
 
 def _detectable_by_many(sums: Floats, sizes: Floats, alpha: float) -> float:

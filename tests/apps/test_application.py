@@ -33,7 +33,15 @@ def test_what_a_reply_does_not_say_is_unknown_and_never_0(run, table):
     with WikiApp(fields=("answer",)).server() as server:
         run(f"wiki={server.url}/ask").checked()
     row = table()["wiki"]
-    names = ("tokens", "tokens.in", "money", "money.run", "tflops", "evidence_pages")
+    names = (
+        "tokens",
+        "tokens.in",
+        "tokens.search",
+        "money",
+        "money.run",
+        "tflops",
+        "evidence_pages",
+    )
     assert {name: row.get(name) for name in names} == dict.fromkeys(names)
 
 
@@ -537,3 +545,29 @@ def test_several_runs_end_with_the_table_that_report_prints_of_them(run, here, w
     assert "seconds.p95" in table
     assert "seconds.p95" not in alone
     assert len(as_json.splitlines()) == 2
+
+
+NO_MODEL = """
+def ask(question):
+    return {"answer": "I do not know", "sources": ["setup.md"], "tokens": {"input": 0, "output": 0}}
+"""
+
+
+def test_an_application_that_asked_no_model_is_not_called_inconsistent(run, configs, here):
+    (configs / "no_model.py").write_text(NO_MODEL)
+    run("no_model:ask").checked()
+    assert "does not fit" not in here("report", "results").checked().stdout
+
+
+def test_notes_on_scores_that_are_no_columns_are_not_shown(run, here, wiki):
+    rows = [{"id": question, "question": question} for question in ANSWERS]
+    rows[0]["answer"] = "two years"
+    (wiki / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with WikiApp().server() as server:
+        run(f"wiki={server.url}/ask").checked()
+    below = here("report", "results").checked().stdout
+    assert "right is missing for 4 of the answered questions" in below
+    assert "flashrag.em" not in below
+    chosen = here("report", "results", "--columns", "method,flashrag.em").checked().stdout
+    assert "flashrag.em is missing for 4 of the answered questions" in chosen
+    assert "right is" not in chosen

@@ -111,3 +111,42 @@ REFUSED = {
 @pytest.mark.parametrize(("words", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_options_without_effect_on_a_workbook_are_refused(words, sentence, here):
     assert sentence in here("report", "results", *words).checked(2).stderr
+
+
+def test_the_opening_has_each_application_beside_the_best_other_and_what_would_settle_it(page):
+    _, lines = page(names=("good", "bad"))
+    good, bad = (line for line in lines if re.match(r"(good|bad) minus", line))
+    # Four of five questions alike, one point apart: by hand, se = 0.2, z = 1.96 + 0.84,
+    # 5 (2.80 x 0.2 / 0.2)^2 = 39.2, so 40 questions in all and 35 more.
+    assert good == (
+        "good minus bad: 20.0 points (too few questions for an interval, p 1.000). The data cannot "
+        "separate the two. If the difference is as large as it seems, about 35 more questions "
+        "would mostly show it."
+    )
+    assert bad.startswith("bad minus good: -20.0 points (too few questions for an interval, p")
+
+
+def test_equal_scores_name_no_number_of_questions(run, here, wiki):
+    with WikiApp().server() as server:
+        run(f"one={server.url}/ask,two={server.url}/v2").checked()
+    here("report", "results", "--html", "page.html").checked()
+    sentence = "They score alike, so that no number of questions can be named"
+    assert (wiki / "page.html").read_text().count(sentence) == 2
+
+
+def test_an_embedded_model_that_is_none_for_the_questions_is_named_where_the_page_opens(page):
+    words = ("--method", "closed-book", "--model", "pocket-llama")
+    _, lines = page(*words)
+    assert (
+        "closed-book: pocket-llama is trained on pocket/* only and is no model for questions about "
+        "wiki: its scores show that a method runs, and nothing of its quality"
+    ) in lines
+
+
+def test_all_pages_of_a_folder_are_one_document_and_intervals_are_over_questions(page, table, here):
+    _, lines = page()
+    assert "on 5 questions about the folder." in "|".join(lines)
+    assert "With so few questions this test cannot separate any two runs" in "|".join(lines)
+    assert table()["good"]["documents"] == 1
+    below = here("report", "results").checked().stdout
+    assert "all pages of the folder count as one document; intervals and tests are over" in below

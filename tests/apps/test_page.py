@@ -60,4 +60,4 @@ def test_each_command_of_the_page_runs(here, tmp_path, servers, capfd):
         for place, address in servers.items():
             command = command.replace(place, address)
         printed += here(*shlex.split(command)).checked().stdout
-    assert re.search(r"^wiki +50\.0 .* 0\.00210 ", printed, re.MULTILINE), printed
+    assert re.search(r"^bot +50\.0 .* 0\.00210 ", printed, re.MULTILINE), printed

@@ -134,6 +134,21 @@ def test_methods_that_search_while_they_answer_ask_it(ask, records):
     assert (best["score"], best["shown"][0]["kind"]) == (9.5, "span")
 
 
+def test_decom_asks_it_by_each_sub_question(ask, records, wiki):
+    replies = [
+        {"when": "Simplify", "reply": "* Who leads the team?\n* Where are trains booked?"},
+        {"reply": "two years"},
+    ]
+    (wiki / "script.yaml").write_text(json.dumps({"replies": replies}))
+    with Loopback([hits]) as server:
+        ask("decom", "--retriever", f"search={server.url}", "--limit", "1").checked()
+    queries = [(body["query"], body["k"]) for body in server.asked]
+    assert queries == [("Who leads the team?", 3), ("Where are trains booked?", 3)]
+    shown = records("decom*")["q1"]["shown"]
+    assert "people.txt" in [piece["text"] for piece in shown if piece["kind"] == "source"]
+    assert shown[-1]["kind"] == "generated"
+
+
 def test_a_page_without_a_text_is_read_from_the_folder(ask, records, wiki):
     row = {"id": "q1", "question": "How long is the warranty?", "answer": "two years"}
     row["gold_pages"] = ["setup.md#Warranty"]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from tests.llm.loopback import Loopback, completion
 
@@ -183,3 +184,70 @@ def test_a_server_gets_the_schema(ask, extra):
             "json_schema": {"name": "answer", "schema": SCHEMA},
         }
     assert records()["bm25"]["scores"]["flashrag.em"] == 1
+
+
+REQUEST = {
+    "type": "object",
+    "properties": {
+        "model": {"type": "string"},
+        "messages": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "role": {"enum": ["developer", "system", "user", "assistant", "tool"]},
+                    "content": {"type": "string"},
+                },
+                "required": ["role", "content"],
+                "additionalProperties": False,
+            },
+        },
+        "max_tokens": {"type": "integer", "minimum": 1},
+        "temperature": {"type": "number", "minimum": 0, "maximum": 2},
+        "seed": {"type": "integer"},
+        "stop": {"type": "array", "maxItems": 4},
+        "response_format": {
+            "type": "object",
+            "properties": {
+                "type": {"const": "json_schema"},
+                "json_schema": {
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,64}$"},
+                        "description": {"type": "string"},
+                        "schema": {"type": "object"},
+                        "strict": {"type": ["boolean", "null"]},
+                    },
+                    "required": ["name"],
+                    "additionalProperties": False,
+                },
+            },
+            "required": ["type", "json_schema"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["model", "messages", "response_format"],
+    "additionalProperties": False,
+}
+"""What OpenAI's reference of chat completions allows of the keys that are sent here."""
+
+
+def as_documented(body):
+    """A reply that follows the schema of the request; a 400 for a request outside the reference."""
+    for problem in Draft202012Validator(REQUEST).iter_errors(body):
+        return f"says 400 {problem.message}"
+    schema = body["response_format"]["json_schema"]["schema"]
+    reply = {"answer": "two years", "page": 1}
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(reply)
+    return completion(json.dumps(reply))
+
+
+def test_the_request_with_a_schema_is_one_that_the_reference_of_openai_allows(ask):
+    with Loopback([as_documented]) as server:
+        served = ["model=reader", "model.backend=endpoint", "model.window=999"]
+        sets = [*served, f"model.base_url={server.url}"]
+        ask("bm25", "--answer-schema", "reply.json", sets=sets).checked()
+    record = records()["bm25"]
+    assert (record["error"], record["scores"]["flashrag.em"]) == (None, 1)

@@ -78,7 +78,7 @@ def test_json_is_the_last_line_and_names_the_folder(cli, tmp_path):
     assert "encoder" not in stored["config"]
     assert not [key for key, value in flatten(stored["config"]).items() if value is None]
     assert stored["origins"].keys() == flatten(stored["config"]).keys()
-    sentence = "pocket-llama answers, the embedded default (trained on pocket/* only); name a real model with --model"
+    sentence = "pocket-llama answers, which is trained on pocket/* only; name another with --model"
     assert [line for line in done.stderr.splitlines() if "--model" in line] == [sentence]
     assert json.loads((folder / "manifest.json").read_text())["command"][:2] == ["harness", "run"]
 

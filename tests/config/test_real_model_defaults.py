@@ -45,8 +45,8 @@ def planned(method: str, **more) -> PlannedRun:
     ],
 )
 def test_the_plan_warns_of_chunks_that_the_encoder_cuts(method: str, sets, warned: bool) -> None:
-    found = [w for w in planned(method, sets=sets).warnings if "cuts the rest" in w]
-    told = "encoder minilm reads 256 tokens of chunks of 300 and cuts the rest; --set encoder=mpnet reads 512"
+    found = [w for w in planned(method, sets=sets).warnings if "texts_cut" in w]
+    told = "encoder minilm reads 256 tokens, and chunks have up to 300: what is longer is cut, and counted in texts_cut; --set encoder=mpnet reads 512"
     assert found == ([told] if warned else [])
 
 

@@ -257,6 +257,7 @@ OFFICE = {
     "p.xlsx": (xlsx, "| Seal | 7 euro |"),
     "p.pptx": (pptx, "Seal 7 euro"),
     "p.epub": (epub, "Cost\nSeal 7 euro"),
+    "p.csv": (lambda: b"Part,Price\nSeal,7 euro\n", "| Seal | 7 euro |"),
 }
 
 
@@ -311,12 +312,12 @@ def test_a_run_on_a_plain_data_set_loads_no_reader_of_documents():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-UNREAD = {"document": "plan.csv", "gold_pages": "plan.csv#Cost", "documents": ["a", "gone"]}
+UNREAD = {"document": "plan.ods", "gold_pages": "plan.ods#Cost", "documents": ["a", "gone"]}
 
 
 @pytest.mark.parametrize("key", UNREAD)
 def test_a_question_about_a_page_that_was_not_read_counts(ask, tmp_path, key):
-    asked = ask({"a.md": "A", "plan.csv": "x,y"}, answer="y", **{key: UNREAD[key]})
+    asked = ask({"a.md": "A", "plan.ods": "x,y"}, answer="y", **{key: UNREAD[key]})
     (folder,) = (tmp_path / "out/wiki").iterdir()
     summary = read_run(folder).summary.to_json()
     assert (summary["n_asked"], summary["n_scored"], "n_left_out" in summary) == (1, 1, False)
@@ -325,6 +326,6 @@ def test_a_question_about_a_page_that_was_not_read_counts(ask, tmp_path, key):
 
 
 def test_a_question_about_an_unread_page_alone_is_asked_without_a_text(ask):
-    asked = ask({"a.md": "A", "plan.csv": "x,y"}, document="plan.csv")
+    asked = ask({"a.md": "A", "plan.ods": "x,y"}, document="plan.ods")
     assert asked.record.document_ids == []
     assert "A" not in asked.text

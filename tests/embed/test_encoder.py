@@ -146,7 +146,8 @@ def test_what_is_said_of_texts_that_are_too_long(minilm):
     assert cut_warning([minilm], 412, 4) is None  # 0.97 %
     assert (
         chunk_warning(minilm, 300)
-        == f"encoder minilm reads 256 tokens of chunks of 300 and cuts the rest{longer}"
+        == f"encoder minilm reads 256 tokens, and chunks have up to 300: what is longer is cut, and "
+        f"counted in texts_cut{longer}"
     )
     assert [chunk_warning(*case) for case in ((minilm, 256), (minilm, None), (wide, 300))] == [
         None

@@ -24,7 +24,10 @@ from tests.cli.fakes import Echo
 READER = {"name": "pocket-llama", "package": "pocket", "package_path": "model", "embedded": True}
 RANDOM = {"name": "random-llama", "backend": "random", "embedded": True}
 MADE_FOR_IT = "pocket-llama is the embedded model, made for the synthetic world (pocket/*)"
-PLUMBING = "pocket-llama is trained on pocket/* only: on {} it shows plumbing, no method's quality"
+PLUMBING = (
+    "pocket-llama is trained on pocket/* only and is no model for questions about {}: its scores "
+    "show that a method runs, and nothing of its quality"
+)
 NOISE = "random-llama is a random model: its answers are noise"
 
 

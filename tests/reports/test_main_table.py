@@ -239,7 +239,7 @@ class TestNotes:
             ),
             (
                 {"settings": {"model": POCKET}},
-                "pocket-llama is trained on pocket/* only: on musique it shows plumbing",
+                "pocket-llama is trained on pocket/* only and is no model for questions about musique",
             ),
             (
                 {"settings": {"model": POCKET}, "dataset": "pocket/musique"},

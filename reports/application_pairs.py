@@ -1,0 +1,123 @@
+"""What the page of an application opens with: each application beside the best of the other methods.
+
+    "wiki minus bm25, the best of the others: 11.1 points (95 % interval -24.5 to 44.7, p 0.500). The
+    data cannot separate the two. If the difference is as large as it seems, about 150 more
+    questions would mostly show it."
+
+It is the pair that a buyer asks about. Floors and upper bounds are not among the others. The best of
+the others was chosen by the data, so intervals and p hold for all pairs at once (reports/best.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.errors import UserError
+from harness.stats.best_of_several import FromBest
+from harness.stats.paired_tests import questions_to_show
+from harness.storage.run_folder import StoredRun
+from reports import facts
+from reports.best import beside_best, common_scores
+from reports.compare import paired_rows
+from reports.number_formats import probability
+from reports.ranking import Group, Ranked, rank_runs
+from reports.table_row import TableRow
+
+
+def application_sentences(rows: Sequence[TableRow]) -> list[str]:
+    """A paragraph for each application; [] without one, or without another method.
+
+    Args:
+        rows: The rows of one data set, best first.
+    """
+    group = rank_runs(rows)
+    runs: dict[str, StoredRun] = {}
+    for row in rows:
+        runs[row.run.name] = row.run
+    compared: list[StoredRun] = []
+    applications: list[Ranked] = []
+    for method in group.methods:
+        run = runs[method.run]
+        compared.append(run)
+        if facts.is_application(run):
+            applications.append(method)
+    if not applications or len(compared) < 2:
+        return []
+    try:
+        paired_rows(compared, reference=group.best.run)
+    except UserError:
+        return []
+    found = beside_best(compared, group.score, group.best.run)
+    pairs = _Pairs(group, runs, found.by_name())
+    return list(map(pairs.sentences_on, applications))
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Applications beside the best of the other methods.
+
+    Args:
+        group: The ranked runs.
+        runs: By name.
+        beside: By name of a run, how it differs from the best one.
+    """
+
+    group: Group
+    runs: dict[str, StoredRun]
+    beside: dict[str, FromBest]
+
+    def sentences_on(self, application: Ranked) -> str:
+        """The pair, whether the data separate it, and what would."""
+        other = self._best_beside(application)
+        test = self._test(application, other)
+        pair = f"{application.method} minus {other.method}"
+        if len(self.group.methods) > 2:
+            pair = f"{pair}, the best of the others"
+        difference = f"{100 * test.difference:.1f} points ({self._interval(test)})"
+        said = f"{pair}: {difference}."
+        if test.p < facts.ALPHA:
+            return f"{said} The data separate the two."
+        return f"{said} The data cannot separate the two. {self._what_would(application, other)}"
+
+    def _best_beside(self, application: Ranked) -> Ranked:
+        """The best of the methods but the application itself."""
+        if self.group.best == application:
+            return self.group.methods[1]
+        return self.group.best
+
+    def _test(self, application: Ranked, other: Ranked) -> FromBest:
+        """The application minus the other method, one of which is the best of all."""
+        if self.group.best == other:
+            return self.beside[application.run]
+        return self.beside[other.run].reversed()
+
+    def _interval(self, test: FromBest) -> str:
+        """ "95 % interval -24.5 to 44.7, p 0.500" """
+        p = f"p {probability(test.p)}"
+        if test.low is None or test.high is None:
+            return f"too few questions for an interval, {p}"
+        kind = "95 % interval"
+        if len(self.group.methods) > 2:
+            kind = "95 % interval for all pairs at once"
+        return f"{kind} {100 * test.low:.1f} to {100 * test.high:.1f}, {p}"
+
+    def _what_would(self, application: Ranked, other: Ranked) -> str:
+        """How many more questions would show the difference, if it is as large as it seems."""
+        pair = [self.runs[application.run], self.runs[other.run]]
+        scores, clusters = common_scores(pair, self.group.score)
+        ours = scores[application.run]
+        theirs = scores[other.run]
+        n_tests = len(self.group.methods) - 1
+        needed = questions_to_show(ours, theirs, clusters, n_tests)
+        if needed is None:
+            return "They score alike, so that no number of questions can be named that would."
+        more = max(needed - len(ours), 1)
+        return (
+            f"If the difference is as large as it seems, about {_rounded(more):,} more questions "
+            "would mostly show it."
+        )
+
+
+def _rounded(number: int) -> int:
+    """A number with two digits: 1,234 as 1,200."""
+    unit = int(10 ** max(len(str(number)) - 2, 0))
+    return round(number / unit) * unit
