@@ -10,7 +10,7 @@ import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from harness.storage.record_columns import Coded, Floats, RecordColumns, SearchSummary
 
 Arrays = Mapping[str, NDArray[Any]]
-_Value = TypeVar("_Value")
 
 
 def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
     """The columns as arrays by name."""
-    searches = [asdict(search) if search else None for search in columns.searches.values]
     names = {
         "scores": list(columns.scores),
         "phases": list(columns.phases),
@@ -43,7 +41,7 @@ def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
         "documents_of": columns.documents.places,
         "notes": as_bytes(columns.notes.values),
         "notes_of": columns.notes.places,
-        "searches": as_bytes(searches),
+        "searches": as_bytes(_plain(columns.searches.values)),
         "searches_of": columns.searches.places,
     }
 
@@ -86,8 +84,20 @@ def _stacked(columns: Iterable[NDArray[Any]], size: int) -> Floats:
     return cast(Floats, np.stack(rows).astype(np.float64))
 
 
+def _plain(searches: Iterable[SearchSummary | None]) -> list[dict[str, Any] | None]:
+    """The summaries as JSON values."""
+    values: list[dict[str, Any] | None] = []
+    for search in searches:
+        values.append(None if search is None else asdict(search))
+    return values
+
+
 def _searches(values: Iterable[dict[str, Any] | None]) -> list[SearchSummary | None]:
-    return [None if value is None else SearchSummary(**value) for value in values]
+    """The summaries that `_plain` made JSON values of."""
+    searches: list[SearchSummary | None] = []
+    for value in values:
+        searches.append(None if value is None else SearchSummary(**value))
+    return searches
 
 
 @functools.lru_cache(maxsize=256)

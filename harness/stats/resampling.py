@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+_Places = NDArray[np.int64]
 
 RESAMPLES = 2000
 COST_TAIL = (
@@ -26,26 +29,59 @@ BLOCK = 4_000_000
 def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:
     """Sum each column, one number a cluster, over random groups of clusters: at most MOST_GROUPS,
     which says why."""
-    if len(columns[0]) <= MOST_GROUPS:
+    groups = _random_groups(len(columns[0]), generator)
+    if groups is None:
         return list(columns)
-    group = generator.permutation(len(columns[0])) % MOST_GROUPS
-    return [np.bincount(group, weights=column).astype(np.float64) for column in columns]
+    return [_summed(column, groups) for column in columns]
+
+
+def _random_groups(clusters: int, generator: np.random.Generator) -> _Places | None:
+    """The group of each cluster; None where each is its own."""
+    if clusters <= MOST_GROUPS:
+        return None
+    return generator.permutation(clusters) % MOST_GROUPS
+
+
+def _summed(column: Floats, groups: _Places) -> Floats:
+    return np.bincount(groups, weights=column).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Samples of clusters, drawn with replacement.
+
+    groups: of each cluster, None where each is its own; counts: how often a sample has a group,
+    (samples, groups).
+    """
+
+    groups: _Places | None
+    counts: NDArray[np.uint16]
+
+
+@lru_cache(maxsize=8)  # of 8 MB at most; the runs of a table have the same clusters
+def _drawn_samples(clusters: int, seed: int, resamples: int) -> _Samples:
+    generator = np.random.default_rng(seed)
+    groups = _random_groups(clusters, generator)
+    count = min(clusters, MOST_GROUPS)
+    counts = np.empty((resamples, count), dtype=np.uint16)
+    block = max(1, BLOCK // count)
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        samples = generator.integers(0, count, (rows, count))
+        places = samples + count * np.arange(rows)[:, np.newaxis]
+        counted = np.bincount(places.ravel(), minlength=rows * count)
+        counts[start : start + rows] = counted.reshape(rows, count)
+    return _Samples(groups, counts)
 
 
 def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
     """Draw clusters with replacement: sums of each column, (resamples, columns); columns[k][g]
     belongs to cluster g."""
-    generator = np.random.default_rng(seed)
-    columns = merge_clusters(columns, generator)
-    count = len(columns[0])
-    totals = np.empty((resamples, len(columns)))
-    block = max(1, BLOCK // count)
-    for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        samples = generator.integers(0, count, (rows, count))
-        for k, column in enumerate(columns):
-            totals[start : start + rows, k] = column[samples].sum(axis=1)
-    return totals
+    samples = _drawn_samples(len(columns[0]), seed, resamples)
+    merged = list(columns)
+    if samples.groups is not None:
+        merged = [_summed(column, samples.groups) for column in columns]
+    return samples.counts.astype(np.float64) @ np.stack(merged, axis=1)
 
 
 def interval_ends(drawn: Floats, clusters: int, tail: float) -> tuple[float, float]:
