@@ -41,7 +41,7 @@ def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
         "documents_of": columns.documents.places,
         "notes": as_bytes(columns.notes.values),
         "notes_of": columns.notes.places,
-        "searches": as_bytes(_plain(columns.searches.values)),
+        "searches": as_bytes(list(map(_plain, columns.searches.values))),
         "searches_of": columns.searches.places,
     }
 
@@ -62,7 +62,7 @@ def from_arrays(arrays: Arrays) -> RecordColumns:
         usage=dict(zip(paths, arrays["usage"], strict=True)),
         usage_keys=frozenset(names["usage_keys"]),
         notes=Coded(from_bytes(arrays["notes"]), arrays["notes_of"]),
-        searches=Coded(_searches(from_bytes(arrays["searches"])), arrays["searches_of"]),
+        searches=Coded(list(map(_search, from_bytes(arrays["searches"]))), arrays["searches_of"]),
     )
 
 
@@ -84,20 +84,14 @@ def _stacked(columns: Iterable[NDArray[Any]], size: int) -> Floats:
     return cast(Floats, np.stack(rows).astype(np.float64))
 
 
-def _plain(searches: Iterable[SearchSummary | None]) -> list[dict[str, Any] | None]:
-    """The summaries as JSON values."""
-    values: list[dict[str, Any] | None] = []
-    for search in searches:
-        values.append(None if search is None else asdict(search))
-    return values
+def _plain(search: SearchSummary | None) -> dict[str, Any] | None:
+    """A summary as JSON values."""
+    return None if search is None else asdict(search)
 
 
-def _searches(values: Iterable[dict[str, Any] | None]) -> list[SearchSummary | None]:
-    """The summaries that `_plain` made JSON values of."""
-    searches: list[SearchSummary | None] = []
-    for value in values:
-        searches.append(None if value is None else SearchSummary(**value))
-    return searches
+def _search(values: dict[str, Any] | None) -> SearchSummary | None:
+    """The summary that `_plain` made JSON values of."""
+    return None if values is None else SearchSummary(**values)
 
 
 @functools.lru_cache(maxsize=256)
