@@ -8,12 +8,14 @@ with its reason.
 This reads records and gold answers after the fact; no method sees either. The evidence is the data
 set's supporting parts, or all documents of a question without such marks.
 
-methods agree        most strong methods, two at least, give one other answer, and it stands in the evidence. Strong: a
-                     mean of 50 or more; what is wrong more often than right outvotes no gold answer
-not in the evidence  no gold answer stands there (left out where most gold answers do not: they are not verbatim)
+methods agree        most strong methods, two at least, give one other answer, and it stands in the
+                     evidence. Strong: a mean of 50 or more; what is wrong more often than right
+                     outvotes no gold answer
+not in the evidence  no gold answer stands there (left out where most gold answers do not: they are
+                     not verbatim)
 gold contradicts     yes and no, an answer and unanswerable, or numbers with nothing in common
-nothing to compare   normalised, no word is left of a gold answer ("A", "$"): a scorer gives 0 to the same text or
-                     1 to any, as the published code does
+nothing to compare   normalised, no word is left of a gold answer ("A", "$"): a scorer gives 0 to
+                     the same text or 1 to any, as the published code does
 duplicate            the same question about the same document, or about none, has other gold answers
 """
 
@@ -22,7 +24,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from textwrap import shorten
 
 import pandas as pd
@@ -72,61 +74,89 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     """The Audit of one data set: for each question the reasons why its gold answer looks wrong,
     with their evidence."""
     runs = [run for run, _ in group]
-    asked = {record.question_id for run in runs for record in run.records}
-    examples = {
-        q: example for _, rows in group for q, example in rows.examples.items() if q in asked
-    }
-    evidence = {
-        q: next((t for _, rows in group if (t := evidence_of(rows, e))), "")
-        for q, e in examples.items()
-    }
-    headline = facts.headline(runs[0])
-    scored = {
-        label: facts.scored(run, headline)
-        for label, run in zip(facts.labels(runs), runs, strict=True)
-    }
-    pairs = zip(runs, scored.values(), strict=True)
-    strong = [
-        run
-        for run, values_of_run in pairs
-        if values_of_run.values and sum(values_of_run.values) / len(values_of_run.values) >= _STRONG
-    ]
-    answers: dict[str, list[str]] = {}
-    for record in (record for run in strong for record in run.records if record.error is None):
-        answers.setdefault(record.question_id, []).append(record.prediction)
-    absent = {
-        q
-        for q, e in examples.items()
-        if evidence[q] and has_answer(evidence[q], e.gold.answers) is False
-    }
-    verbatim = 2 * len(absent) <= len(examples)
-    twice = _duplicates(examples)
-    names = [name for name in facts.score_names(runs[0]) if not name.startswith("evidence_")]
-    suspects = {}
+    examples = _asked_examples(group)
+    evidence: dict[str, str] = {}
+    absent: set[str] = set()  # questions without a gold answer in their evidence
     for question, example in examples.items():
-        found = {
-            "methods agree": _majority_answer(
-                answers.get(question, ()), example.gold.answers, evidence[question]
-            ),
-            "not in the evidence": _opening(evidence[question]) * (verbatim and question in absent),
-            "gold contradicts": _contradiction(example.gold.answers),
-            "nothing to compare": _without_words(example.gold, names),
-            "duplicate": twice.get(question, ""),
-        }
-        if kept := {reason: evidence for reason, evidence in found.items() if evidence}:
-            suspects[question] = kept
+        text = _first_evidence(group, example)
+        evidence[question] = text
+        if text and has_answer(text, example.gold.answers) is False:
+            absent.add(question)
+    if 2 * len(absent) > len(examples):
+        absent = set()  # this data set's gold answers are not verbatim
+    headline = facts.headline(runs[0])
+    scored: dict[str, facts.Scored] = {}
+    strong: list[StoredRun] = []
+    for label, run in zip(facts.labels(runs), runs, strict=True):
+        scored[label] = facts.scored(run, headline)
+        values = scored[label].values
+        if values and sum(values) / len(values) >= _STRONG:
+            strong.append(run)
+    answers = _answers_of(strong)
+    duplicates = _duplicates(examples)
+    names = [name for name in facts.score_names(runs[0]) if not name.startswith("evidence_")]
+    suspects: dict[str, dict[str, str]] = {}
+    for question, example in examples.items():
+        gold = example.gold
+        text = evidence[question]
+        majority = _majority_answer(answers.get(question, ()), gold.answers, text)
+        reasons = {"methods agree": majority}
+        if question in absent:
+            reasons["not in the evidence"] = _opening(text)
+        reasons["gold contradicts"] = _contradiction(gold.answers)
+        reasons["nothing to compare"] = _without_words(gold, names)
+        reasons["duplicate"] = duplicates.get(question, "")
+        found = {reason: why for reason, why in reasons.items() if why}
+        if found:
+            suspects[question] = found
     return Audit(name, headline, examples, suspects, scored, len(strong))
+
+
+def _asked_examples(group: Sequence[tuple[StoredRun, Rows]]) -> dict[str, Example]:
+    """Question id -> example, for the questions that any of the runs asked."""
+    asked: set[str] = set()
+    for run, _ in group:
+        for record in run.records:
+            asked.add(record.question_id)
+    examples: dict[str, Example] = {}
+    for _, rows in group:
+        examples.update(rows.examples)
+    return {question: example for question, example in examples.items() if question in asked}
+
+
+def _first_evidence(group: Sequence[tuple[StoredRun, Rows]], example: Example) -> str:
+    """The evidence of a question, from the first run whose rows have it; "" if none has."""
+    for _, rows in group:
+        text = evidence_of(rows, example)
+        if text:
+            return text
+    return ""
+
+
+def _answers_of(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
+    """Question id -> the answers of the runs, without failed ones."""
+    answers: dict[str, list[str]] = {}
+    for run in runs:
+        for record in run.records:
+            if record.error is None:
+                answers.setdefault(record.question_id, []).append(record.prediction)
+    return answers
 
 
 def evidence_of(rows: Rows, example: Example) -> str:
     """The supporting parts of a question, or its documents; "" where they are not at hand."""
-    ids = example.question.document_ids
-    texts = {name: rows.documents[name].text for name in ids if name in rows.documents}
-    if marks := example.gold.supporting:
-        return "\n".join(
-            texts[m.document_id][m.start : m.end] for m in marks if m.document_id in texts
-        )
-    return "\n".join(texts.values())
+    texts: dict[str, str] = {}
+    for name in example.question.document_ids:
+        if name in rows.documents:
+            texts[name] = rows.documents[name].text
+    if not example.gold.supporting:
+        return "\n".join(texts.values())
+    parts: list[str] = []
+    for mark in example.gold.supporting:
+        text = texts.get(mark.document_id)
+        if text is not None:
+            parts.append(text[mark.start : mark.end])
+    return "\n".join(parts)
 
 
 def _opening(text: str) -> str:
@@ -135,30 +165,35 @@ def _opening(text: str) -> str:
 
 def differ(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether no answer of one list could be taken for one of the other."""
-    return all(
-        token_f1(x, y) < _WRONG and not has_answer(x, [y]) and not has_answer(y, [x])
-        for x in a
-        for y in b
-    )
+    return not any(_alike(x, y) for x, y in product(a, b))
+
+
+def _alike(x: str, y: str) -> bool:
+    """Whether one answer has half of the other's words, or contains it."""
+    return token_f1(x, y) >= _WRONG or bool(has_answer(x, [y])) or bool(has_answer(y, [x]))
 
 
 def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
-    """A sentence on the answer that most methods give, if the evidence `text` has it and gold does
-    not; else empty."""
-    ((best, count),) = Counter(map(normalize_answer, answers)).most_common(1) or [("", 0)]
-    if (
-        count < 2
-        or 2 * count <= len(answers)
-        or not has_answer(text, [best])
-        or not differ([best], gold)
-    ):
+    """A sentence on the answer that most methods give, if the evidence has it and gold does not;
+    else empty.
+
+    Args:
+        answers: Those of the strong methods.
+        gold: The gold answers.
+        text: The evidence.
+    """
+    if not answers:
         return ""
-    at = re.search(r"\W+".join(map(re.escape, best.split())), text, re.IGNORECASE)
-    around = (
-        " ".join(text[max(at.start() - _AROUND, 0) : at.end() + _AROUND].split())
-        if at
-        else _opening(text)
-    )
+    ((best, count),) = Counter(map(normalize_answer, answers)).most_common(1)
+    if count < 2 or 2 * count <= len(answers):
+        return ""
+    if not has_answer(text, [best]) or not differ([best], gold):
+        return ""
+    around = _opening(text)
+    match = re.search(r"\W+".join(map(re.escape, best.split())), text, re.IGNORECASE)
+    if match:
+        start = max(match.start() - _AROUND, 0)
+        around = " ".join(text[start : match.end() + _AROUND].split())
     return f"{count} of {len(answers)} methods answer '{best}': ... {around} ..."
 
 
@@ -180,16 +215,17 @@ def _without_words(gold: Gold, names: Sequence[str]) -> str:
         return ""
     harm = []
     for name in names:
-        with suppress(
-            ScoreError, UserError
-        ):  # of a run that was imported, or a scorer of another kind of data
-            same, other = (
-                score_answer([name], text, (), gold).scores.get(name)
-                for text in (empty, "some other text")
-            )
-            harm += [f"{name} gives 0 to the same text"] if same == 0 else []
-            harm += [f"{name} gives 1 to any text"] if other == 1 else []
-    return f"'{empty}': {', '.join(harm)}" if harm else ""
+        # A score of a run that was imported, or of another kind of data, is passed over.
+        with suppress(ScoreError, UserError):
+            same = score_answer([name], empty, (), gold).scores.get(name)
+            other = score_answer([name], "some other text", (), gold).scores.get(name)
+            if same == 0:
+                harm.append(f"{name} gives 0 to the same text")
+            if other == 1:
+                harm.append(f"{name} gives 1 to any text")
+    if not harm:
+        return ""
+    return f"'{empty}': {', '.join(harm)}"
 
 
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
@@ -213,15 +249,15 @@ def _gold_text(example: Example) -> str:
 def frame(audits: Sequence[Audit]) -> pd.DataFrame:
     """One row a suspect question and reason: dataset, question_id, question, gold, reason,
     evidence."""
-    rows = [
-        (audit.dataset, question, example.question.text, _gold_text(example), reason, evidence)
-        for audit in audits
-        for question, example in audit.examples.items()
-        for reason, evidence in audit.suspects.get(question, {}).items()
-    ]
-    return pd.DataFrame(
-        rows, columns=("dataset", "question_id", "question", "gold", "reason", "evidence")
-    )
+    rows = []
+    for audit in audits:
+        for question, example in audit.examples.items():
+            text = example.question.text
+            gold = _gold_text(example)
+            for reason, evidence in audit.suspects.get(question, {}).items():
+                rows.append((audit.dataset, question, text, gold, reason, evidence))
+    names = ("dataset", "question_id", "question", "gold", "reason", "evidence")
+    return pd.DataFrame(rows, columns=names)
 
 
 def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
@@ -237,7 +273,8 @@ def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
             listed[name] = [shorten(text, width, placeholder=" ...") for text in listed[name]]
         if len(listed):
             out.append((f"{audit.dataset}: gold answers to look at", listed))
-        note = f"{len(audit.suspects)} of {len(audit.examples)} gold answers are suspect; {audit.headline}"
+        suspects = f"{len(audit.suspects)} of {len(audit.examples)} gold answers are suspect"
+        note = f"{suspects}; {audit.headline}"
         if audit.strong < 2:
             note += "; fewer than two methods have a mean of 50, so no agreement of methods is used"
         rows = []

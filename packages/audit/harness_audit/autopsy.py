@@ -12,7 +12,7 @@ reasons for the order.
                     and one that was shown nothing (closed-book)
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from harness.engine.scoring import score_reply
 from harness.scorers import ScoreError
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
-from harness.types import parse_shown
+from harness.types import Example, parse_shown
 from reports import facts
 from reports.answer_recall import has_answer
 from reports.comparability import question_set
@@ -32,24 +32,34 @@ from reports.figures.replay import Rule, own_stop_index
 from reports.gold_rows import Rows
 from reports.search_steps import STUDY
 
+
+@dataclass(frozen=True)
+class LossClass:
+    """A class of questions: what it means, and its colour in figures."""
+
+    meaning: str
+    colour: str
+
+
 CLASSES = {
-    "read": ("right, and wrong without any text", "#009E73"),
-    "known": ("right, and right without any text: recalled, perhaps not read", "#7fcfb9"),
-    "right": ("right; no run without any text to compare with", "#009E73"),
-    "failed": ("no answer: the question failed", "#000000"),
-    "scorer": ("right by another scorer, or the gold answer stands in the answer", "#999999"),
-    "stopped too late": ("an earlier recorded stop is right", "#CC79A7"),
-    "stopped too early": ("a later recorded stop is right", "#882255"),
-    "beyond the model": ("wrong on the evidence alone too", "#d5dae1"),
-    "cut by the window": (
-        "right on the evidence alone; a part of it was cut off the context",
-        "#F0E442",
+    "read": LossClass("right, and wrong without any text", "#009E73"),
+    "known": LossClass("right, and right without any text: recalled, perhaps not read", "#7fcfb9"),
+    "right": LossClass("right; no run without any text to compare with", "#009E73"),
+    "failed": LossClass("no answer: the question failed", "#000000"),
+    "scorer": LossClass(
+        "right by another scorer, or the gold answer stands in the answer", "#999999"
     ),
-    "not retrieved": ("right on the evidence alone; not all of it was shown", "#D55E00"),
-    "misread": ("right on the evidence alone; all of it was shown", "#0072B2"),
-    "unknown": ("no run on the evidence alone, or no evidence is marked", "#ffffff"),
+    "stopped too late": LossClass("an earlier recorded stop is right", "#CC79A7"),
+    "stopped too early": LossClass("a later recorded stop is right", "#882255"),
+    "beyond the model": LossClass("wrong on the evidence alone too", "#d5dae1"),
+    "cut by the window": LossClass(
+        "right on the evidence alone; a part of it was cut off the context", "#F0E442"
+    ),
+    "not retrieved": LossClass("right on the evidence alone; not all of it was shown", "#D55E00"),
+    "misread": LossClass("right on the evidence alone; all of it was shown", "#0072B2"),
+    "unknown": LossClass("no run on the evidence alone, or no evidence is marked", "#ffffff"),
 }
-"""Class of a question -> what it means, its colour in figures."""
+"""Every class by its name."""
 LOST_BELOW = 0.5
 """A question is lost where its headline score is below this; graded scores (F1) have no natural
 border."""
@@ -77,8 +87,12 @@ class Siblings:
     @property
     def missing(self) -> list[str]:
         """Presets that would have to run for what is missing."""
-        pairs = (("oracle-evidence", self.oracle), ("closed-book", self.closed_book))
-        return [name for name, scores in pairs if scores is None]
+        presets = []
+        if self.oracle is None:
+            presets.append("oracle-evidence")
+        if self.closed_book is None:
+            presets.append("closed-book")
+        return presets
 
 
 def is_closed_book(run: StoredRun) -> bool:
@@ -89,28 +103,41 @@ def is_closed_book(run: StoredRun) -> bool:
 def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
     """The siblings of `run` among `runs`: those with all its questions, the same rows, task, reader
     and first score."""
-    asked, task, reader, name = (
-        question_set(run),
-        facts.task(run),
-        facts.reader(run),
-        facts.headline(run),
+    return Siblings(
+        oracle=_sibling_scores(run, runs, facts.is_oracle),
+        closed_book=_sibling_scores(run, runs, is_closed_book),
     )
 
-    def sibling_scores(is_sibling: Callable[[StoredRun], bool]) -> Mapping[str, float] | None:
-        """Question -> score of the first such sibling; None where there is none."""
-        for other in runs:
-            rows, questions = question_set(other)
-            alike = rows == asked[0] and questions >= asked[1] and facts.task(other) == task
-            if (
-                alike
-                and is_sibling(other)
-                and facts.reader(other) == reader
-                and name in facts.score_names(other)
-            ):
-                return {r.question_id: float(r.scores.get(name) or 0.0) for r in other.records}
-        return None
 
-    return Siblings(sibling_scores(facts.is_oracle), sibling_scores(is_closed_book))
+def _is_comparable(run: StoredRun, other: StoredRun) -> bool:
+    """Whether `other` has all questions of `run`, the same rows, task and reader, and its first
+    score."""
+    rows, questions = question_set(run)
+    other_rows, other_questions = question_set(other)
+    return (
+        other_rows == rows
+        and other_questions >= questions
+        and facts.task(other) == facts.task(run)
+        and facts.reader(other) == facts.reader(run)
+        and facts.headline(run) in facts.score_names(other)
+    )
+
+
+def _sibling_scores(
+    run: StoredRun, runs: Iterable[StoredRun], is_sibling: Callable[[StoredRun], bool]
+) -> dict[str, float] | None:
+    """Question -> score of the first sibling by the first score of `run`; None where there is none.
+
+    Args:
+        run: The run to compare with its siblings.
+        runs: The runs to look among.
+        is_sibling: Whether a run is of the kind that is looked for.
+    """
+    name = facts.headline(run)
+    for other in runs:
+        if is_sibling(other) and _is_comparable(run, other):
+            return {r.question_id: float(r.scores.get(name) or 0.0) for r in other.records}
+    return None
 
 
 def cases_by_run(
@@ -138,24 +165,24 @@ def cases_of(
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         question = record.question_id
         value = float(record.scores.get(name) or 0.0)
-        known_without_documents = (
-            None if siblings.closed_book is None else siblings.closed_book[question] >= lost_below
-        )
+        known: bool | None = None
+        if siblings.closed_book is not None:
+            known = siblings.closed_book[question] >= lost_below
+        oracle: bool | None = None
+        if siblings.oracle is not None:
+            oracle = siblings.oracle[question] >= lost_below
         if record.error is not None:
             kind = "failed"
         elif value >= lost_below:
-            kind = (
-                "right"
-                if known_without_documents is None
-                else "known"
-                if known_without_documents
-                else "read"
-            )
+            kind = _RIGHT[known]
         else:
-            oracle = None if siblings.oracle is None else siblings.oracle[question] >= lost_below
             kind = _loss_class(record, rows, dataset, oracle, lost_below)
-        cases.append(Case(question, cluster, value, kind, known_without_documents))
+        cases.append(Case(question, cluster, value, kind, known))
     return cases
+
+
+_RIGHT: dict[bool | None, str] = {None: "right", True: "known", False: "read"}
+"""Whether the run without any text is right -> the class of a right answer."""
 
 
 def _loss_class(
@@ -165,20 +192,22 @@ def _loss_class(
     oracle: bool | None,
     lost_below: float,
 ) -> str:
-    """The class of a question with a wrong answer; oracle: whether the run on the evidence alone is
-    right."""
+    """The class of a question with a wrong answer.
+
+    Args:
+        record: The question.
+        rows: Gold answers.
+        dataset: The run's data set, with the first scorer alone.
+        oracle: Whether the run on the evidence alone is right; None without one.
+        lost_below: Lower scores are lost.
+    """
     example = rows.examples.get(record.question_id)
-    answer_scores = (
-        v for name, v in record.scores.items() if not name.startswith("evidence_") and v is not None
-    )
-    if any(value >= lost_below for value in answer_scores):
+    if _is_right_otherwise(record, example, lost_below):
         return "scorer"
-    lettered = (
-        example is not None and example.question.options
-    )  # the letter of an option stands in any text
-    if example is not None and not lettered and has_answer(record.prediction, example.gold.answers):
-        return "scorer"
-    if example is not None and (stop := _wrong_stop_class(record, dataset, example, lost_below)):
+    stop = None
+    if example is not None:
+        stop = _wrong_stop_class(record, dataset, example, lost_below)
+    if stop is not None:
         return stop
     if oracle is None:
         return "unknown"
@@ -189,11 +218,26 @@ def _loss_class(
         return "unknown"
     if recall >= 1:
         return "misread"
-    return "cut by the window" if record.truncated else "not retrieved"
+    if record.truncated:
+        return "cut by the window"
+    return "not retrieved"
+
+
+def _is_right_otherwise(record: StoredRecord, example: Example | None, lost_below: float) -> bool:
+    """Whether a wrong answer is right by another scorer, or contains a gold answer."""
+    for name, value in record.scores.items():
+        if name.startswith("evidence_") or value is None:
+            continue
+        if value >= lost_below:
+            return True
+    # The letter of an option stands in any text.
+    if example is None or example.question.options:
+        return False
+    return bool(has_answer(record.prediction, example.gold.answers))
 
 
 def _wrong_stop_class(
-    record: StoredRecord, dataset: DatasetConfig, example: Any, lost_below: float
+    record: StoredRecord, dataset: DatasetConfig, example: Example, lost_below: float
 ) -> str | None:
     """ "stopped too early" or "stopped too late" where the answer at another recorded stop is
     right; else None."""
@@ -206,12 +250,11 @@ def _wrong_stop_class(
             scores = score_reply(dataset, str(step["answer"]), seen, example.gold).scores
         except ScoreError:
             continue
-        if (scores.get(dataset.scorers[0]) or 0.0) >= lost_below:
-            return (
-                "stopped too early"
-                if place > stop_index or step["action"] == STUDY
-                else "stopped too late"
-            )
+        if (scores.get(dataset.scorers[0]) or 0.0) < lost_below:
+            continue
+        if place > stop_index or step["action"] == STUDY:
+            return "stopped too early"
+        return "stopped too late"
     return None
 
 
@@ -225,28 +268,33 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
     """
     rows = []
     for (dataset, method, model), run_cases in cases.items():
-        clusters = [case.cluster for case in run_cases]
         for kind in CLASSES:
             members = [case for case in run_cases if case.kind == kind]
             if not members:
                 continue
-            known = None if members[0].known is None else sum(bool(case.known) for case in members)
-            rows.append(
-                {
-                    "dataset": dataset,
-                    "method": method,
-                    "model": model,
-                    "class": kind,
-                    "count": len(members),
-                    "n": len(run_cases),
-                    **facts.mean_columns(
-                        "share", [float(case.kind == kind) for case in run_cases], clusters, seed=0
-                    ),
-                    "known": known,
-                    "examples": tuple(case.question_id for case in members),
-                }
-            )
+            row: dict[str, object] = {"dataset": dataset, "method": method, "model": model}
+            row["class"] = kind
+            row["count"] = len(members)
+            row["n"] = len(run_cases)
+            row.update(_share_columns(run_cases, kind))
+            row["known"] = _count_known(members)
+            row["examples"] = tuple(case.question_id for case in members)
+            rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _share_columns(cases: Sequence[Case], kind: str) -> dict[str, float | None]:
+    """The columns share, share.low and share.high of a class of a run."""
+    is_kind = [float(case.kind == kind) for case in cases]
+    clusters = [case.cluster for case in cases]
+    return facts.mean_columns("share", is_kind, clusters, seed=0)
+
+
+def _count_known(cases: Sequence[Case]) -> int | None:
+    """How many the run without any text answers right; None without such a run."""
+    if cases[0].known is None:
+        return None
+    return sum(bool(case.known) for case in cases)
 
 
 def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[str, pd.DataFrame]]:
@@ -254,20 +302,22 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
     [15, 36]"."""
     sections = []
     for (dataset, model), group in frame(cases).groupby(["dataset", "model"], sort=False):
-        cells = []
+        methods = group["method"].unique().tolist()
+        kinds = [kind for kind in CLASSES if kind in set(group["class"])]
+        cells = pd.DataFrame("0", index=kinds, columns=methods).rename_axis("class")
         for row in group.to_dict("records"):
-            low, high = row["share.low"], row["share.high"]
-            between = "" if pd.isna(low) else f" [{100 * low:.0f}, {100 * high:.0f}]"
-            cells.append(f"{row['count']} ({100 * row['share']:.0f} %){between}")
-        by_class = (
-            group.assign(cell=cells)
-            .pivot(index="class", columns="method", values="cell")
-            .fillna("0")
-        )
-        kinds = [kind for kind in CLASSES if kind in by_class.index]
-        lines = by_class.loc[kinds, list(dict.fromkeys(group["method"]))].rename_axis(columns=None)
-        lines["what it means"] = [CLASSES[kind][0] for kind in kinds]
-        sections.append(
-            (f"{dataset} · {model} · {group['n'].iloc[0]} questions", lines.reset_index())
-        )
+            cells.loc[row["class"], row["method"]] = _share_cell(row)
+        cells["what it means"] = [CLASSES[kind].meaning for kind in kinds]
+        title = f"{dataset} · {model} · {group['n'].iloc[0]} questions"
+        sections.append((title, cells.reset_index()))
     return sections
+
+
+def _share_cell(row: Mapping[Hashable, Any]) -> str:
+    """ "12 (24 %) [15, 36]": the count of a class, its share, and the interval where it has one."""
+    cell = f"{row['count']} ({100 * row['share']:.0f} %)"
+    low = row["share.low"]
+    high = row["share.high"]
+    if pd.isna(low):
+        return cell
+    return f"{cell} [{100 * low:.0f}, {100 * high:.0f}]"

@@ -1,10 +1,11 @@
 """Where questions were lost as a stacked bar a method: shares of the questions in each class of
 autopsy.py."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pandas as pd
 
 from harness.storage.run_folder import StoredRun
@@ -17,17 +18,20 @@ from reports.markup import Html, el, joined
 _BAR = 0.32  # inches a method
 _WIDE, _NARROW = 7.0, 3.6  # inches: both columns of a paper; a telephone
 _EXAMPLES = 5  # questions of a class that a page links
+_LABELLED = 5.0  # % of the questions from which a part of a bar has its count
+_DARK = {"read", "right", "failed", "misread", "not retrieved", "stopped too early"}
 
 
 def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
     """Draw the rows of autopsy.frame, a panel a data set and model; form: of plot.FORMS; width: in
     inches."""
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)]
-    rows = [len(set(group["method"])) for group in groups]
+    rows = table.groupby(["dataset", "model"], sort=False)["method"].nunique().tolist()
+    height = 0.9 * len(rows) + _BAR * sum(rows) + 7.0 / width
     with paper_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(width, sum(0.9 + _BAR * count for count in rows) + 7.0 / width))
+        figure = Figure(figsize=(width, height))
         panels = figure.subplots(len(groups), 1, squeeze=False, height_ratios=rows)[:, 0]
         handles: dict[str, Any] = {}
         for ax, group in zip(panels, groups, strict=True):
@@ -39,71 +43,84 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
 
 def to_html(table: pd.DataFrame) -> Html:
     """The figure for a page, and below it links to questions of each class."""
-    lists = []
-    for row in table.to_dict("records"):
-        questions = list(row["examples"])
-        links = [
-            el("a", name, href=f"#d={quote(row['dataset'], safe='')}&q={quote(name, safe='')}")
-            for name in questions
-        ]
-        more = f" and {len(links) - _EXAMPLES} more" if len(links) > _EXAMPLES else ""
-        spaced = [part for link in links[:_EXAMPLES] for part in (link, " ")]
-        lists.append(el("p", f"{row['method']} · {row['class']} ({row['count']}): ", *spaced, more))
-    drawn = {"on-wide": draw(table), "on-narrow": draw(table, width=_NARROW)}
-    figures = (el("div", inline_svg(svg), class_=name) for name, svg in drawn.items())
-    return joined(*figures, el("details", el("summary", "questions of each class"), *lists))
+    lists = map(_links_to_questions, table.to_dict("records"))
+    wide = el("div", inline_svg(draw(table)), class_="on-wide")
+    narrow = el("div", inline_svg(draw(table, width=_NARROW)), class_="on-narrow")
+    details = el("details", el("summary", "questions of each class"), *lists)
+    return joined(wide, narrow, details)
+
+
+def _links_to_questions(row: Mapping[Hashable, Any]) -> Html:
+    """A paragraph with links to some questions of a row of autopsy.frame."""
+    dataset = quote(row["dataset"], safe="")
+    questions = list(row["examples"])
+    parts: list[Html | str] = [f"{row['method']} · {row['class']} ({row['count']}): "]
+    for name in questions[:_EXAMPLES]:
+        parts.append(el("a", name, href=f"#d={dataset}&q={quote(name, safe='')}"))
+        parts.append(" ")
+    more = len(questions) - _EXAMPLES
+    if more > 0:
+        parts.append(f" and {more} more")
+    return el("p", *parts)
 
 
 def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
     """Why questions were lost, for the page, where a run on the evidence alone is there to compare
     with."""
-    if not any(facts.is_oracle(run) for run, _ in pairs) or not (
-        cases := autopsy.cases_by_run(pairs)
-    ):
+    if not any(facts.is_oracle(run) for run, _ in pairs):
         return None
-    legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."
-    head = el("h3", "Why questions were lost"), el("p", legend, class_="legend")
-    return joined(*head, to_html(autopsy.frame(cases)))
+    cases = autopsy.cases_by_run(pairs)
+    if not cases:
+        return None
+    legend = (
+        "A question is lost where its score is below 0.5; each stands in one class (harness "
+        "autopsy)."
+    )
+    heading = el("h3", "Why questions were lost")
+    return joined(heading, el("p", legend, class_="legend"), to_html(autopsy.frame(cases)))
 
 
 def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
     """Draw a stacked bar a method: the share of each class, with its count; adds class -> artist to
     `handles`."""
-    methods: Sequence[str] = list(dict.fromkeys(group["method"]))
-    left = dict.fromkeys(methods, 0.0)
+    methods: list[str] = list(dict.fromkeys(group["method"]))
+    left = np.zeros(len(methods))  # % of each bar that is drawn already
     for kind in autopsy.CLASSES:
-        class_rows = group[group["class"] == kind]
+        class_rows = group[group["class"] == kind].set_index("method")
         if class_rows.empty:
             continue
-        widths = {row["method"]: 100 * row["share"] for row in class_rows.to_dict("records")}
-        values = [widths.get(method, 0.0) for method in methods]
-        style = {"color": autopsy.CLASSES[kind][1], "edgecolor": "#7b8694", "linewidth": 0.4}
+        widths = (100 * class_rows["share"]).reindex(methods, fill_value=0.0).to_numpy()
         handles[kind] = ax.barh(
-            range(len(methods)), values, left=[left[m] for m in methods], height=0.7, **style
+            range(len(methods)),
+            widths,
+            left=left,
+            height=0.7,
+            color=autopsy.CLASSES[kind].colour,
+            edgecolor="#7b8694",
+            linewidth=0.4,
         )
         for place, method in enumerate(methods):
-            count = class_rows[class_rows["method"] == method]["count"]
-            if widths.get(method, 0.0) >= 5:
-                dark = kind in (
-                    "read",
-                    "right",
-                    "failed",
-                    "misread",
-                    "not retrieved",
-                    "stopped too early",
-                )
-                middle, colour = left[method] + widths[method] / 2, "#ffffff" if dark else "#1d2430"
-                ax.text(
-                    middle,
-                    place,
-                    str(int(count.iloc[0])),
-                    ha="center",
-                    va="center",
-                    color=colour,
-                    fontsize=7,
-                )
-            left[method] += widths.get(method, 0.0)
+            if widths[place] >= _LABELLED:
+                middle = left[place] + widths[place] / 2
+                _label_bar(ax, middle, place, kind, int(class_rows["count"][method]))
+        left = left + widths
     set_axis(ax.xaxis, Axis("% of the questions", limits=(0.0, 100.0)))
-    ax.set_yticks(range(len(methods)), list(methods))
+    ax.set_yticks(range(len(methods)), methods)
     ax.invert_yaxis()
     ax.set_title(f"{group['dataset'].iloc[0]} · {group['model'].iloc[0]}")
+
+
+def _label_bar(ax: Any, x: float, y: float, kind: str, count: int) -> None:
+    """Write the count of a class into its part of a bar.
+
+    Args:
+        ax: The panel.
+        x: The middle of the part, in % of the questions.
+        y: The place of the bar.
+        kind: The class.
+        count: Questions of the class.
+    """
+    colour = "#1d2430"
+    if kind in _DARK:
+        colour = "#ffffff"
+    ax.text(x, y, str(count), ha="center", va="center", color=colour, fontsize=7)

@@ -67,7 +67,8 @@ def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
     with zipfile.ZipFile(held, "w") as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _TIME)
-            entry.create_system, entry.external_attr = 3, (stat.S_IFREG | 0o644) << 16
+            entry.create_system = 3
+            entry.external_attr = (stat.S_IFREG | 0o644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w", force_zip64=False) as file:
                 file.writelines(files[name])
@@ -103,11 +104,13 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
         ValueError,
         NotImplementedError,
     ) as error:
-        what = "no zip file that can be read" if name is None else f"'{name}' is damaged"
+        what = "no zip file that can be read"
+        if name is not None:
+            what = f"'{name}' is damaged"
         raise DataError(path, None, None, f"{what} ({error})") from None
 
 
-def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterable[str]:
+def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterator[str]:
     """Yield reasons not to read these entries of a zip file, from their headers alone."""
     seen: set[str] = set()
     total = 0
@@ -162,28 +165,34 @@ class Bundle:
 
 def digest(text: str | bytes) -> str:
     """sha256 in hexadecimal; a lone surrogate has its own bytes."""
-    return hashlib.sha256(
-        text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    ).hexdigest()
+    if isinstance(text, str):
+        text = text.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()
 
 
 def answer_parts(row: StoredRecord) -> list[Any]:
     """[prediction, type of the error or None, places of the texts shown to the reader] of a
     record."""
-    keys = ("document_id", "start", "end", "sources")
-    places = [[piece.get(key) for key in keys] for piece in row.shown]
+    places = list(map(_place_of, row.shown))
     return [row.prediction, (row.error or {}).get("type"), places]
+
+
+def _place_of(piece: Mapping[str, Any]) -> list[Any]:
+    """Where a text that was shown stands: document, start, end, sources."""
+    return [piece.get(key) for key in ("document_id", "start", "end", "sources")]
 
 
 def answer_digest(row: StoredRecord) -> str:
     """A digest of a record's answer and of the texts that its reader and its search were shown."""
-    return digest(canonical([*answer_parts(row), [_text_hash(piece) for piece in row.pieces()]]))
+    hashes = list(map(_text_hash, row.pieces()))
+    return digest(canonical([*answer_parts(row), hashes]))
 
 
 def _text_hash(piece: Mapping[str, Any]) -> str | None:
-    return (
-        checksum(piece["text"]) if piece.get("text") else piece.get(POINTER) or piece.get("sha256")
-    )
+    """The checksum of a text that was shown, computed or as the record has it."""
+    if piece.get("text"):
+        return checksum(piece["text"])
+    return piece.get(POINTER) or piece.get("sha256")
 
 
 def texts_digest(record: StoredRecord) -> str | None:
@@ -216,24 +225,23 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         place = _folder_name(run)
         if place in entries:
             raise UserError(f"{run.path.name} is given twice, from several folders; leave one out")
-        if not run.records or run.summary.state not in ("finished", "interrupted", "stopped"):
-            raise UserError(
-                f"{run.path} has not ended; run the same command again before you export it"
-            )
+        _check_ended(run)
         keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
         manifest = run.manifest
         if not keep:
             manifest = manifest.without("first_prompts")
-        shown.append(replace(run, manifest=manifest))
+        exported = replace(run, manifest=manifest)
+        shown.append(exported)
         try:
-            content = _run_files(shown[-1], keep)
+            content = _run_files(exported, keep)
             entries[place], digests[f"{place}/{RECORDS}"] = _index_entry(run, keep)
         except ValueError as error:  # a key that nobody reads may hold Infinity
             raise UserError(
                 f"{run.path} holds a number that JSON has not, so it is not exported ({error})"
             ) from None
-        digests |= {f"{place}/{name}": digest(data) for name, data in content.items()}
-        files |= {f"{place}/{name}": [data] for name, data in content.items()}
+        for name, data in content.items():
+            digests[f"{place}/{name}"] = digest(data)
+            files[f"{place}/{name}"] = [data]
         files[f"{place}/{RECORDS}"] = _record_lines(run, keep)
     index = {
         "format": FORMAT,
@@ -249,13 +257,25 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     return digest(listed)
 
 
+def _check_ended(run: StoredRun) -> None:
+    """Raise UserError for a run that has not ended."""
+    ended = run.summary.state in ("finished", "interrupted", "stopped")
+    if not ended or not run.records:
+        raise UserError(
+            f"{run.path} has not ended; run the same command again before you export it"
+        )
+
+
 def _folder_name(run: StoredRun) -> str:
+    """The folder of a run in a bundle."""
     return f"runs/{str(run.config['dataset']['name']).replace('/', '~')}/{run.path.name}"
 
 
 def _exported_records(run: StoredRun, keep: bool) -> Iterator[StoredRecord]:
     """The records of a run as its bundle holds them; keep: with the data set's texts."""
-    return iter(run.whole_records) if keep else map(_hash_texts, run.whole_records)
+    if keep:
+        return iter(run.whole_records)
+    return map(_hash_texts, run.whole_records)
 
 
 def _record_lines(run: StoredRun, keep: bool) -> Iterator[bytes]:
@@ -266,14 +286,14 @@ def _record_lines(run: StoredRun, keep: bool) -> Iterator[bytes]:
 def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
     """A run's entry in bundle.json, and the digest of its records. Raises ValueError for what JSON
     cannot hold."""
-    dataset, whole = run.config["dataset"], hashlib.sha256()
-    answers, questions = dict[str, str](), dict[str, str | None]()
-    for row in _exported_records(run, keep):
-        whole.update(json_line(row.to_json()))
-        answers[row.question_id], questions[row.question_id] = (
-            answer_digest(row),
-            texts_digest(row),
-        )
+    dataset = run.config["dataset"]
+    all_records = hashlib.sha256()
+    answers: dict[str, str] = {}
+    questions: dict[str, str | None] = {}
+    for record in _exported_records(run, keep):
+        all_records.update(json_line(record.to_json()))
+        answers[record.question_id] = answer_digest(record)
+        questions[record.question_id] = texts_digest(record)
     entry = {
         "texts": "whole" if keep else "hashed",
         "dataset": dataset["name"],
@@ -284,7 +304,7 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
         "answers": answers,
         "questions": questions,
     }
-    return entry, whole.hexdigest()
+    return entry, all_records.hexdigest()
 
 
 def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
@@ -339,40 +359,73 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
     an unreadable run.
     """
     with tempfile.TemporaryDirectory(prefix="harness-bundle-") as temporary:
-        parts, folder = Path(temporary, "files"), Path(temporary, "runs")
+        parts = Path(temporary, "files")
+        folder = Path(temporary, "runs")
         parts.mkdir()
         files = read_zip(path, parts)
         if INDEX not in files:
             raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
         index = _parse_index(path, files[INDEX])
         hashes = {name: file_hash(file) for name, file in sorted(files.items())}
-        listed = sorted({*index["files"], *files} - {INDEX})
-        changed = [
-            name for name in listed if name not in files or hashes[name] != index["files"].get(name)
-        ]
-        # With changed files, the hash of bundle.json would be that of what was exported.
-        sha256 = digest(json.dumps(hashes)) if changed else hashes[INDEX]
+        changed = _changed_names(index["files"], hashes)
+        sha256 = hashes[INDEX]
+        if changed:
+            # The hash of bundle.json would be that of what was exported.
+            sha256 = digest(json.dumps(hashes))
         runs: dict[str, StoredRun] = {}
         for place in index["runs"]:
-            _, *names = place.split("/")
-            if len(names) != 2 or not place.startswith("runs/") or f"{place}/{RUN}" not in files:
-                raise DataError(path, None, None, f"the run '{place[:80]}' is not in it")
-            root = folder.joinpath(*names)
-            root.mkdir(parents=True)
-            for name in _FILES:
-                if (file := files.get(f"{place}/{name}")) is not None:
-                    file.rename(root / name)
+            root = _unpacked_run(path, place, files, folder)
             try:
-                runs[place] = run = read_run(root, hold="nothing")
-                for _ in run.stream_texts(
-                    run.records
-                ):  # raises for a text that does not fit its checksum
-                    pass
-                if not run.records:
-                    raise UserError(f"{place} has no record")
+                runs[place] = _read_whole(root, place)
             except UserError as error:
                 raise DataError(path, None, None, str(error).replace(f"{folder}/", "")) from None
         yield Bundle(path, index, runs, sha256, changed)
+
+
+def _changed_names(listed: Mapping[str, str], hashes: Mapping[str, str]) -> list[str]:
+    """The files, sorted, that are missing, new or not as they were exported.
+
+    Args:
+        listed: Name -> checksum in bundle.json.
+        hashes: Name -> checksum of the file that is there.
+    """
+    names = {*listed, *hashes} - {INDEX}
+    return sorted(n for n in names if n not in hashes or hashes[n] != listed.get(n))
+
+
+def _unpacked_run(path: Path, place: str, files: Mapping[str, Path], folder: Path) -> Path:
+    """Move the files of a run into its own folder; returns it.
+
+    Args:
+        path: The bundle.
+        place: The run's folder in the bundle.
+        files: Name in the bundle -> unpacked file.
+        folder: Where the run's folder is made.
+
+    Raises:
+        DataError: The run is not in the bundle.
+    """
+    _, *names = place.split("/")
+    if len(names) != 2 or not place.startswith("runs/") or f"{place}/{RUN}" not in files:
+        raise DataError(path, None, None, f"the run '{place[:80]}' is not in it")
+    root = folder.joinpath(*names)
+    root.mkdir(parents=True)
+    for name in _FILES:
+        file = files.get(f"{place}/{name}")
+        if file is not None:
+            file.rename(root / name)
+    return root
+
+
+def _read_whole(root: Path, place: str) -> StoredRun:
+    """Read a run and compare its texts with their checksums. Raises UserError for a run that cannot
+    be read, or has no record."""
+    run = read_run(root, hold="nothing")
+    for _ in run.stream_texts(run.records):  # raises for a text that does not fit its checksum
+        pass
+    if not run.records:
+        raise UserError(f"{place} has no record")
+    return run
 
 
 def _parse_index(path: Path, file: Path) -> dict[str, Any]:
@@ -383,21 +436,22 @@ def _parse_index(path: Path, file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     shape = {"format": int, "runs": dict, "table": list, "files": dict}
-    if wrong := [name for name, kind in shape.items() if not isinstance(held.get(name), kind)]:
-        raise DataError(path, None, wrong[0], f"{INDEX} is not of this program")
+    for name, kind in shape.items():
+        if not isinstance(held.get(name), kind):
+            raise DataError(path, None, name, f"{INDEX} is not of this program")
     if held["format"] != FORMAT:
-        raise DataError(
-            path,
-            None,
-            "format",
-            f"{held['format']}, and this version reads {FORMAT}; export it again",
-        )
-    parts = ("answers", "questions", "scorers")
+        problem = f"{held['format']}, and this version reads {FORMAT}; export it again"
+        raise DataError(path, None, "format", problem)
     for place, entry in held["runs"].items():
-        if not isinstance(entry, dict) or not all(
-            isinstance(entry.get(part), dict) for part in parts
-        ):
+        if not _is_entry(entry):
             raise DataError(path, None, place[:80], f"{INDEX} is not of this program")
     if not all(isinstance(row, dict) for row in held["table"]):
         raise DataError(path, None, "table", f"{INDEX} is not of this program")
     return held
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether a value of bundle.json has the form of a run's entry."""
+    if not isinstance(entry, dict):
+        return False
+    return all(isinstance(entry.get(part), dict) for part in ("answers", "questions", "scorers"))

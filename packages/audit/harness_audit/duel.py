@@ -1,7 +1,7 @@
 """Run methods in step until the comparison is settled: documents in random order, a look after
 each.
 
-    outcome = duel(plans, Rules(alpha=0.05), Path("results"), command=[...],
+    outcome = duel(plans, Rules(alpha=0.05), Path("results"), asking=Asking([...]),
     progress=ProgressLine())
     outcome.pairs[0].sentence        "bm25 is better than closed-book: +12.1 points [3.0, 20.8] ..."
 
@@ -14,11 +14,11 @@ asked again, and an answer beyond the stop changes nothing. A method leaves when
 settled (pair_races.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from harness.cost.usage import Usage, sum_phases, tokens_of
 from harness.engine import runner
@@ -56,7 +56,9 @@ class Entrant:
         """Questions that were not asked, and what they would have cost at the same mean: tokens,
         seconds."""
         left = self.of - self.questions
-        share = left / self.questions if self.questions else 0.0
+        if self.questions == 0:
+            return left, 0.0, 0.0
+        share = left / self.questions
         return left, self.tokens * share, self.seconds * share
 
 
@@ -73,13 +75,16 @@ class DuelResult:
     def ranks(self, name: str) -> tuple[int, int]:
         """The best and the worst place, from 1, that the verdicts leave possible for the method
         `name`."""
-        winners = [
-            pair.better
-            for pair in self.pairs
-            if name in (pair.a, pair.b) and pair.better is not None
-        ]
-        wins = winners.count(name)
-        return 1 + len(winners) - wins, len(self.entrants) - wins
+        wins = 0
+        losses = 0
+        for pair in self.pairs:
+            if name not in (pair.a, pair.b) or pair.better is None:
+                continue
+            if pair.better == name:
+                wins += 1
+            else:
+                losses += 1
+        return 1 + losses, len(self.entrants) - wins
 
 
 class _RaceScores(Silent):
@@ -88,8 +93,10 @@ class _RaceScores(Silent):
 
     def __init__(self, display: Progress, score: str) -> None:
         super().__init__()
-        self.display, self.score = display, score
-        self.part, self.note = display.part, display.note  # type: ignore[method-assign]
+        self.display = display
+        self.score = score
+        self.part = display.part  # type: ignore[method-assign]
+        self.note = display.note  # type: ignore[method-assign]
         self.values: dict[str, float] = {}
         self.costs: dict[str, tuple[float, float]] = {}  # tokens, seconds
 
@@ -131,16 +138,16 @@ def question_clusters(plan: PlannedRun, score: str) -> tuple[list[list[Example]]
     """
     examples = plan.dataset.examples[: plan.config.limit]
     judged = [e for e in examples if scorer_applies(score, e.gold)]
-    ids, documents = [e.question.id for e in judged], [e.question.document_ids for e in judged]
+    ids = [e.question.id for e in judged]
+    documents = [e.question.document_ids for e in judged]
+    labels = question_labels(plan.config.dataset.format, ids, documents)
     by_label: dict[str, list[Example]] = {}
-    for label, example in zip(
-        question_labels(plan.config.dataset.format, ids, documents), judged, strict=True
-    ):
+    for label, example in zip(labels, judged, strict=True):
         by_label.setdefault(label, []).append(example)
-    order = sorted(
-        by_label, key=lambda label: (derived_seed(plan.config.seed, "duel", label), label)
-    )
-    return [by_label[label] for label in order], len(examples) - len(judged)
+    seed = plan.config.seed
+    order = sorted(by_label, key=lambda label: (derived_seed(seed, "duel", label), label))
+    clusters = [by_label[label] for label in order]
+    return clusters, len(examples) - len(judged)
 
 
 def check_plans(plans: Sequence[PlannedRun], rules: Rules) -> str:
@@ -162,122 +169,185 @@ def check_plans(plans: Sequence[PlannedRun], rules: Rules) -> str:
         )
     score = rules.score or first.dataset.scorers[0]
     if score not in first.dataset.scorers:
+        own = first.dataset.scorers
         raise UserError(
-            f"'{score}' is no scorer of this data set ({', '.join(first.dataset.scorers)}); add it "
-            "with: "
-            f"--set dataset.scorers={','.join([*first.dataset.scorers, score])}"
+            f"'{score}' is no scorer of this data set ({', '.join(own)}); add it with: "
+            f"--set dataset.scorers={','.join([*own, score])}"
         )
     return score
 
 
+@dataclass(frozen=True)
+class Asking:
+    """How the questions of a duel are asked.
+
+    Args:
+        command: What resumes the duel.
+        parallel: Questions of a method to ask at a time.
+        retry_failed: Whether failed questions of an earlier start are asked again.
+    """
+
+    command: list[str]
+    parallel: int = 1
+    retry_failed: bool = False
+
+
 def duel(
-    plans: Sequence[PlannedRun],
-    rules: Rules,
-    out: Path,
-    *,
-    command: list[str],
-    progress: Progress,
-    parallel: int = 1,
-    retry_failed: bool = False,
+    plans: Sequence[PlannedRun], rules: Rules, out: Path, *, asking: Asking, progress: Progress
 ) -> DuelResult:
     """Ask all plans the same questions in turn until every pair is settled or no question is left;
     return the verdicts.
 
     All plans are of one data set, with its questions in the same order. Each leaves a run folder
-    below `out`, marked as stopped early where questions are left. Raises UserError for plans that
-    cannot be compared, Interrupted on a signal (the same command goes on), and what runner.run
-    raises.
+    below `out`, marked as stopped early where questions are left.
+
+    Args:
+        plans: A plan for each method.
+        rules: When a pair is settled.
+        out: Folder of results.
+        asking: How the questions are asked.
+        progress: The duel's line.
+
+    Raises:
+        UserError: The plans cannot be compared.
+        Interrupted: On a signal; the same command resumes.
+        Exception: What runner.run raises.
     """
     score = check_plans(plans, rules)
     clusters, left_out = question_clusters(plans[0], score)
     if not clusters:
         raise UserError(f"{score} judges none of the questions; choose another with --score")
-    names = [plan.method_name for plan in plans]
-    races = PairRaces(names, [len(each) for each in clusters], rules)
-    progress.start(len(plans) * sum(map(len, clusters)), "")
+    race = _Race(clusters, PairRaces(_names(plans), list(map(len, clusters)), rules), score)
+    progress.start(len(plans) * race.questions, "")
     try:
         with interrupt_on_signals(), ExitStack() as stack:
-            tallies = {name: _RaceScores(progress, score) for name in names}
-            asking: dict[str, Any] = {
-                "command": command,
-                "retry_failed": retry_failed,
-                "parallel": parallel,
-            }
-            jobs: dict[str, Job] = {}
-            for name, plan in zip(names, plans, strict=True):
-                jobs[name] = stack.enter_context(
-                    runner.opened_job(plan, out, progress=tallies[name], **asking)
-                )
-            _race(races, clusters, jobs, tallies, parallel)
-            entrants = [
-                _finish_entrant(name, jobs[name], tallies[name], clusters, races, score)
-                for name in names
-            ]
+            for plan in plans:
+                race.enter(plan, out, asking, progress, stack)
+            race.run(asking.parallel)
+            entrants = list(map(race.finish, race.jobs))
     except KeyboardInterrupt as error:
-        raise runner.Interrupted(Path(out), command) from error
+        raise runner.Interrupted(Path(out), asking.command) from error
     finally:
         progress.stop()
-    return DuelResult(races.pairs, entrants, rules, score, left_out)
+    return DuelResult(race.pairs.pairs, entrants, rules, score, left_out)
 
 
-def _race(
-    races: PairRaces,
-    clusters: Sequence[list[Example]],
-    jobs: Mapping[str, Job],
-    tallies: Mapping[str, _RaceScores],
-    parallel: int,
-) -> None:
-    """Ask every method with an open pair each cluster in turn and update `races`; jobs, tallies: by
-    method name."""
-    batch: list[list[Example]] = []  # as many clusters as give each place a question
-    for number, cluster in enumerate(clusters, start=1):
-        batch.append(cluster)
-        if sum(map(len, batch)) < parallel and number < len(clusters):
-            continue
-        if not (active := races.active):
-            return
+def _names(plans: Sequence[PlannedRun]) -> list[str]:
+    """The names of the plans' methods."""
+    return [plan.method_name for plan in plans]
+
+
+class _Race:
+    """The methods of a duel while they are asked.
+
+    Args:
+        clusters: The questions by cluster, in the order in which they are asked.
+        pairs: The tests of all pairs of methods.
+        score: The score that decides.
+    """
+
+    def __init__(self, clusters: Sequence[list[Example]], pairs: PairRaces, score: str) -> None:
+        self.clusters = clusters
+        self.pairs = pairs
+        self.score = score
+        self.jobs: dict[str, Job] = {}
+        self.scores: dict[str, _RaceScores] = {}
+
+    @property
+    def questions(self) -> int:
+        """How many questions each method is asked at most."""
+        return sum(map(len, self.clusters))
+
+    def enter(
+        self, plan: PlannedRun, out: Path, asking: Asking, progress: Progress, stack: ExitStack
+    ) -> None:
+        """Open the run of a method.
+
+        Args:
+            plan: Its plan.
+            out: Folder of results.
+            asking: How the questions are asked.
+            progress: The duel's line.
+            stack: Closes the run.
+        """
+        name = plan.method_name
+        self.scores[name] = _RaceScores(progress, self.score)
+        job = runner.opened_job(
+            plan,
+            out,
+            progress=self.scores[name],
+            command=asking.command,
+            retry_failed=asking.retry_failed,
+            parallel=asking.parallel,
+        )
+        self.jobs[name] = stack.enter_context(job)
+
+    def run(self, parallel: int) -> None:
+        """Ask every method with an open pair one cluster after the other, and look at the pairs
+        after each; `parallel`: questions of a method to ask at a time."""
+        batch: list[list[Example]] = []  # as many clusters as give each place a question
+        for number, cluster in enumerate(self.clusters, start=1):
+            batch.append(cluster)
+            if sum(map(len, batch)) < parallel and number < len(self.clusters):
+                continue
+            if not self.pairs.active:
+                return
+            self._ask(batch)
+            batch = []
+
+    def _ask(self, batch: Sequence[list[Example]]) -> None:
+        """Ask the methods with an open pair the clusters of a batch, and look at the pairs after
+        each cluster."""
+        active = self.pairs.active
         for name in active:
-            jobs[name].ask([example for each in batch for example in each])
-        for each in batch:
-            ids = [example.question.id for example in each]
-            races.add_cluster(
-                {name: sum(tallies[name].values[q] for q in ids) for name in active}, len(ids)
-            )
-        batch = []
+            self.jobs[name].ask(list(chain.from_iterable(batch)))
+        for cluster in batch:
+            sums: dict[str, float] = {}
+            for name in active:
+                values = self.scores[name].values
+                sums[name] = sum(values[example.question.id] for example in cluster)
+            self.pairs.add_cluster(sums, len(cluster))
 
+    def finish(self, name: str) -> Entrant:
+        """Write a method's summary, with why it ended early; return its Entrant."""
+        job = self.jobs[name]
+        costs_of_question = self.scores[name].costs
+        tokens = 0.0
+        seconds = 0.0
+        asked = list(chain.from_iterable(self.clusters[: self.pairs.entered[name]]))
+        costs = [costs_of_question[example.question.id] for example in asked]
+        built = [line for line in job.store.index_lines() if line.status == "built"]
+        costs += [_tokens_and_seconds(line.usage) for line in built]
+        for tokens_of_one, seconds_of_one in costs:
+            tokens += tokens_of_one
+            seconds += seconds_of_one
+        result = job.finished(self._early_stop(name))
+        return Entrant(name, result, len(asked), self.questions, tokens, seconds)
 
-def _finish_entrant(
-    name: str,
-    job: Job,
-    tally: _RaceScores,
-    clusters: Sequence[list[Example]],
-    races: PairRaces,
-    score: str,
-) -> Entrant:
-    """Write a method's summary, with why it ended early; return its Entrant. clusters: all, in
-    their order."""
-    raced = [e.question.id for cluster in clusters[: races.entered[name]] for e in cluster]
-    total = len(job.examples)
-    early_stop = None
-    if len(tally.values) < total:
-        sentences = [pair.sentence for pair in races.pairs if name in (pair.a, pair.b)]
+    def _early_stop(self, name: str) -> EarlyStop | None:
+        """What the summary of a method says of its early stop; None where it was asked every
+        question."""
+        job = self.jobs[name]
+        answered = len(self.scores[name].values)
+        total = len(job.examples)
+        if answered >= total:
+            return None
+        verdicts: dict[str, None] = {}
         before = read_summary(job.store.folder).stopped_early
         if before is not None:  # by another duel of this run
-            sentences = [*before.verdicts, *sentences]
-        early_stop = EarlyStop(
+            verdicts.update(dict.fromkeys(before.verdicts))
+        for pair in self.pairs.pairs:
+            if name in (pair.a, pair.b):
+                verdicts[pair.sentence] = None
+        rules = self.pairs.rules
+        return EarlyStop(
             by="duel",
-            questions=len(tally.values),
+            questions=answered,
             of=total,
             seed=job.plan.config.seed,
-            alpha=races.rules.alpha,
-            width=races.rules.width,
-            target=races.rules.target,
-            score=score,
-            verdicts=list(dict.fromkeys(sentences)),
+            alpha=rules.alpha,
+            width=rules.width,
+            target=rules.target,
+            score=self.score,
+            verdicts=list(verdicts),
         )
-    built = [line for line in job.store.index_lines() if line.status == "built"]
-    costs = [*(tally.costs[q] for q in raced), *(_tokens_and_seconds(line.usage) for line in built)]
-    tokens, seconds = (sum(cost[k] for cost in costs) for k in (0, 1))
-    return Entrant(
-        name, job.finished(early_stop), len(raced), sum(map(len, clusters)), tokens, seconds
-    )

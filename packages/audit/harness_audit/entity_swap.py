@@ -84,8 +84,9 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
         ids = example.question.document_ids
         if ids not in worlds:
             worlds[ids] = _World([dataset.documents[name] for name in ids], tool, seed)
+            for document in worlds[ids].copies:
+                documents[document.id] = document
         examples.append(worlds[ids].copied(example))
-        documents.update({document.id: document for document in worlds[ids].copies})
     return replace(
         dataset,
         examples=tuple(examples),
@@ -100,9 +101,12 @@ def recogniser_name(kind: str) -> str:
     """The recogniser of "entities:NAME"; of "entities" alone the first that is installed with its
     model."""
     name = kind.partition(":")[2]
-    return name or next(
-        (tool for tool in ("spacy", "stanza") if not install_problem(tool)), "rules"
-    )
+    if name:
+        return name
+    for tool in ("spacy", "stanza"):
+        if not install_problem(tool):
+            return tool
+    return "rules"
 
 
 class _World:
@@ -110,48 +114,58 @@ class _World:
     tool: finds names."""
 
     def __init__(self, documents: Sequence[Document], tool: Recogniser, seed: int) -> None:
-        self.documents, self.tool, self.seed = documents, tool, seed
-        self.vocabulary = {w for document in documents for w in _words(document.text)}
-        small = {w for document in documents for w in _lower_case_words(document.text)}
+        self.documents = documents
+        self.tool = tool
+        self.seed = seed
+        self.vocabulary: set[str] = set()
+        lower_case: set[str] = set()
         names: set[str] = set()
-        for (
-            document
-        ) in documents:  # a name of one word also has to stand inside a sentence or in a title
-            tokens = TOKEN.finditer(document.text)
-            names_inside_sentences = {
-                m.group().casefold() for m in tokens if not is_opening(document.text, m.start())
-            }
-            names_inside_sentences |= {
-                w
-                for title in (document.title, *(p.title for p in document.passages))
-                for w in _words(title)
-            }
-            for name in tool.names(document.text):
-                several = len(list(_words(name))) > 1
-                names |= {
-                    word for word in _swappable(name) if several or word in names_inside_sentences
-                }
+        for document in documents:
+            self.vocabulary.update(_words(document.text))
+            lower_case.update(_lower_case_words(document.text))
+            names.update(self._names_in(document))
         # A word in small letters -> what stands for it.
-        self.names = _replacement_words(names - small, self.vocabulary, seed)
+        self.names = _replacement_words(names - lower_case, self.vocabulary, seed)
         self._swap = _Swap(self.names, seed)
+
+    def _names_in(self, document: Document) -> set[str]:
+        """The words of a document's names, in small letters; a name of one word also has to stand
+        inside a sentence or in a title."""
+        inside_sentences: set[str] = set()
+        for match in TOKEN.finditer(document.text):
+            if not is_opening(document.text, match.start()):
+                inside_sentences.add(match.group().casefold())
+        inside_sentences.update(_words(document.title))
+        for passage in document.passages:
+            inside_sentences.update(_words(passage.title))
+        names: set[str] = set()
+        for name in self.tool.names(document.text):
+            words = set(_swappable(name))
+            if _word_count(name) == 1:
+                words &= inside_sentences
+            names |= words
+        return names
 
     @cached_property
     def copies(self) -> tuple[Document, ...]:
         """The documents with names and numbers replaced, in order; the id of one of several has a
         hash of its text."""
-        made = []
-        for old in self.documents:
-            moved, text, name = self._offset_maps[old.id], self._swap.text(old.text), old.id
-            parts = (
-                Passage(self._swap.text(p.title), moved(p.start, False), moved(p.end, True))
-                for p in old.passages
-            )
-            if len(self.documents) > 1:
-                name = (
-                    f"{name}~{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
-                )
-            made.append(Document(name, text, self._swap.text(old.title), tuple(parts)))
-        return tuple(made)
+        return tuple(map(self._copied_document, self.documents))
+
+    def _copied_document(self, old: Document) -> Document:
+        """A document with names and numbers replaced."""
+        offset = self._offset_maps[old.id]
+        text = self._swap.text(old.text)
+        passages: list[Passage] = []
+        for passage in old.passages:
+            title = self._swap.text(passage.title)
+            start = offset(passage.start, False)
+            passages.append(Passage(title, start, offset(passage.end, True)))
+        name = old.id
+        if len(self.documents) > 1:
+            text_hash = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+            name = f"{name}~{text_hash[:8]}"
+        return Document(name, text, self._swap.text(old.title), tuple(passages))
 
     @cached_property
     def ids(self) -> dict[str, str]:
@@ -165,19 +179,22 @@ class _World:
     def copied(self, example: Example) -> Example:
         """A question about the documents with its gold, names, numbers and spans replaced as in
         their copies."""
-        question, gold = example.question, example.gold
+        question = example.question
+        gold = example.gold
         swap = self.swap_for(question, gold)
         changed = replace(
             question,
             text=swap.text(question.text),
-            document_ids=tuple(self.ids[d] for d in question.document_ids),
-            options=None if question.options is None else tuple(map(swap.text, question.options)),
-            **({"begins": swap.text(question.begins)} if question.begins else {}),
+            document_ids=tuple(self.ids[name] for name in question.document_ids),
         )
-        answers, marks = (
-            tuple(map(swap.text, gold.answers)),
-            tuple(map(self.copy_of, gold.supporting)),
-        )
+        if question.options is not None:
+            changed = replace(changed, options=tuple(map(swap.text, question.options)))
+        if question.begins:
+            # A field of the questions that have it, in a class of their own.
+            begins: dict[str, Any] = {"begins": swap.text(question.begins)}
+            changed = replace(changed, **begins)
+        answers = tuple(map(swap.text, gold.answers))
+        marks = tuple(map(self.copy_of, gold.supporting))
         return Example(changed, Gold(answers, marks, swap.value(gold.extra)))
 
     def copy_of(self, mark: Support) -> Support:
@@ -192,36 +209,51 @@ class _World:
         the texts have."""
         answers = [*gold.answers, *_strings_in(gold.extra)]
         texts = [question.text, *(question.options or ()), *answers]
-        words = {w for text in texts for w in _words(text)}
-        small = {w for text in texts for w in _lower_case_words(text)}
-        named: set[str] = set()
+        words: set[str] = set()
+        lower_case: set[str] = set()
+        names: set[str] = set()
         for text in texts:
-            for name in self.tool.names(
-                text
-            ):  # not the first word of a text: "Name a member of ..."
-                if len(list(_words(name))) > 1 or not text.lstrip("\"'“‘( ").startswith(name):
-                    named.update(_swappable(name))
-        short = {
-            w
-            for text in answers
-            if len(list(_words(text))) <= _MAX_NAME_WORDS
-            for w in _swappable(text)
-        }
-        fresh = (named | short) - small - self.vocabulary
+            words.update(_words(text))
+            lower_case.update(_lower_case_words(text))
+            names.update(self._names_in_question(text))
+        for answer in answers:
+            if _word_count(answer) <= _MAX_NAME_WORDS:
+                names.update(_swappable(answer))
+        new = names - lower_case - self.vocabulary
         # A word that happens to be what stands for a name would put that name where it was not.
-        fresh |= words & set(self.names.values())
-        more = _replacement_words(
-            fresh, self.vocabulary | words | set(self.names.values()), self.seed
-        )
+        replacements = set(self.names.values())
+        new |= words & replacements
+        more = _replacement_words(new, self.vocabulary | words | replacements, self.seed)
         return _Swap({**self.names, **more}, self.seed)
+
+    def _names_in_question(self, text: str) -> set[str]:
+        """The words of names in a text of a question, in small letters; not the first word of a
+        text alone: "Name a member of ..."."""
+        found: set[str] = set()
+        for name in self.tool.names(text):
+            is_first = text.lstrip("\"'“‘( ").startswith(name)
+            if _word_count(name) > 1 or not is_first:
+                found.update(_swappable(name))
+        return found
 
 
 def _words(text: str) -> Iterator[str]:
-    return (m.group().casefold() for m in TOKEN.finditer(text) if not m.group()[0].isdigit())
+    """Yield the words of a text in small letters, without numbers."""
+    for match in TOKEN.finditer(text):
+        word = match.group()
+        if not word[0].isdigit():
+            yield word.casefold()
+
+
+def _word_count(text: str) -> int:
+    return len(list(_words(text)))
 
 
 def _lower_case_words(text: str) -> Iterator[str]:
-    return (m.group().casefold() for m in TOKEN.finditer(text) if m.group().islower())
+    """Yield the words of a text that it has in small letters."""
+    for match in TOKEN.finditer(text):
+        if match.group().islower():
+            yield match.group().casefold()
 
 
 def _swappable(name: str) -> Iterator[str]:
@@ -252,8 +284,10 @@ def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict
     taken = avoid | _KEPT
     for word in sorted(words):
         number = 0
-        while (made := _pseudoword(word, seed, number)) in taken:
+        made = _pseudoword(word, seed, number)
+        while made in taken:
             number += 1
+            made = _pseudoword(word, seed, number)
         replacements[word] = made
         taken.add(made)
     return replacements
@@ -264,7 +298,8 @@ def _pseudoword(word: str, seed: int, number: int) -> str:
     0."""
     value = int.from_bytes(hashlib.sha256(f"{seed} {number} {word}".encode()).digest())
     parts: list[str] = []
-    for _ in range(2 if len(word) < 8 else 3):
+    syllables = 2 if len(word) < 8 else 3
+    for _ in range(syllables):
         for choices in (_ONSETS, _VOWELS, _CODAS):
             value, at = divmod(value, len(choices))
             parts.append(choices[at])
@@ -292,7 +327,9 @@ class _Swap:
             return token
         if token.islower():
             return made
-        return made.upper() if len(token) > 1 and token.isupper() else made.title()
+        if len(token) > 1 and token.isupper():
+            return made.upper()
+        return made.title()
 
     def value(self, value: Any) -> Any:
         """A JSON value with its texts replaced; keys and numbers stay."""
@@ -300,7 +337,9 @@ class _Swap:
             return self.text(value)
         if isinstance(value, Mapping):
             return {key: self.value(inner) for key, inner in value.items()}
-        return [self.value(inner) for inner in value] if isinstance(value, list | tuple) else value
+        if isinstance(value, list | tuple):
+            return list(map(self.value, value))
+        return value
 
     def offset_map(self, text: str) -> Callable[[int, bool], int]:
         """Return a function (offset in `text`, is it the end of a span?) -> offset in the copy.
@@ -308,7 +347,9 @@ class _Swap:
         An offset inside a word whose length changes becomes the offset of its start or, for the end
         of a span, its end.
         """
-        starts, ends, shifts = [0], [0], [0]
+        starts = [0]
+        ends = [0]
+        shifts = [0]
         for match in TOKEN.finditer(text):
             made = self.token(match.group())
             if len(made) != len(match.group()):
@@ -319,7 +360,9 @@ class _Swap:
         def new_offset(at: int, end: bool) -> int:
             piece = bisect_right(starts, at) - 1
             if starts[piece] < at < ends[piece]:
-                return ends[piece] + shifts[piece] if end else starts[piece] + shifts[piece - 1]
+                if end:
+                    return ends[piece] + shifts[piece]
+                return starts[piece] + shifts[piece - 1]
             if at == starts[piece] and piece:
                 piece -= 1
             return at + shifts[piece]
@@ -336,11 +379,10 @@ def _replace_number(token: str, seed: int) -> str:
     by = 10 * (2 + seed % 5)
     if "," in token:
         return f"{value + by:,}"
-    low, size, step = 2100, 0, by
     if value < 100:
-        low, size, step = 32, 68, 3 + seed % 7
-    elif value < 1000:
-        low, size = 100, 900
-    elif value < low:
-        low, size, step = 1000, 1100, -by
-    return str(low + (value - low + step) % size) if size else str(value + step)
+        return str(32 + (value - 32 + 3 + seed % 7) % 68)
+    if value < 1000:
+        return str(100 + (value - 100 + by) % 900)
+    if value < 2100:  # a year
+        return str(1000 + (value - 1000 - by) % 1100)
+    return str(value + by)

@@ -10,7 +10,7 @@ empty, never 0.
 
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,28 +41,44 @@ def _as_text(value: Any) -> Any:
     reasoning."""
     if isinstance(value, list):
         return "\n".join(part["text"] for part in value if part.get("type") == "text")
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    return value
 
 
 def _as_texts(value: Any) -> Any:
     """Turn one text, a list or {"text": [...]} into a tuple of texts, without repeated and blank
     ones."""
-    value = value.get("text") if isinstance(value, Mapping) else value
-    texts = map(_as_text, value if isinstance(value, list) else [value])
-    return tuple(dict.fromkeys(text for text in texts if not isinstance(text, str) or text.strip()))
+    value = _without_wrapper(value)
+    items = value if isinstance(value, list) else [value]
+    texts = dict.fromkeys(map(_as_text, items))
+    return tuple(text for text in texts if not _is_blank(text))
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
+
+
+def _without_wrapper(value: Any) -> Any:
+    """{"text": ...} -> ...; any other value as it is."""
+    if isinstance(value, Mapping):
+        return value.get("text")
+    return value
 
 
 def as_options(value: Any) -> Any:
     """Turn a list of texts or {"text": ...}, or {"text": [...]} (ARC), into a tuple; None for
     another shape."""
-    value = value.get("text") if isinstance(value, Mapping) else value
+    value = _without_wrapper(value)
     if isinstance(value, list):
-        value = [option.get("text") if isinstance(option, Mapping) else option for option in value]
-    return (
-        tuple(value)
-        if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
-        else None
-    )
+        value = list(map(_without_wrapper, value))
+    if not isinstance(value, list | tuple):
+        return None
+    if not all(isinstance(text, str) for text in value):
+        return None
+    return tuple(value)
 
 
 def _without_nan(scores: dict[str, float]) -> dict[str, float]:
@@ -73,9 +89,15 @@ def _without_nan(scores: dict[str, float]) -> dict[str, float]:
 def _short_columns(row: Any) -> Any:
     """The short values of a row, by which questions can be divided (harness compare --by), and
     lists of classes."""
-    columns = {k: v for k, v in row.items() if k not in _OWN and isinstance(v, str | int)}
-    short = {key: value for key, value in columns.items() if len(str(value)) <= _COLUMN}
-    return short | {key: row[key] for key in ("all_classes",) if row.get(key)}
+    columns = {}
+    for name, value in row.items():
+        if name in _OWN or not isinstance(value, str | int):
+            continue
+        if len(str(value)) <= _COLUMN:
+            columns[name] = value
+    if row.get("all_classes"):
+        columns["all_classes"] = row["all_classes"]
+    return columns
 
 
 _Text = Annotated[str, BeforeValidator(_as_text)]
@@ -119,11 +141,11 @@ class Answers(Packed):
         super().append({**vars(value), "place": astuple(value.place)})
 
     def _unpacked(self, n: int) -> list[ForeignAnswer]:
-        held = super()._unpacked(n)
-        return [
-            ForeignAnswer.model_construct(**{**one, "place": RowPlace(*one["place"])})
-            for one in held
-        ]
+        answers = []
+        for values in super()._unpacked(n):
+            place = RowPlace(*values["place"])
+            answers.append(ForeignAnswer.model_construct(**{**values, "place": place}))
+        return answers
 
 
 @dataclass(frozen=True)
@@ -156,10 +178,12 @@ def value_at(row: Any, path: str) -> Any:
     """The value of a row at a path such as "output.choices.0.message"; None where there is
     nothing."""
     for key in filter(None, path.split(".")):
-        if isinstance(row, list) and key.isdigit():
-            row = row[int(key)] if int(key) < len(row) else None
+        if isinstance(row, Mapping):
+            row = row.get(key)
+        elif isinstance(row, list) and key.isdigit() and int(key) < len(row):
+            row = row[int(key)]
         else:
-            row = row.get(key) if isinstance(row, Mapping) else None
+            return None
     return row
 
 
@@ -179,15 +203,7 @@ def parse_answers(
     for place, row in rows:
         if isinstance(row, BrokenRow):
             raise place.error(None, row.problem + _why_broken(row, first=not parsed))
-        values_found = {
-            name: [value_at(row, path) for path in fields] for name, fields in paths.items()
-        }
-        # NaN is not equal to itself.
-        values_given = (
-            (name, [v for v in candidates if v is not None and v == v])
-            for name, candidates in values_found.items()
-        )
-        values = {name: candidates[0] for name, candidates in values_given if candidates}
+        values = _values_of(row, paths)
         try:
             adjust(row, values)
             if "prediction" not in values and "error" not in values:
@@ -196,14 +212,24 @@ def parse_answers(
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
-            raise place.error(
-                form.get(key, key), f"{first['msg'].lower()}; another version?"
-            ) from None
+            problem = f"{first['msg'].lower()}; another version?"
+            raise place.error(form.get(key, key), problem) from None
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise place.error(
-                None, f"is not of the form that is read ({error}); another version?"
-            ) from None
+            problem = f"is not of the form that is read ({error}); another version?"
+            raise place.error(None, problem) from None
     return parsed
+
+
+def _values_of(row: Mapping[str, Any], paths: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Field -> its value in a row, from the first of its paths that has one."""
+    values: dict[str, Any] = {}
+    for name, places in paths.items():
+        for path in places:
+            value = value_at(row, path)
+            if value is not None and value == value:  # NaN is not equal to itself
+                values[name] = value
+                break
+    return values
 
 
 def _why_broken(row: BrokenRow, first: bool) -> str:
@@ -226,18 +252,20 @@ def _no_prediction(row: Mapping[str, Any]) -> str:
 
 def without_thinking(run: ForeignRun) -> ForeignRun:
     """The run whose answers lack the thinking between the markers of known models, with a note."""
-    thought = sum(bool(split_known_thinking(one.prediction).thinking) for one in run.answers)
+    thought = 0
+    for answer in run.answers:
+        thought += bool(split_known_thinking(answer.prediction).thinking)
     if not thought:
         return run
-    kept = Answers()
+    answers = Answers()
     for answer in run.answers:
         text = split_known_thinking(answer.prediction).answer
-        kept.append(answer.model_copy(update={"prediction": text}))
+        answers.append(answer.model_copy(update={"prediction": text}))
     note = (
         f"{thought} answers have reasoning before them, which is left out (--keep-thinking leaves "
         "it in)"
     )
-    return replace(run, answers=kept, lost=[*run.lost, note])
+    return replace(run, answers=answers, lost=[*run.lost, note])
 
 
 def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
@@ -246,18 +274,27 @@ def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
     options = answer.options
     if not options:
         return answer
-    letters = dict(zip(string.ascii_uppercase, options, strict=False))
-
-    def named(right: str) -> str:
-        letter = None if right in options else _LETTER.fullmatch(right.strip())
-        option = letters.get(letter[1], right) if letter else right
-        return option if letter and letter[2] in (None, option) else right
-
-    answers = tuple(map(named, answer.answers))
+    answers = [_named_option(right, options) for right in answer.answers]
+    extra: dict[str, Any] = {"all_classes": list(options)}
     numbers = {options.index(right) + 1 for right in answers if right in options}
-    label = {"gold_label": numbers.pop()} if len(numbers) == 1 else {}
-    extra = {"all_classes": list(options), **label, **answer.extra}
-    return answer.model_copy(update={"answers": answers, "extra": extra})
+    if len(numbers) == 1:
+        extra["gold_label"] = numbers.pop()
+    extra.update(answer.extra)
+    return answer.model_copy(update={"answers": tuple(answers), "extra": extra})
+
+
+def _named_option(right: str, options: Sequence[str]) -> str:
+    """The option that a right answer such as "B", "(B)" or "B. Oslo" names; else the answer."""
+    if right in options:
+        return right
+    match = _LETTER.fullmatch(right.strip())
+    if match is None:
+        return right
+    letter, text = match.groups()
+    number = string.ascii_uppercase.index(letter)
+    if number >= len(options) or text not in (None, options[number]):
+        return right
+    return options[number]
 
 
 def check_run(run: ForeignRun) -> ForeignRun:
@@ -268,41 +305,73 @@ def check_run(run: ForeignRun) -> ForeignRun:
     """
     if not run.answers:
         raise DataError(run.files[0], None, None, "holds no answered question")
-    seen: set[int] = set()  # hashes of names: a million names take more
-    model = next((answer.model for answer in run.answers if answer.model), None)
+    _check_models(run.answers)
+    _check_questions(run.answers)
+    names: dict[str, None] = {}  # of scores, in the order in which they come
+    not_shares: dict[str, None] = {}
+    repeats: set[int] = set()
     for answer in run.answers:
+        repeats.add(answer.repeat)
+        names.update(dict.fromkeys(answer.scores))
+        for name, value in answer.scores.items():
+            if not 0 <= value <= 1:
+                not_shares[name] = None
+    answers = run.answers
+    if not_shares:
+        answers = _without_scores(answers, not_shares)
+    return replace(
+        run,
+        answers=answers,
+        repeats=sorted(repeats),
+        scores=[name for name in names if name not in not_shares],
+        lost=[*run.lost, *(f"{n} is not from 0 to 1, so it is left out" for n in not_shares)],
+    )
+
+
+def _check_models(answers: Answers) -> None:
+    """Raise DataError if the answers are of several models."""
+    model = next((answer.model for answer in answers if answer.model), None)
+    for answer in answers:
         if answer.model not in (None, "", model):
             raise answer.place.error(
                 None,
                 f"the model is '{answer.model}', and '{model}' before; split the file by model",
             )
-        if (name := answer.id or answer.question) is None and not answer.answers:
+
+
+def _check_questions(answers: Answers) -> None:
+    """Raise DataError for an answer that names no question, or a second one to a question."""
+    seen: set[int] = set()  # hashes of names: a million names take more
+    for answer in answers:
+        name = answer.id or answer.question
+        if name is None and not answer.answers:
             raise answer.place.error(
                 None, "an answer without id, question and right answer: nobody knows to what"
             )
         if name is None:
             continue
-        key = name, answer.repeat
-        if hash(key) in seen:
-            earlier = next(a.place for a in run.answers if (a.id or a.question, a.repeat) == key)
-            if earlier != answer.place:
-                raise answer.place.error(
-                    None, f"question '{name[:80]}' is answered at {earlier} too; keep one of them"
-                )
-        seen.add(hash(key))
-    values = {name: None for answer in run.answers for name in answer.scores}
-    wrong = {
-        n: None
-        for answer in run.answers
-        for n, value in answer.scores.items()
-        if not 0 <= value <= 1
-    }
-    kept = Answers() if wrong else run.answers
-    for answer in run.answers if wrong else ():
-        checked_scores = {name: value for name, value in answer.scores.items() if name not in wrong}
-        kept.append(answer.model_copy(update={"scores": checked_scores}))
-    lost = [*run.lost, *(f"{name} is not from 0 to 1, so it is left out" for name in wrong)]
-    repeats = sorted({answer.repeat for answer in kept})
-    return replace(
-        run, answers=kept, repeats=repeats, scores=[n for n in values if n not in wrong], lost=lost
-    )
+        key = hash((name, answer.repeat))
+        if key in seen:
+            _check_not_earlier(answer, name, answers)
+        seen.add(key)
+
+
+def _check_not_earlier(answer: ForeignAnswer, name: str, answers: Answers) -> None:
+    """Raise DataError if an earlier one of the answers is to the same question, called `name`."""
+    for other in answers:
+        if (other.id or other.question) != name or other.repeat != answer.repeat:
+            continue
+        if other.place != answer.place:
+            raise answer.place.error(
+                None, f"question '{name[:80]}' is answered at {other.place} too; keep one of them"
+            )
+        return
+
+
+def _without_scores(answers: Answers, names: Container[str]) -> Answers:
+    """The answers without the scores `names`."""
+    others = Answers()
+    for answer in answers:
+        scores = {name: value for name, value in answer.scores.items() if name not in names}
+        others.append(answer.model_copy(update={"scores": scores}))
+    return others

@@ -13,6 +13,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -63,51 +64,92 @@ def _read_inspect(path: Path) -> ForeignRun:
     """Read a log of Inspect, .eval or .json. Raises DataError for another version."""
     samples: _Rows
     if path.suffix == ".eval":  # a zip of header.json and samples/ID_epoch_1.json
-        (_, log), *_ = [*_eval_entries(path, lambda name: name == "header.json"), (None, None)]
-        if not isinstance(log, dict):
-            raise DataError(
-                path, None, None, "has no header.json that can be read; has the evaluation ended?"
-            )
+        log = _eval_header(path)
         samples = _eval_entries(path, lambda name: name.startswith("samples/"))
     else:
         log = dict(_log_pairs(path))
-        answered = (as_row(value) for key, value in _log_pairs(path) if key == "samples")
-        samples = (
-            (RowPlace(path.name, row=n), sample) for n, sample in enumerate(answered, start=1)
-        )
-    if log.get("version") != _VERSION:
+        samples = _log_samples(path)
+    _check_inspect(path, log)
+    tool = "inspect_ai"
+    version = value_at(log, "eval.packages.inspect_ai")
+    if version:
+        tool = f"inspect_ai {version}"
+    return ForeignRun(
+        tool=tool,
+        model=str(value_at(log, "eval.model")),
+        method=_inspect_method(log),
+        dataset=str(value_at(log, "eval.dataset.name") or value_at(log, "eval.task")),
+        answers=parse_answers(samples, FORMS["inspect"], _adjust_inspect),
+        files=[path],
+        printed_means=_inspect_means(log),
+        asked=_inspect_questions(log),
+        state=_STATES.get(str(log.get("status")), "interrupted"),
+        started=_inspect_start(log),
+    )
+
+
+def _eval_header(path: Path) -> _Row:
+    """The settings and results of an .eval file. Raises DataError where it has none."""
+    _, header = next(_eval_entries(path, lambda name: name == "header.json"), (None, None))
+    if not isinstance(header, dict):
         raise DataError(
-            path,
-            None,
-            "version",
-            f"is {log.get('version')}, and logs of version {_VERSION} are read",
+            path, None, None, "has no header.json that can be read; has the evaluation ended?"
         )
+    return header
+
+
+def _log_samples(path: Path) -> _Rows:
+    """Yield the samples of a .json log with their numbers, from 1."""
+    number = 0
+    for key, value in _log_pairs(path):
+        if key == "samples":
+            number += 1
+            yield RowPlace(path.name, row=number), as_row(value)
+
+
+def _check_inspect(path: Path, log: _Row) -> None:
+    """Raise DataError for a log of another version, or one without model or task."""
+    version = log.get("version")
+    if version != _VERSION:
+        problem = f"is {version}, and logs of version {_VERSION} are read"
+        raise DataError(path, None, "version", problem)
     if not value_at(log, "eval.model") or not value_at(log, "eval.task"):
         raise DataError(
             path, None, "eval", "says no model or no task; this is no log of Inspect, or a cut one"
         )
-    steps = "+".join(str(value_at(step, "solver")) for step in value_at(log, "plan.steps") or ())
-    version = value_at(log, "eval.packages.inspect_ai")
-    asked, epochs = value_at(log, "results.total_samples"), value_at(log, "eval.config.epochs")
-    return ForeignRun(
-        tool=f"inspect_ai {version}" if version else "inspect_ai",
-        model=str(value_at(log, "eval.model")),
-        method=str(value_at(log, "eval.solver") or steps or "inspect"),
-        dataset=str(value_at(log, "eval.dataset.name") or value_at(log, "eval.task")),
-        answers=parse_answers(samples, FORMS["inspect"], _adjust_inspect),
-        files=[path],
-        printed_means=dict(  # means only, no other reducer of epochs, such as the best of k
-            _printed_mean(score)
-            for score in value_at(log, "results.scores") or ()
-            if score.get("reducer") in (None, "mean")
-        ),
-        asked=int(asked or 0) // int(epochs or 1)
-        or int(value_at(log, "eval.dataset.samples") or 0),
-        state=_STATES.get(str(log.get("status")), "interrupted"),
-        started=datetime.fromisoformat(started).isoformat()
-        if (started := value_at(log, "stats.started_at"))
-        else None,
-    )
+
+
+def _inspect_method(log: _Row) -> str:
+    """The solver of a log, else the solvers of its steps: "generate+self_critique"."""
+    solver = value_at(log, "eval.solver")
+    if solver:
+        return str(solver)
+    steps = value_at(log, "plan.steps") or ()
+    return "+".join(str(value_at(step, "solver")) for step in steps) or "inspect"
+
+
+def _inspect_means(log: _Row) -> dict[str, tuple[float | None, float | None]]:
+    """Score -> (mean, standard error) as Inspect printed them.
+
+    Means only, no other reducer of epochs, such as the best of k.
+    """
+    scores = value_at(log, "results.scores") or ()
+    return dict(_printed_mean(score) for score in scores if score.get("reducer") in (None, "mean"))
+
+
+def _inspect_questions(log: _Row) -> int:
+    """How many questions were asked, each counted once for all its epochs."""
+    samples = int(value_at(log, "results.total_samples") or 0)
+    epochs = int(value_at(log, "eval.config.epochs") or 1)
+    return samples // epochs or int(value_at(log, "eval.dataset.samples") or 0)
+
+
+def _inspect_start(log: _Row) -> str | None:
+    """When the evaluation started, in ISO format."""
+    started = value_at(log, "stats.started_at")
+    if not started:
+        return None
+    return datetime.fromisoformat(started).isoformat()
 
 
 def _log_pairs(path: Path) -> Iterator[tuple[str, Any]]:
@@ -126,8 +168,9 @@ def _eval_entries(
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             entries = [e for e in archive.infolist() if wanted(e.filename)]
-            if problems := list(zip_problems(entries)):
-                raise ValueError(problems[0])
+            problem = next(zip_problems(entries), None)
+            if problem is not None:
+                raise ValueError(problem)
             for entry in sorted(entries, key=lambda e: e.filename):
                 data = _read_entry(file, archive, entry)
                 yield RowPlace(f"{path.name}, {entry.filename}"), parse_line(data, PYTHON_JSON)
@@ -144,13 +187,11 @@ def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
         return archive.read(entry)
     import pyarrow
 
-    file.seek(
-        entry.header_offset + 26
-    )  # APPNOTE.TXT 4.3.7: lengths of the name and the extra field, which follow
-    lengths = file.read(4)
-    file.seek(
-        int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), io.SEEK_CUR
-    )
+    # APPNOTE.TXT 4.3.7: lengths of the name and the extra field, which follow
+    file.seek(entry.header_offset + 26)
+    name_length = int.from_bytes(file.read(2), "little")
+    extra_length = int.from_bytes(file.read(2), "little")
+    file.seek(name_length + extra_length, io.SEEK_CUR)
     packed = pyarrow.BufferReader(file.read(entry.compress_size))
     data: bytes = pyarrow.CompressedInputStream(packed, "zstd").read(entry.file_size)
     if zlib.crc32(data) != entry.CRC:
@@ -167,113 +208,169 @@ def _adjust_inspect(row: _Row, values: dict[str, Any]) -> None:
         values["question"] = value_at(values["question"], f"{len(values['question']) - 1}.content")
     usages = list((row.get("model_usage") or {}).values())
     for name, key in _USED.items():
-        if usages and all(usage.get(key) is not None for usage in usages):
-            values[name] = sum(usage[key] for usage in usages)
-    scores: dict[str, Any] = {}
+        counts = [usage.get(key) for usage in usages]
+        if counts and None not in counts:
+            values[name] = sum(counts)
+    values["scores"] = {}
     for name, score in (row.get("scores") or {}).items():
         value = score["value"]
-        scores |= (
-            {f"{name}.{k}": v for k, v in value.items()}
-            if isinstance(value, dict)
-            else {name: value}
-        )
-    numbers = {name: _CORRECT.get(v, v) if isinstance(v, str) else v for name, v in scores.items()}
-    values["scores"] = {name: v for name, v in numbers.items() if isinstance(v, int | float)}
+        named = {name: value}
+        if isinstance(value, dict):
+            named = {f"{name}.{part}": one for part, one in value.items()}
+        values["scores"].update(_numbers(named))
+
+
+def _numbers(scores: _Row) -> dict[str, float]:
+    """The scores of Inspect that are numbers, or one of C, P, I, N."""
+    numbers: dict[str, float] = {}
+    for name, value in scores.items():
+        if isinstance(value, str):
+            value = _CORRECT.get(value)
+        if isinstance(value, int | float):
+            numbers[name] = value
+    return numbers
 
 
 def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
     """(name, (mean, standard error)) of a score in Inspect's results; the mean of C, P, I, N is
     named accuracy."""
-    name = str(
-        score["name"]
-        if score["name"] == score.get("scorer")
-        else f"{score.get('scorer')}.{score['name']}"
-    )
-    names = ("mean", "accuracy", "stderr")
-    mean, accuracy, stderr = (
-        _number(value_at(score, f"metrics.{metric}.value")) for metric in names
-    )
-    return name, (accuracy if mean is None else mean, stderr)
+    name = str(score["name"])
+    if name != score.get("scorer"):
+        name = f"{score.get('scorer')}.{name}"
+    mean = _number(value_at(score, "metrics.mean.value"))
+    if mean is None:
+        mean = _number(value_at(score, "metrics.accuracy.value"))
+    return name, (mean, _number(value_at(score, "metrics.stderr.value")))
+
+
+@dataclass
+class _LmEvalScores:
+    """Takes the scores out of samples of lm-eval. lost: metrics without a value for a question."""
+
+    lost: set[str] = field(default_factory=set)
+
+    def adjust(self, row: _Row, values: dict[str, Any]) -> None:
+        """Fill in scores and right answer of a sample. Raises TypeError for answers that are no
+        text."""
+        if not isinstance(values.get("prediction"), str):
+            raise TypeError("answers are log-likelihoods, not texts")
+        if len(row["resps"][0]) > 1:
+            raise TypeError("a question has several replies, which are scored together")
+        mark = ""
+        if row.get("filter") not in (None, "none"):
+            mark = f",{row['filter']}"
+        values["scores"] = {}
+        for name in row["metrics"]:
+            if isinstance(row[name], int | float):
+                values["scores"][f"{name}{mark}"] = row[name]
+            else:
+                self.lost.add(name)
+        right = str(values.get("answers"))
+        options = as_options(values.get("options")) or ()
+        if right.isdigit() and right not in options and int(right) < len(options):
+            values["answers"] = options[int(right)]  # it was the number of the right choice
 
 
 def _read_lm_eval(path: Path) -> ForeignRun:
     """Read samples of lm-eval, and printed means from the results file beside it. Raises DataError
     for another name."""
-    if (named := _SAMPLES.fullmatch(path.name)) is None:
+    named = _SAMPLES.fullmatch(path.name)
+    if named is None:
         name = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
         raise DataError(path, None, None, f"should have the name that lm-eval gives it: {name}")
-    task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
-    lost = set[str]()
-
-    def scored(row: _Row, values: dict[str, Any]) -> None:
-        if not isinstance(values.get("prediction"), str):
-            raise TypeError("answers are log-likelihoods, not texts")
-        if len(row["resps"][0]) > 1:
-            raise TypeError("a question has several replies, which are scored together")
-        mark = "" if row.get("filter") in (None, "none") else f",{row['filter']}"
-        numbers = {name: row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
-        lost.update({*row["metrics"]} - numbers.keys())
-        values["scores"] = {f"{name}{mark}": value for name, value in numbers.items()}
-        right, options = str(values.get("answers")), as_options(values.get("options")) or ()
-        if (
-            right.isdigit() and right not in options and int(right) < len(options)
-        ):  # the number of the right choice
-            values["answers"] = options[int(right)]
-
-    results = json_value(beside, PYTHON_JSON) if beside.exists() else {}
-    version, shots, scores = (
-        value_at(results, k) for k in ("lm_eval_version", f"n-shot.{task}", f"results.{task}")
-    )
-    numbers = {
-        key.removesuffix(",none"): _number(v) for key, v in (scores or {}).items() if "," in key
-    }
-    printed = {key: v for key, v in numbers.items() if v is not None}
-    means = {name: value for name, value in printed.items() if "_stderr" not in name}
-    errors = {name: printed.get(re.sub("(,|$)", r"_stderr\1", name, count=1)) for name in means}
-    answers = parse_answers(_rows(path), FORMS["lm-eval"], scored)
+    task = named["task"]
+    files = [path]
+    results: Any = {}
+    results_file = path.with_name(f"results_{named['date']}.json")
+    if results_file.exists():
+        results = json_value(results_file, PYTHON_JSON)
+    if results:
+        files.append(results_file)
+    tool = "lm_eval"
+    version = value_at(results, "lm_eval_version")
+    if version:
+        tool = f"lm_eval {version}"
+    method = "lm-eval"
+    shots = value_at(results, f"n-shot.{task}")
+    if shots is not None:
+        method = f"{shots}-shot"
+    model = value_at(results, "model_name") or value_at(results, "model_source")
+    scores = _LmEvalScores()
+    answers = parse_answers(_rows(path), FORMS["lm-eval"], scores.adjust)
+    lost = []
+    for name in sorted(scores.lost):
+        sentence = f"{name} has no value for a single question, so it is left out"
+        lost.append(sentence)
     return ForeignRun(
-        tool=f"lm_eval {version}" if version else "lm_eval",
-        model=str(
-            value_at(results, "model_name")
-            or value_at(results, "model_source")
-            or path.resolve().parent.name
-        ),
-        method="lm-eval" if shots is None else f"{shots}-shot",
+        tool=tool,
+        model=str(model or path.resolve().parent.name),
+        method=method,
         dataset=task,
         answers=answers,
-        files=[path, *([beside] if results else [])],
-        printed_means={name: (mean, errors[name]) for name, mean in means.items()},
+        files=files,
+        printed_means=_lm_eval_means(value_at(results, f"results.{task}") or {}),
         asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
-        lost=[
-            f"{name} has no value for a single question, so it is left out" for name in sorted(lost)
-        ],
+        lost=lost,
     )
+
+
+def _lm_eval_means(results: _Row) -> dict[str, tuple[float | None, float | None]]:
+    """Score -> (mean, standard error) from a task's results: {"em,none": 0.4, "em_stderr,none":
+    0.1} -> {"em": (0.4, 0.1)}."""
+    printed: dict[str, float] = {}
+    for key, value in results.items():
+        number = _number(value)
+        if "," in key and number is not None:
+            printed[key.removesuffix(",none")] = number
+    means: dict[str, tuple[float | None, float | None]] = {}
+    for name, mean in printed.items():
+        if "_stderr" not in name:
+            error = re.sub("(,|$)", r"_stderr\1", name, count=1)
+            means[name] = mean, printed.get(error)
+    return means
 
 
 def _number(value: Any) -> float | None:
     """`value` if it is a number that a float can hold, else None: NaN is the tools' mark for
     none."""
-    return value if isinstance(value, int | float) and abs(value) <= sys.float_info.max else None
+    if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
+        return value
+    return None
 
 
 def _read_flashrag(path: Path) -> ForeignRun:
     """Read answers of FlashRAG; model, method and data set are those of config.yaml beside it, else
     "unknown"."""
     answers = parse_answers(_rows(path), FORMS["flashrag"])
-    beside = path.with_name("config.yaml")
-    settings = parse_yaml(beside.read_bytes()) if beside.exists() else {}
-    keys = ("generator_model", "save_note", "dataset_name")
-    model, method, dataset = (str(value_at(settings, key) or "unknown") for key in keys)
+    files = [path]
+    settings: Any = {}
+    settings_file = path.with_name("config.yaml")
+    if settings_file.exists():
+        settings = parse_yaml(settings_file.read_bytes())
+    if settings:
+        files.append(settings_file)
     return ForeignRun(
-        "FlashRAG", model, method, dataset, answers, [path, *([beside] if settings else [])]
+        tool="FlashRAG",
+        model=str(value_at(settings, "generator_model") or "unknown"),
+        method=str(value_at(settings, "save_note") or "unknown"),
+        dataset=str(value_at(settings, "dataset_name") or "unknown"),
+        answers=answers,
+        files=files,
     )
 
 
 def _read_jsonl(path: Path) -> ForeignRun:
+    """Read lines of our own form; model and method are those of the first line, else "unknown"."""
     answers = parse_answers(_rows(path), FORMS["jsonl"])
     first = next(iter(answers), None)
-    model, method = (str(getattr(first, name, None) or "unknown") for name in ("model", "method"))
-    return ForeignRun("jsonl", model, method, path.stem, answers, [path])
+    return ForeignRun(
+        tool="jsonl",
+        model=str(getattr(first, "model", None) or "unknown"),
+        method=str(getattr(first, "method", None) or "unknown"),
+        dataset=path.stem,
+        answers=answers,
+        files=[path],
+    )
 
 
 READERS: Mapping[str, Callable[[Path], ForeignRun]] = {
@@ -298,7 +395,9 @@ def read_foreign(tool: str, path: Path, keep_thinking: bool = False) -> ForeignR
     """
     try:
         run = check_run(READERS[tool](path))
-        return run if keep_thinking else without_thinking(run)
+        if keep_thinking:
+            return run
+        return without_thinking(run)
     except (
         AttributeError,
         KeyError,

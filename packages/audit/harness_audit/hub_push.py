@@ -48,7 +48,8 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
         raise UserError(
             f"'{repository}' is no name of a repository ({error}); use OWNER/NAME"
         ) from error
-    except Exception as error:  # the client has changed its HTTP library twice: whatever is raised, nothing was taken
+    except Exception as error:
+        # The client has changed its HTTP library twice: whatever is raised, nothing was taken.
         why = " ".join(str(error).split())[:300]
         fix = "check the connection, or log in with: hf auth login, or set HF_TOKEN"
         raise SaveError(f"the hub did not take {path} ({why}); {fix}") from error
@@ -57,17 +58,15 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
 
 def card(bundle: Bundle, repository: str) -> str:
     """README.md of the repository: what it holds, its checksum, licences and tables."""
-    runs = [
-        read_run(run.path, hold="numbers") for run in bundle.runs.values()
-    ]  # a table goes over them many times
-    sets = {
-        str(run.config["dataset"]["name"]): run.config["dataset"].get("licence") for run in runs
-    }
-    licences = ", ".join(
-        f"{name} ({licence or 'licence not recorded'})" for name, licence in sorted(sets.items())
-    )
+    # A table goes over the records many times.
+    runs = [read_run(run.path, hold="numbers") for run in bundle.runs.values()]
+    licences: dict[str, str] = {}
+    for run in runs:
+        dataset = run.config["dataset"]
+        licences[str(dataset["name"])] = dataset.get("licence") or "licence not recorded"
+    named = ", ".join(f"{name} ({licence})" for name, licence in sorted(licences.items()))
     title = repository.rpartition("/")[2]
     head = _HEAD.format(
-        title=title, runs=len(runs), file=NAME, digest=bundle.sha256, licences=licences
+        title=title, runs=len(runs), file=NAME, digest=bundle.sha256, licences=named
     )
     return head + render_sections(sections(as_frame(best_first(table_rows(runs)))), "markdown")

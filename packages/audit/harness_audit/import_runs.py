@@ -14,13 +14,15 @@ known of every answered question is left out, and FLOPs are not known.
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from harness import scorers
+from harness.api.option import choice
 from harness.config.layers import FOLDER
 from harness.config.resolve import resolved
 from harness.config.schema import ELSEWHERE, DatasetConfig, digest
@@ -103,7 +105,8 @@ def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], Non
 
     Raises SaveError, and UserError where a scorer fails.
     """
-    folders, folder = [results / one.place for one in runs], results
+    folders = [results / one.place for one in runs]
+    folder = results
     with ExitStack() as stack:
         try:
             drafts = []
@@ -119,21 +122,29 @@ def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], Non
 
 @dataclass(frozen=True)
 class QuestionsOf:
-    """Whose questions the answers are to: a data set's, or those of a file about a folder.
+    """Whose questions the answers are to: a data set's, or those of a file about a folder."""
 
-    Args:
-        dataset: Name of a data set.
-        data: The file of its rows.
-        documents: A folder of documents of the user's own.
-        questions: The file of questions about it.
-        columns: What that file calls question, answer and others.
-    """
-
-    dataset: str | None = None
-    data: str | None = None
-    documents: str | None = None
-    questions: str | None = None
-    columns: str | None = None
+    dataset: Annotated[
+        str | None,
+        choice(
+            "--dataset NAME",
+            "Data set whose questions these are; answers are matched with its rows.",
+            complete="datasets",
+        ),
+    ] = None
+    data: Annotated[
+        str | None, choice("--data PATH", "Local file or folder to load its rows from.")
+    ] = None
+    documents: Annotated[
+        str | None, choice("--documents DIR", "Folder of documents of your own; with --questions.")
+    ] = None
+    questions: Annotated[
+        str | None, choice("--questions FILE", "Questions about --documents that were answered.")
+    ] = None
+    columns: Annotated[
+        str | None,
+        choice("--columns NAME=COLUMN,...", "What --questions calls question, answer and others."),
+    ] = None
 
     @property
     def dataset_name(self) -> str | None:
@@ -200,7 +211,8 @@ def _prepare_repeat(
         )
     logged = [LOGGED + name for name in run.scores]
     computed, records = _score_answers(config, pairs, dataset, logged, notes)
-    if not (names := [*computed, *logged]):
+    names = [*computed, *logged]
+    if not names:
         why = "; ".join(["name some with --scorers (harness list scorers)", *run.lost])
         raise UserError(f"{run.files[0]} holds no score; {why}")
     settings = {
@@ -210,17 +222,18 @@ def _prepare_repeat(
         "seed": repeat - 1,
     }
     files = [ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files]
-    known = (
-        {} if dataset is None else {"fingerprint": dataset.fingerprint, "source": dataset.source}
-    )
+    known: dict[str, str] = {}
+    if dataset is not None:
+        known = {"fingerprint": dataset.fingerprint, "source": dataset.source}
     rows = DatasetRows(name=config.name, questions=max(run.asked, len(answers)))
     versions: dict[str, str | None] = {name: scorers.version(name) for name in computed}
+    versions.update(dict.fromkeys(logged, run.tool))
     manifest = RunManifest(
         started=run.started,
         method=run.method,
         hash=digest([settings, [file.to_json() for file in files], known])[:8],
         dataset=rows.with_values(**known),
-        scorers=versions | dict.fromkeys(logged, run.tool),
+        scorers=versions,
         packages={"longdoc-harness": VERSION},
         warnings=notes,
         imported=Import(
@@ -263,28 +276,12 @@ def match_answers(
     for example in examples:
         for gold in set(map(normalize_answer, example.gold.answers)):
             by_gold[gold].append(example)
-    matched: dict[str, tuple[ForeignAnswer, Example]] = {}
+    matched: dict[str, _Pair] = {}
     lost = []
     for answer in answers:
-        fitting = (
-            [by_id[answer.id]] if answer.id in by_id and _is_about(answer, by_id[answer.id]) else []
-        )
-        if not fitting:
-            golds = map(normalize_answer, answer.answers if answer.question else ())
-            fitting = [
-                *{
-                    e.question.id: e
-                    for gold in golds
-                    for e in by_gold[gold]
-                    if _is_about(answer, e)
-                }.values()
-            ]
+        fitting = _fitting_examples(answer, by_id, by_gold)
         if len(fitting) != 1:
-            label = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
-            lost.append(
-                f"{answer.place}: '{label}' fits "
-                f"{'several questions' if fitting else 'no question'}"
-            )
+            lost.append(_why_unmatched(answer, fitting))
             continue
         key = fitting[0].question.id
         if key in matched:
@@ -295,15 +292,46 @@ def match_answers(
     return list(matched.values()), lost
 
 
+def _fitting_examples(
+    answer: ForeignAnswer, by_id: Mapping[str, Example], by_gold: Mapping[str, Sequence[Example]]
+) -> list[Example]:
+    """The examples that an answer may be to, by id or else by question and right answer.
+
+    Args:
+        answer: Of another tool.
+        by_id: Question id -> example.
+        by_gold: Normalised right answer -> examples.
+    """
+    same_id = by_id.get(answer.id) if answer.id is not None else None
+    if same_id is not None and _is_about(answer, same_id):
+        return [same_id]
+    if not answer.question:
+        return []
+    fitting: dict[str, Example] = {}
+    for gold in map(normalize_answer, answer.answers):
+        for example in by_gold.get(gold, ()):
+            if _is_about(answer, example):
+                fitting[example.question.id] = example
+    return list(fitting.values())
+
+
+def _why_unmatched(answer: ForeignAnswer, fitting: Sequence[Example]) -> str:
+    """A sentence: the answer fits none or several questions."""
+    label = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
+    number = "several questions" if fitting else "no question"
+    return f"{answer.place}: '{label}' fits {number}"
+
+
 def _is_about(answer: ForeignAnswer, example: Example) -> bool:
     """Whether question and right answers, as far as the file has them, are those of the example."""
-    if normalize_answer(example.question.text) not in normalize_answer(
-        answer.question or example.question.text
-    ):
-        return False
-    return not answer.answers or any(
-        exact(a, gold) for a in answer.answers for gold in example.gold.answers
-    )
+    if answer.question:
+        written = normalize_answer(answer.question)
+        if normalize_answer(example.question.text) not in written:
+            return False
+    if not answer.answers:
+        return True
+    pairs = product(answer.answers, example.gold.answers)
+    return any(exact(right, gold) for right, gold in pairs)
 
 
 class _OwnQuestions(Iterable[_Pair]):
@@ -321,7 +349,8 @@ class _OwnQuestions(Iterable[_Pair]):
                 raise answer.place.error(
                     None, "has no right answer; name the data set with --dataset"
                 )
-            if (key := answer.id) is None:
+            key = answer.id
+            if key is None:
                 key = made_id("q", digest([answer.question, answer.answers]))
                 while key in made:  # other questions with the same right answers
                     key += "-again"
@@ -342,27 +371,25 @@ def _score_answers(
 
     Adds sentences to `notes`.
     """
-    answered, counts = 0, dict.fromkeys(COSTS, 0)
-    for answer in (answer for answer, _ in pairs if answer.error is None):
+    answered = 0
+    counts = dict.fromkeys(COSTS, 0)
+    for answer, _ in pairs:
+        if answer.error is not None:
+            continue
         answered += 1
         for name in COSTS:
             counts[name] += getattr(answer, name) is not None
-
-    def flags(name: str) -> Iterator[str | None]:
-        for answer, example in (pair for pair in pairs if pair[0].error is None or not answered):
-            yield scorers.score_answer([name], answer.prediction, (), example.gold).flags.get(name)
-
-    useless = {name: next(flags(name)) for name in config.scorers if all(flags(name))}
-    notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
-    config = config.model_copy(
-        update={"scorers": tuple(name for name in config.scorers if name not in useless)}
-    )
-    notes += [
-        f"{n} is not known of all questions, so it is left out"
-        for n in COSTS
-        if 0 < counts[n] < answered
-    ]
-    costs_of_all = {name for name in COSTS if counts[name] == answered}
+    useless = _useless_scorers(config.scorers, pairs, only_answered=answered > 0)
+    for name, why in useless.items():
+        notes.append(f"{name} scores none of these answers: {why}")
+    useful = tuple(name for name in config.scorers if name not in useless)
+    config = config.model_copy(update={"scorers": useful})
+    costs_of_all: set[str] = set()
+    for name, count in counts.items():
+        if count == answered:
+            costs_of_all.add(name)
+        elif count > 0:
+            notes.append(f"{name} is not known of all questions, so it is left out")
     records = PackedRecords()
     for answer, example in pairs:
         unscored = _record(answer, example, costs_of_all, dataset)
@@ -374,22 +401,56 @@ def _score_answers(
     return config.scorers, records
 
 
+def _useless_scorers(
+    names: Sequence[str], pairs: Iterable[_Pair], *, only_answered: bool
+) -> dict[str, str]:
+    """Scorer -> why it can score none of the answers.
+
+    Args:
+        names: Scorers to try.
+        pairs: Answers with their questions.
+        only_answered: Whether failed questions are passed over.
+    """
+    useless: dict[str, str] = {}
+    for name in names:
+        first_flag: str | None = None
+        for answer, example in pairs:
+            if only_answered and answer.error is not None:
+                continue
+            scored = scorers.score_answer([name], answer.prediction, (), example.gold)
+            flag = scored.flags.get(name)
+            if not flag:
+                break
+            first_flag = first_flag or flag
+        else:
+            assert first_flag is not None  # check_run takes no file without answers
+            useless[name] = first_flag
+    return useless
+
+
 def _record(
     answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None
 ) -> StoredRecord:
     """The record of an answer. known: the costs that are known of every answered question."""
-    question, costs = example.question, answer.model_dump(include=known, exclude_none=True)
+    question = example.question
+    costs = answer.model_dump(include=known, exclude_none=True)
+    options = None
+    if question.options is not None:
+        options = list(question.options)
+    error = None
+    if answer.error is not None:
+        error = {"type": "Elsewhere", "message": answer.error}
     record = StoredRecord(
         question_id=question.id,
         question=question.text or None,
-        options=None if question.options is None else list(question.options),
+        options=options,
         document_ids=list(question.document_ids),
         document_characters=[],
         gold=json_values(example.gold, lost=[]),
         prediction=answer.prediction,
         scores={},
         usage={"answer": cast(PhaseUsage, {"uncounted": 1, **costs})},
-        error=None if answer.error is None else {"type": "Elsewhere", "message": answer.error},
+        error=error,
     )
     if dataset is None:
         return record

@@ -24,10 +24,12 @@ n failed notes run
 """
 
 import functools
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -62,13 +64,13 @@ class Measured:
 
     def lengths(self) -> dict[str, int]:
         """Question -> tokens of its documents, each counted once."""
-        examples = self.rows.examples
-        asked = [
-            examples[r.question_id].question for r in self.run.records if r.question_id in examples
-        ]
-        return {
-            question.id: sum(map(self.tokens, set(question.document_ids))) for question in asked
-        }
+        lengths: dict[str, int] = {}
+        for record in self.run.records:
+            example = self.rows.examples.get(record.question_id)
+            if example is not None:
+                question = example.question
+                lengths[question.id] = sum(map(self.tokens, set(question.document_ids)))
+        return lengths
 
 
 def figure(
@@ -112,10 +114,12 @@ def _document_tokens(rows: Rows, count: Callable[[str], int], document_id: str) 
 def quantiles(lengths: Sequence[int]) -> tuple[int, ...]:
     """Edges that part the lengths into GROUPS about equal groups; fewer where many are the same."""
     rising = sorted(lengths)
-    cuts = (
-        {rising[-(-len(rising) * i // GROUPS) - 1] for i in range(1, GROUPS)} if rising else set()
-    )
-    return tuple(sorted(cut for cut in cuts if cut < rising[-1]))
+    cuts: set[int] = set()
+    for group in range(1, GROUPS):
+        last = math.ceil(len(rising) * group / GROUPS) - 1  # of the group
+        if rising and rising[last] < rising[-1]:
+            cuts.add(rising[last])
+    return tuple(sorted(cuts))
 
 
 def bucket_name(edges: Sequence[int], number: int) -> str:
@@ -125,8 +129,11 @@ def bucket_name(edges: Sequence[int], number: int) -> str:
         return f"up to {edges[0]:,}"
     if number == len(edges):
         return f"over {edges[-1]:,}"
-    low, high = edges[number - 1] + 1, edges[number]
-    return f"{high:,}" if low == high else f"{low:,} to {high:,}"
+    low = edges[number - 1] + 1
+    high = edges[number]
+    if low == high:
+        return f"{high:,}"
+    return f"{low:,} to {high:,}"
 
 
 def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
@@ -135,97 +142,167 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
     Raises UserError where no question of any run has a score, UnknownName for a score that a run
     does not have.
     """
-    groups: dict[TextGroup, dict[str, int]] = {}
-    for labelled in runs:
-        groups.setdefault(text_group(labelled.run), {}).update(labelled.lengths())
-    made = _lengths_of_made_texts([labelled.run for labelled in runs])
-    labels = facts.labels([labelled.run for labelled in runs], {f"dataset.{_MADE}"} if made else ())
+    lengths_of_group: dict[TextGroup, dict[str, int]] = {}
+    for measured in runs:
+        group = lengths_of_group.setdefault(text_group(measured.run), {})
+        group.update(measured.lengths())
+    stored = [measured.run for measured in runs]
+    made = _lengths_of_made_texts(stored)
+    hidden = {f"dataset.{_MADE}"} if made else ()
+    labels = facts.labels(stored, hidden)
     rows: list[dict[str, Any]] = []
-    for labelled, label in zip(runs, labels, strict=True):
-        tokens = made.get(str(labelled.run.path))
-        edges = () if tokens else quantiles(list(groups[text_group(labelled.run)].values()))
-        bucket_rows = _bucket_rows(labelled, label, score or facts.headline(labelled.run), edges)
-        rows += [{**row, "length": f"{tokens:,}"} for row in bucket_rows] if tokens else bucket_rows
+    for measured, label in zip(runs, labels, strict=True):
+        buckets = _Buckets(measured, label, score or facts.headline(measured.run))
+        tokens = made.get(str(measured.run.path))
+        if tokens:
+            rows += buckets.rows(names={ALL: f"{tokens:,}"})
+        else:
+            lengths = lengths_of_group[text_group(measured.run)]
+            rows += buckets.rows(quantiles(list(lengths.values())))
     if made:
         rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))
     if not rows:
         raise UserError(
             "no question of these runs has a score: every one failed and was left out of the scores"
         )
+    rows += _family_rows(rows, made)
+    return facts.as_floats(pd.DataFrame(rows))
+
+
+def _family_rows(
+    rows: Sequence[Mapping[str, Any]], made: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """A row for each method and length of a family of data sets (ruler/vt, ruler/cwe): their mean.
+
+    Args:
+        rows: Of all runs.
+        made: Run folder -> length in tokens, of texts that are made for a length.
+    """
     families: dict[str, set[str]] = defaultdict(set)
     cells: dict[tuple[str, str, str, int], dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
         family, slash, _ = row["dataset"].partition("/")
         if slash and row["run"] in made:
             families[family].add(row["dataset"])
-            cells[family, row["model"], row["method"], made[row["run"]]][row["dataset"]] = row
-    for (family, *_), alike in sorted(cells.items()):
-        if len(alike) > 1 and alike.keys() == families[family]:
-            rows.append(_family_mean(f"{family}, mean of {len(alike)}", list(alike.values())))
-    return facts.as_floats(pd.DataFrame(rows))
+            cell = cells[family, row["model"], row["method"], made[row["run"]]]
+            cell[row["dataset"]] = row
+    means = []
+    for (family, *_), by_dataset in sorted(cells.items()):
+        if len(by_dataset) > 1 and by_dataset.keys() == families[family]:
+            name = f"{family}, mean of {len(by_dataset)}"
+            means.append(_family_mean(name, list(by_dataset.values())))
+    return means
 
 
-def _bucket_rows(
-    measured: Measured, label: str, score: str, edges: Sequence[int]
-) -> list[dict[str, Any]]:
-    """A run's row for each bucket that has questions, then the one for all; without edges that one
-    alone."""
-    run, lengths = measured.run, measured.lengths()
-    scored = facts.scored(run, score)
-    examples = measured.rows.examples
-    answers = {r.question_id: r for r in run.records if r.question_id in examples}
-    shown = {q: (record, examples[q], measured.rows) for q, record in answers.items()}
-    recalled = {q: answer_shown(*one) for q, one in shown.items()}  # None: its answers say nothing
-    contained = {q: float(answer_shown_as_substring(*one)) for q, one in shown.items()}
-    with_length = [i for i, question in enumerate(scored.ids) if question in lengths]
-    buckets: dict[int, list[int]] = {}
-    for i in with_length:
-        buckets.setdefault(bisect_left(edges, lengths[scored.ids[i]]), []).append(i)
-    named = (
-        [(bucket_name(edges, number), chosen) for number, chosen in sorted(buckets.items())]
-        if edges
-        else []
-    )
-    notes = [*run_notes(run)]
-    if silent := sum(recalled.get(scored.ids[i]) is None for i in with_length):
-        without = (
-            f"{silent} of {len(with_length)} questions have no answer that could stand in a text"
-        )
-        notes.append(f"{without} and are left out of {_RECALL}")
-    failed = {record.question_id for record in run.records if record.error is not None}
+class _Buckets:
+    """The rows of one run: for each bucket of lengths, and for all its questions.
 
-    def mean(
-        name: str, chosen: Sequence[int], value: Callable[[int], float]
+    Args:
+        measured: The run.
+        label: The method's name in tables.
+        score: The name of the score.
+    """
+
+    def __init__(self, measured: Measured, label: str, score: str) -> None:
+        self.run = measured.run
+        self.score = score
+        self.head = facts.head_columns(measured.run, label)
+        self.scored = facts.scored(measured.run, score)
+        self.lengths = measured.lengths()
+        self.failed: set[str] = set()
+        self.recalled: dict[str, float | None] = {}  # None: the answers of the question say nothing
+        self.contained: dict[str, float] = {}
+        for record in measured.run.records:
+            question = record.question_id
+            if record.error is not None:
+                self.failed.add(question)
+            example = measured.rows.examples.get(question)
+            if example is not None:
+                self.recalled[question] = answer_shown(record, example, measured.rows)
+                contained = answer_shown_as_substring(record, example, measured.rows)
+                self.contained[question] = float(contained)
+        self.with_length = [i for i, q in enumerate(self.scored.ids) if q in self.lengths]
+        self.notes = self._all_notes()
+
+    def rows(
+        self, edges: Sequence[int] = (), names: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]:
+        """A row for each bucket between the edges that has questions, then the one for all.
+
+        Args:
+            edges: Lengths in tokens; without edges there is the row for all alone.
+            names: Other names of buckets.
+        """
+        buckets: dict[str, list[int]] = {}
+        if edges:
+            buckets = self._places_by_bucket(edges)
+        if self.with_length:
+            buckets[ALL] = self.with_length
+        rows = []
+        for bucket, places in buckets.items():
+            name = (names or {}).get(bucket, bucket)
+            rows.append(self._row(name, places))
+        return rows
+
+    def _places_by_bucket(self, edges: Sequence[int]) -> dict[str, list[int]]:
+        """Name of a bucket -> places of its questions among the scored ones, shortest first."""
+        places: dict[int, list[int]] = {}
+        for i in self.with_length:
+            number = bisect_left(edges, self.lengths[self.scored.ids[i]])
+            places.setdefault(number, []).append(i)
+        return {bucket_name(edges, number): places[number] for number in sorted(places)}
+
+    def _row(self, name: str, places: Sequence[int]) -> dict[str, Any]:
+        """The row of the questions at `places` among the scored ones (columns: see the module)."""
+        questions = [self.scored.ids[i] for i in places]
+        tokens = [self.lengths[question] for question in questions]
+        scores: list[float] = []
+        contained: list[float] = []
+        recalled: list[float] = []
+        clusters: list[str] = []
+        clusters_of_recalled: list[str] = []
+        for i, question in zip(places, questions, strict=True):
+            scores.append(self.scored.values[i])
+            clusters.append(self.scored.clusters[i])
+            contained.append(self.contained[question])
+            found = self.recalled.get(question)
+            if found is not None:
+                recalled.append(float(found))
+                clusters_of_recalled.append(self.scored.clusters[i])
+        row = dict(self.head)
+        row["length"] = name
+        row["tokens.from"] = min(tokens)
+        row["tokens.mean"] = sum(tokens) / len(tokens)
+        row["tokens.to"] = max(tokens)
+        row["score"] = self.score
+        row.update(self._mean("mean", scores, clusters))
+        row.update(self._mean(_RECALL, recalled, clusters_of_recalled))
+        row.update(self._mean(_SUBSTRING, contained, clusters))
+        row["n"] = len(questions)
+        row["failed"] = len(self.failed.intersection(questions))
+        row["notes"] = self.notes
+        row["run"] = str(self.run.path)
+        return row
+
+    def _mean(
+        self, name: str, values: Sequence[float], clusters: Sequence[str]
     ) -> dict[str, float | None]:
-        """Columns `name` with the mean of `value` (of a question's place) over `chosen` questions,
-        and its interval."""
-        values, clusters = [value(i) for i in chosen], [scored.clusters[i] for i in chosen]
-        return facts.mean_columns(name, values, clusters, seed=int(run.config["seed"]))
+        """Columns `name` with the mean of the values and its interval, by cluster."""
+        return facts.mean_columns(name, values, clusters, seed=int(self.run.config["seed"]))
 
-    rows = []
-    for name, chosen in [*named, (ALL, with_length)]:
-        if not chosen:
-            continue
-        tokens = [lengths[scored.ids[i]] for i in chosen]
-        with_answer = [i for i in chosen if recalled.get(scored.ids[i]) is not None]
-        rows.append(
-            {
-                **facts.head_columns(run, label),
-                "length": name,
-                "tokens.from": min(tokens),
-                "tokens.mean": sum(tokens) / len(tokens),
-                "tokens.to": max(tokens),
-                "score": score,
-                **mean("mean", chosen, lambda i: scored.values[i]),
-                **mean(_RECALL, with_answer, lambda i: float(recalled[scored.ids[i]] or 0)),
-                **mean(_SUBSTRING, chosen, lambda i: contained[scored.ids[i]]),
-                "n": len(chosen),
-                "failed": sum(scored.ids[i] in failed for i in chosen),
-                "notes": tuple(notes),
-                "run": str(run.path),
-            }
-        )
-    return rows
+    def _all_notes(self) -> tuple[str, ...]:
+        """The notes of the run, and how many questions have no answer that could stand in a
+        text."""
+        notes = list(run_notes(self.run))
+        silent = 0
+        for i in self.with_length:
+            silent += self.recalled.get(self.scored.ids[i]) is None
+        if silent:
+            count = f"{silent} of {len(self.with_length)} questions"
+            notes.append(
+                f"{count} have no answer that could stand in a text and are left out of {_RECALL}"
+            )
+        return tuple(notes)
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
@@ -234,14 +311,14 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     panel_list = []
     x = Axis("tokens of the documents, mean of the bucket")
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
-        parted = rows[rows["length"] != ALL]
-        drawn = (parted if len(parted) else rows).sort_values("method", kind="stable")
-        for value, name in (
-            ("mean", f"{score} × 100"),
-            (_RECALL, "answer in the text shown, % of questions"),
-        ):
-            series = plot.lines(drawn[drawn[value].notna()], "tokens.mean", value, 100)
-            panel_list += plot.panels(f"{dataset} · {model}", x, Axis(name, zero=True), series)
+        buckets = rows[rows["length"] != ALL]
+        if buckets.empty:
+            buckets = rows
+        drawn = buckets.sort_values("method", kind="stable")
+        names = {"mean": f"{score} × 100", _RECALL: "answer in the text shown, % of questions"}
+        for value, name in names.items():
+            lines = plot.lines(drawn[drawn[value].notna()], "tokens.mean", value, 100)
+            panel_list += plot.panels(f"{dataset} · {model}", x, Axis(name, zero=True), lines)
     return panel_list
 
 
@@ -249,49 +326,46 @@ def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
     """Run folder -> length in tokens, of data sets that one model read at several lengths."""
     by_text: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for run in runs:
-        tokens = (run.config["dataset"].get("options") or {}).get(_MADE)
+        dataset = run.config["dataset"]
+        tokens = (dataset.get("options") or {}).get(_MADE)
         if isinstance(tokens, int):
-            by_text[run.config["dataset"]["name"], run.config["model"]["name"]][str(run.path)] = (
-                tokens
-            )
-    return {
-        path: tokens
-        for by_path in by_text.values()
-        if len(set(by_path.values())) > 1
-        for path, tokens in by_path.items()
-    }
+            lengths = by_text[dataset["name"], run.config["model"]["name"]]
+            lengths[str(run.path)] = tokens
+    made: dict[str, int] = {}
+    for lengths in by_text.values():
+        if len(set(lengths.values())) > 1:
+            made.update(lengths)
+    return made
 
 
 def _family_mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The row that stands for `rows`, the data sets of a family at one length: each weighs the
     same."""
-    scores = {row["score"] for row in rows}
-    return {
-        **rows[0],
-        "dataset": dataset,
-        "tokens.from": min(row["tokens.from"] for row in rows),
-        "tokens.mean": sum(row["tokens.mean"] for row in rows) / len(rows),
-        "tokens.to": max(row["tokens.to"] for row in rows),
-        "score": scores.pop() if len(scores) == 1 else "score",
-        **{
-            key: value
-            for name in ("mean", _RECALL, _SUBSTRING)
-            for key, value in _mean_of_column(name, rows).items()
-        },
-        "n": sum(row["n"] for row in rows),
-        "failed": sum(row["failed"] for row in rows),
-        "notes": tuple(dict.fromkeys(note for row in rows for note in row["notes"])),
-        "run": None,
-    }
+    table = pd.DataFrame(rows)
+    notes = dict.fromkeys(chain.from_iterable(table["notes"]))
+    row = dict(rows[0])
+    row["dataset"] = dataset
+    row["tokens.from"] = int(table["tokens.from"].min())
+    row["tokens.mean"] = sum(table["tokens.mean"]) / len(rows)
+    row["tokens.to"] = int(table["tokens.to"].max())
+    if table["score"].nunique() > 1:
+        row["score"] = "score"
+    for name in ("mean", _RECALL, _SUBSTRING):
+        row.update(_mean_of_column(name, rows))
+    row["n"] = int(table["n"].sum())
+    row["failed"] = int(table["failed"].sum())
+    row["notes"] = tuple(notes)
+    row["run"] = None
+    return row
 
 
 def _mean_of_column(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """The mean of column `name` over rows, with its interval; None where a row has no value, or no
     interval."""
-    values, lows, highs = ([row[f"{name}{end}"] for row in rows] for end in ("", ".low", ".high"))
+    values = [row[name] for row in rows]
     if None in values:
         return facts.interval_columns(name, NOTHING)
-    middle, ends = facts.mean_of_samples(values, list(zip(lows, highs, strict=True)))
-    return dict(
-        zip((name, f"{name}.low", f"{name}.high"), (middle, *(ends or (None, None))), strict=True)
-    )
+    ends = [(row[f"{name}.low"], row[f"{name}.high"]) for row in rows]
+    mean, interval = facts.mean_of_samples(values, ends)
+    low, high = interval or (None, None)
+    return {name: mean, f"{name}.low": low, f"{name}.high": high}

@@ -16,22 +16,23 @@ Schuirmann 1987), on paired differences with documents as clusters, must both re
 `margin`; how often they do at that border: docs/guide.md#memory.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from harness.config.schema import canonical
 from harness.errors import UserError
-from harness.stats.bootstrap import NOTHING, interval
+from harness.stats.bootstrap import NOTHING, Interval, interval
 from harness.stats.corpus_interval import corpus_interval
 from harness.stats.paired_tests import equivalence, holm, paired_test
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures import plot
-from reports.figures.figure import SAME, Figure, for_people
-from reports.figures.plot import Axis, Line, Point
+from reports.figures.figure import SAME, Figure, Titled, for_people
+from reports.figures.plot import Axis, Line, Panel, Point
 
 MARGIN = 0.05
 """Largest difference on the evidence alone that is called no difference, as a score: 5 points."""
@@ -54,32 +55,36 @@ def copy_of(run: StoredRun) -> dict[str, Any] | None:
 def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
     """Each run over a copy with the run over the original that differs in nothing else, in the
     order of the runs."""
-    originals = {
-        _pair_key(run, facts.fingerprint(run)): run for run in runs if copy_of(run) is None
-    }
+    originals: dict[str, StoredRun] = {}
+    for run in runs:
+        if copy_of(run) is None:
+            originals[_pair_key(run, facts.fingerprint(run))] = run
     for run in runs:
         made = copy_of(run)
-        original = None if made is None else originals.get(_pair_key(run, made.get("of")))
-        if made is not None and original is not None:
-            mark = run.config["method"].get("mark")
-            yield Pair(
-                facts.reference_names(run)[0] + (f" [{mark}]" if mark else ""), original, run
-            )
+        if made is None:
+            continue
+        original = originals.get(_pair_key(run, made.get("of")))
+        if original is not None:
+            yield Pair(_label(run), original, run)
+
+
+def _label(run: StoredRun) -> str:
+    """ "bm25", or "bm25 [mark]" for a run whose settings have a mark."""
+    name = facts.reference_names(run)[0]
+    mark = run.config["method"].get("mark")
+    if not mark:
+        return name
+    return f"{name} [{mark}]"
 
 
 def _pair_key(run: StoredRun, fingerprint: Any) -> str:
     """The key that the two runs of a pair share: settings and task, and the fingerprint of the
     original rows."""
-    method = {key: value for key, value in run.config["method"].items() if key != "mark"}
-    same = [method, run.config["seed"], run.config.get("failed")]
-    return canonical(
-        [
-            *same,
-            run.config.get("encoder"),
-            run.config.get("reranker"),
-            _evidence_key(run, fingerprint),
-        ]
-    )
+    method = dict(run.config["method"])
+    method.pop("mark", None)
+    config = run.config
+    settings = [config["seed"], config.get("failed"), config.get("encoder"), config.get("reranker")]
+    return canonical([method, *settings, _evidence_key(run, fingerprint)])
 
 
 def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
@@ -97,19 +102,19 @@ def frame(pairs: Sequence[Pair], score: str | None = None, margin: float = MARGI
     interval); but for the first, recalled is missing. Numbers with an interval have .low and .high.
     Raises UnknownName for a score that a run does not have.
     """
-    rows = [_pair_row(pair, score or facts.headline(pair.original)) for pair in pairs]
-    oracles = {
-        _copy_key(pair): pair
-        for pair in pairs
-        if facts.is_oracle(pair.original) and facts.is_oracle(pair.copy)
-    }
-    for row, pair in zip(rows, pairs, strict=True):
-        row |= _copy_check(oracles.get(_copy_key(pair)), row["score"], margin)
+    oracles: dict[str, Pair] = {}
+    for pair in pairs:
+        if facts.is_oracle(pair.original) and facts.is_oracle(pair.copy):
+            oracles[_copy_key(pair)] = pair
+    rows = []
+    for pair in pairs:
+        row = _pair_row(pair, score or facts.headline(pair.original))
+        row.update(_copy_check(oracles.get(_copy_key(pair)), row["score"], margin))
         if row["check"] != "equivalent":
-            row |= facts.interval_columns("recalled", NOTHING)
-    for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        row["p_holm"] = adjusted
-    return facts.as_floats(pd.DataFrame(rows))
+            row.update(facts.interval_columns("recalled", NOTHING))
+        rows.append(row)
+    adjusted = holm([row["p"] for row in rows])
+    return facts.as_floats(pd.DataFrame(rows).assign(p_holm=adjusted))
 
 
 _LEGEND = (
@@ -120,12 +125,9 @@ _LEGEND = (
 
 
 def _copy_key(pair: Pair) -> str:
-    return canonical(
-        [
-            _evidence_key(pair.original, facts.fingerprint(pair.original)),
-            facts.fingerprint(pair.copy),
-        ]
-    )
+    """The key that all pairs over the same questions and copy share, for the same reader."""
+    evidence = _evidence_key(pair.original, facts.fingerprint(pair.original))
+    return canonical([evidence, facts.fingerprint(pair.copy)])
 
 
 def _copy_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
@@ -133,19 +135,38 @@ def _copy_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
     are none."""
     if pair is None:
         return {"check": "not checked", "evidence": None}
-    before, after, clusters = _paired_scores(pair, score)
-    apart = [a - b for a, b in zip(before, after, strict=True)]
+    scores = _paired_scores(pair, score)
     seed = int(pair.original.config["seed"])
-    narrow, wide = (
-        interval(apart, clusters, seed=seed, level=level, bounds=(-1.0, 1.0))
-        for level in (0.90, 0.95)
-    )
+    bounds = (-1.0, 1.0)
+    narrow = interval(scores.differences, scores.clusters, seed=seed, level=0.90, bounds=bounds)
+    wide = interval(scores.differences, scores.clusters, seed=seed, level=0.95, bounds=bounds)
+    columns: dict[str, Any] = {"check": _verdict(narrow, wide, margin)}
+    columns.update(facts.interval_columns("evidence", narrow))
+    return columns
+
+
+def _verdict(narrow: Interval, wide: Interval, margin: float) -> str:
+    """equivalent, undecided, harder or easier: the copy, by the difference on the evidence alone.
+
+    Args:
+        narrow: The difference, original minus copy, with its 90 % interval.
+        wide: The same with its 95 % interval.
+        margin: Largest difference that is called none.
+    """
     if narrow.low is None or narrow.high is None or wide.low is None or wide.high is None:
-        verdict = "undecided"
-    else:
-        verdict = equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-margin, margin))
-        verdict = verdict if verdict != "different" else "harder" if wide.low > 0 else "easier"
-    return {"check": verdict, **facts.interval_columns("evidence", narrow)}
+        return "undecided"
+    verdict = equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-margin, margin))
+    if verdict != "different":
+        return verdict
+    return "harder" if wide.low > 0 else "easier"
+
+
+_IS = {
+    "equivalent": "is no harder",
+    "undecided": "may be harder",
+    "harder": "is harder",
+    "easier": "is easier",
+}
 
 
 def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
@@ -154,24 +175,20 @@ def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
     if row["check"] == "not checked":
         unknown = "it is not known whether the copy is harder, so no drop is called recalled"
         return f"{unknown}: run oracle-evidence with and without --set dataset.swap=entities"
-    is_ = {
-        "equivalent": "is no harder",
-        "undecided": "may be harder",
-        "harder": "is harder",
-        "easier": "is easier",
-    }
-    yes = row["check"] == "equivalent"
-    value, low, high = (100 * row[f"evidence{end}"] for end in ("", ".low", ".high"))
-    span = (
-        "with too few documents for an interval"
-        if low != low
-        else f"[{low:.1f}, {high:.1f}] (90 %)"
-    )
+    consequence = ", so no drop is called recalled"
+    shown = "not shown"
+    if row["check"] == "equivalent":
+        consequence = ""
+        shown = "shown"
+    span = "with too few documents for an interval"
+    low = 100 * row["evidence.low"]
+    high = 100 * row["evidence.high"]
+    if not math.isnan(low):
+        span = f"[{low:.1f}, {high:.1f}] (90 %)"
     return (
-        f"the copy {is_[row['check']]}{'' if yes else ', so no drop is called recalled'}: original "
-        "minus copy on the "
-        f"evidence alone is {value:+.1f} points {span}, {'' if yes else 'not '}shown to be "
-        f"equivalent within {100 * margin:g} points (two one-sided tests at 5 %)"
+        f"the copy {_IS[row['check']]}{consequence}: original minus copy on the evidence alone is "
+        f"{100 * row['evidence']:+.1f} points {span}, {shown} to be equivalent within "
+        f"{100 * margin:g} points (two one-sided tests at 5 %)"
     )
 
 
@@ -201,68 +218,92 @@ def figure(
                 "dataset.swap"
             )
     table = frame(pairs, score, margin)
-    sections, panels = [], []
-    ends = Axis("", ticks=(0, 1), labels=("original", "copy"), limits=(-0.25, 1.25))
+    sections: list[Titled] = []
+    panels: list[Panel] = []
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
+        title = f"{dataset} · {model}"
         rows = facts.records(group)
-        said = dict.fromkeys(_verdict_text(row, margin) for row in rows)
-        noted = group.assign(
-            notes=pd.Series([(*said, _LEGEND)] * len(group), index=group.index, dtype=object)
-        )
-        hidden = [name for name in map(str, group) if name.startswith("evidence")]
-        shown = noted.reset_index(drop=True)
-        sections.append(for_people(f"{dataset} · {model}: {name}", shown, ["swap_seed", *hidden]))
-        over = ("original", "copy")
-        lines = [
-            Line(
-                str(row["method"]),
-                [Point.of({**row, "x": x}, "x", one, 100) for x, one in enumerate(over)],
-            )
-            for row in rows
-        ]
-        panels += plot.panels(f"{dataset} · {model}", ends, Axis(f"{name} × 100", zero=True), lines)
+        verdicts = dict.fromkeys(_verdict_text(row, margin) for row in rows)
+        shown = group.reset_index(drop=True)
+        shown["notes"] = [(*verdicts, _LEGEND)] * len(shown)
+        hidden = [name for name in map(str, table) if name.startswith("evidence")]
+        sections.append(for_people(f"{title}: {name}", shown, ["swap_seed", *hidden]))
+        y = Axis(f"{name} × 100", zero=True)
+        panels += plot.panels(title, _ENDS, y, list(map(_line_of, rows)))
     return Figure("Recalled rather than read", table, sections, panels)
 
 
-def _paired_scores(pair: Pair, score: str) -> tuple[list[float], list[float], list[str]]:
-    """(scores on the original, scores on the copy, clusters) of the questions that both runs of a
-    pair have."""
-    first, second = facts.scored(pair.original, score), facts.scored(pair.copy, score)
-    second_scores = dict(zip(second.ids, second.values, strict=True))
-    kept = [
-        (v, second_scores[q], c)
-        for q, v, c in zip(first.ids, first.values, first.clusters, strict=True)
-        if q in second_scores
-    ]
-    return [a for a, _, _ in kept], [b for _, b, _ in kept], [cluster for _, _, cluster in kept]
+_ENDS = Axis("", ticks=(0, 1), labels=("original", "copy"), limits=(-0.25, 1.25))
+
+
+def _line_of(row: Mapping[str, Any]) -> Line:
+    """The line of a method from its score on the original, at 0, to that on the copy, at 1."""
+    original = Point.of({**row, "x": 0}, "x", "original", 100)
+    copy = Point.of({**row, "x": 1}, "x", "copy", 100)
+    return Line(str(row["method"]), [original, copy])
+
+
+@dataclass(frozen=True)
+class PairedScores:
+    """Scores of the questions that both runs of a pair have, and the clusters of the questions."""
+
+    original: list[float] = field(default_factory=list)
+    copy: list[float] = field(default_factory=list)
+    clusters: list[str] = field(default_factory=list)
+
+    @property
+    def differences(self) -> list[float]:
+        """Original minus copy."""
+        return [a - b for a, b in zip(self.original, self.copy, strict=True)]
+
+
+def _paired_scores(pair: Pair, score: str) -> PairedScores:
+    """The scores of a pair on its common questions, in the order of the original's records."""
+    original = facts.scored(pair.original, score)
+    copy = facts.scored(pair.copy, score)
+    copy_scores = dict(zip(copy.ids, copy.values, strict=True))
+    paired = PairedScores()
+    for question, value, cluster in zip(
+        original.ids, original.values, original.clusters, strict=True
+    ):
+        if question in copy_scores:
+            paired.original.append(value)
+            paired.copy.append(copy_scores[question])
+            paired.clusters.append(cluster)
+    return paired
 
 
 def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
     """Scores of original and copy on their common questions, the drop, and the drop as a share of
     the original's."""
-    before, after, clusters = _paired_scores(pair, score)
+    scores = _paired_scores(pair, score)
+    before, after, clusters = scores.original, scores.copy, scores.clusters
     seed = int(pair.original.config["seed"])
-    difference = [a - b for a, b in zip(before, after, strict=True)]
-    recalled = corpus_interval(
-        _share_lost, list(zip(before, after, strict=True)), clusters, seed=seed
-    )
     made = copy_of(pair.copy) or {}
-    return {
-        **facts.head_columns(pair.original, pair.label),
-        "recogniser": (made.get("recogniser") or {}).get("name"),
-        "swap_seed": made.get("seed"),
-        "score": score,
-        "n": len(before),
-        **facts.mean_columns("original", before, clusters, seed=seed),
-        **facts.mean_columns("copy", after, clusters, seed=seed),
-        **facts.mean_columns("drop", difference, clusters, seed=seed, bounds=(-1.0, 1.0)),
-        "p": paired_test(before, after, clusters, seed=seed).p if before else None,
-        **facts.interval_columns("recalled", recalled if sum(before) > 0 else NOTHING),
-    }
+    row = facts.head_columns(pair.original, pair.label)
+    row["recogniser"] = (made.get("recogniser") or {}).get("name")
+    row["swap_seed"] = made.get("seed")
+    row["score"] = score
+    row["n"] = len(before)
+    row.update(facts.mean_columns("original", before, clusters, seed=seed))
+    row.update(facts.mean_columns("copy", after, clusters, seed=seed))
+    bounds = (-1.0, 1.0)
+    row.update(facts.mean_columns("drop", scores.differences, clusters, seed=seed, bounds=bounds))
+    row["p"] = None
+    if before:
+        row["p"] = paired_test(before, after, clusters, seed=seed).p
+    recalled = NOTHING
+    if sum(before) > 0:
+        both = list(zip(before, after, strict=True))
+        recalled = corpus_interval(_share_lost, both, clusters, seed=seed)
+    row.update(facts.interval_columns("recalled", recalled))
+    return row
 
 
 def _share_lost(sums: Sequence[float]) -> float:
     """drop / original of sums (original, copy); a resample without any score on the original has no
     share to lose."""
     before, after = sums
-    return 1 - after / before if before > 0 else 0.0
+    if before <= 0:
+        return 0.0
+    return 1 - after / before

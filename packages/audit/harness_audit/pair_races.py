@@ -73,11 +73,9 @@ class Pair:
         what = f"{self.a} minus {self.b} is {points}"
         if self.better is not None:
             other = self.b if self.better == self.a else self.a
-            why = (
-                f"{what}, p = {self.race.p:.2g}"
-                if self.settled_by == "level"
-                else f"by other pairs; {what}"
-            )
+            why = f"by other pairs; {what}"
+            if self.settled_by == "level":
+                why = f"{what}, p = {self.race.p:.2g}"
             return f"{self.better} is better than {other}: {why}"
         if self.settled_by == "width":
             return f"{what}, the width that was asked for"
@@ -96,11 +94,12 @@ class PairRaces:
     it was scored on."""
 
     def __init__(self, names: Sequence[str], sizes: Sequence[int], rules: Rules) -> None:
-        self.names, self.rules = names, rules
-        pairs = itertools.combinations(names, 2)
-        self.pairs = [
-            Pair(a, b, PairedRace(sizes, finite=rules.target == "table")) for a, b in pairs
-        ]
+        self.names = names
+        self.rules = rules
+        self.pairs: list[Pair] = []
+        for a, b in itertools.combinations(names, 2):
+            race = PairedRace(sizes, finite=rules.target == "table")
+            self.pairs.append(Pair(a, b, race))
         self.entered = dict.fromkeys(names, 0)
         self._better = np.zeros((len(names), len(names)), dtype=bool)
         self._evidence = np.zeros(self._better.shape)
@@ -108,9 +107,10 @@ class PairRaces:
     @property
     def active(self) -> list[str]:
         """The methods with a pair that is not settled, in the order of the command."""
-        racing = {
-            name for pair in self.pairs if pair.settled_by is None for name in (pair.a, pair.b)
-        }
+        racing: set[str] = set()
+        for pair in self.pairs:
+            if pair.settled_by is None:
+                racing.update((pair.a, pair.b))
         return [name for name in self.names if name in racing]
 
     def add_cluster(self, sums: Mapping[str, float], size: int) -> None:
@@ -128,22 +128,30 @@ class PairRaces:
             if pair.settled_by is not None:
                 continue
             difference = sums[pair.a] - sums[pair.b]
-            pair.race.add(
-                min(max(difference, -size), size)
-            )  # sums of floats may pass the bound by a rounding error
+            # Sums of floats may pass the bound by a rounding error.
+            pair.race.add(min(max(difference, -size), size))
             pair.interval = pair.race.interval(level)
             self._evidence[i, j], self._evidence[j, i] = pair.race.evidence
         by_own_evidence = set(extend_ranking(self._better, self._evidence, self.rules.alpha))
         for pair, (i, j) in zip(self.pairs, indices, strict=True):
-            low, high = pair.interval
-            if pair.better is not None:
-                continue
-            if (
-                self._better[i, j] or self._better[j, i]
-            ):  # a pair of a settled width may still get a verdict
-                pair.better = pair.a if self._better[i, j] else pair.b
-                pair.settled_by = "level" if {(i, j), (j, i)} & by_own_evidence else "order"
-            elif self.rules.width is not None and high - low <= self.rules.width + 1e-9:
-                pair.settled_by = "width"
-            elif pair.race.complete:
-                pair.settled_by = "all"
+            own_evidence = bool({(i, j), (j, i)} & by_own_evidence)
+            if pair.better is None:
+                self._settle(pair, i, j, own_evidence=own_evidence)
+
+    def _settle(self, pair: Pair, i: int, j: int, *, own_evidence: bool) -> None:
+        """Settle a pair without a verdict, if its rules allow it.
+
+        Args:
+            pair: The pair; one of a settled width may still get a verdict.
+            i: The place of its first method.
+            j: The place of its second method.
+            own_evidence: Whether its own test shows which is better.
+        """
+        low, high = pair.interval
+        if self._better[i, j] or self._better[j, i]:
+            pair.better = pair.a if self._better[i, j] else pair.b
+            pair.settled_by = "level" if own_evidence else "order"
+        elif self.rules.width is not None and high - low <= self.rules.width + 1e-9:
+            pair.settled_by = "width"
+        elif pair.race.complete:
+            pair.settled_by = "all"

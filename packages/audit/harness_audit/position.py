@@ -18,7 +18,7 @@ score mean mean.low mean.high   the score's name, its mean in [0, 1], 95 % inter
 n failed notes run              run: the folders that the questions are from, " + " between
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,8 @@ from reports.gold_rows import Rows, with_rows
 from reports.run_notes import run_notes
 from reports.settings import distinct_labels
 
-PARTS, APART = ("head", "middle", "tail"), "apart"
+PARTS = ("head", "middle", "tail")
+APART = "apart"
 _PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere
 _SAME = ["dataset", "placed", "model", "score", "study"]
 _NAMES = {
@@ -53,12 +54,17 @@ class SupportPosition:
 
     def where(self) -> int | None:
         """The third, 0 to 2, that holds every centre; None where they are in several."""
-        thirds = {_third(centre) for centre in self.centres}
-        return thirds.pop() if len(thirds) == 1 else None
+        first = _third(self.centres[0])
+        last = _third(self.centres[-1])
+        if first != last:
+            return None
+        return first
 
     def distance(self) -> float | None:
         """From the first centre to the last; None with a single one."""
-        return self.centres[-1] - self.centres[0] if len(self.centres) > 1 else None
+        if len(self.centres) == 1:
+            return None
+        return self.centres[-1] - self.centres[0]
 
 
 def support_position(example: Example, rows: Rows) -> SupportPosition | None:
@@ -67,17 +73,20 @@ def support_position(example: Example, rows: Rows) -> SupportPosition | None:
     sizes = rows.sizes(example.question.document_ids)
     if sizes is None:
         return None
-    begins, at = {}, 0
+    starts: dict[str, int] = {}  # of the documents in the text
+    at = 0
     for name in example.question.document_ids:
-        begins[name] = at
+        starts[name] = at
         at += sizes[name] + len(GAP)
-    whole = at - len(GAP)
-    marked = [s for s in example.gold.supporting if s.document_id in begins]
-    if not marked or whole <= 0:
+    size = at - len(GAP)
+    marks = [mark for mark in example.gold.supporting if mark.document_id in starts]
+    if not marks or size <= 0:
         return None
-    return SupportPosition(
-        tuple(sorted((begins[s.document_id] + (s.start + s.end) / 2) / whole for s in marked))
-    )
+    centres: list[float] = []
+    for mark in marks:
+        middle = (mark.start + mark.end) / 2
+        centres.append((starts[mark.document_id] + middle) / size)
+    return SupportPosition(tuple(sorted(centres)))
 
 
 def figure(
@@ -102,17 +111,26 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> p
     lines = _grouped_into_lines(runs, score)
     first = [line.first for line in lines]
     names = facts.labels(first, [f"dataset.{name}" for name in _PLACES])
-    for line, label in zip(
-        lines, distinct_labels(names, first, [line.table_key() for line in lines]), strict=True
-    ):
+    tables = [line.table_key() for line in lines]
+    for line, label in zip(lines, distinct_labels(names, first, tables), strict=True):
         rows += _part_rows(line, label)
     if not rows:
         raise UserError(
             "no question of these runs has supporting parts marked, so there is no place to tell; "
-            "use a data set that "
-            "marks them: musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
+            "use a data set that marks them: musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
         )
     return facts.as_floats(pd.DataFrame(rows))
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A scored question with the position of its support. cluster: of its documents."""
+
+    value: float
+    cluster: str
+    failed: bool
+    run: StoredRun
+    position: SupportPosition
 
 
 @dataclass
@@ -120,19 +138,18 @@ class _PlacedRuns:
     """Runs that are one line: a run, or several that differ in the place of the supporting parts
     only.
 
-    answers: (score, cluster of documents, failed, run) of the questions with a position, positions:
-    theirs.
+    questions: those with a position; unmarked: how many have none.
     """
 
     first: StoredRun
     score: str
-    answers: list[tuple[float, str, bool, StoredRun]] = field(default_factory=list)
-    positions: list[SupportPosition] = field(default_factory=list)
+    questions: list[_Placed] = field(default_factory=list)
     unmarked: int = 0
 
     @property
     def placed(self) -> bool:
-        return any(_options(self.first).get(name) is not None for name in _PLACES)
+        """Whether an option of the data set put the supporting parts somewhere."""
+        return _is_placed(self.first)
 
     def table_key(self) -> tuple[str, bool, str]:
         """The table that a line is in: data set, whether its supporting parts were placed,
@@ -140,28 +157,43 @@ class _PlacedRuns:
         config = self.first.config
         return config["dataset"]["name"], self.placed, config["model"]["name"]
 
-    def add(self, run: StoredRun, read: Rows) -> None:
-        """Add the questions of a run that have a position, and count the others; read: the rows of
-        the run."""
+    def add(self, run: StoredRun, rows: Rows) -> None:
+        """Add the questions of a run that have a position, and count the others; rows: of the
+        run."""
         scored = facts.scored(run, self.score)
         failed = {record.question_id for record in run.records if record.error is not None}
         for question, value, cluster in zip(
             scored.ids, scored.values, scored.clusters, strict=True
         ):
-            position = (
-                support_position(read.examples[question], read)
-                if question in read.examples
-                else None
-            )
+            example = rows.examples.get(question)
+            position = None
+            if example is not None:
+                position = support_position(example, rows)
             if position is None:
                 self.unmarked += 1
-                continue
-            self.answers.append((value, cluster, question in failed, run))
-            self.positions.append(position)
+            else:
+                placed = _Placed(value, cluster, question in failed, run, position)
+                self.questions.append(placed)
+
+    def notes(self, runs: Iterable[StoredRun]) -> tuple[str, ...]:
+        """The notes of runs of the line, and how many questions are left out."""
+        notes: dict[str, None] = {}
+        for run in runs:
+            notes.update(dict.fromkeys(run_notes(run)))
+        if self.unmarked:
+            count = f"{self.unmarked} of {self.unmarked + len(self.questions)} questions"
+            notes[f"{count} have no supporting part marked and are left out"] = None
+        return tuple(notes)
 
 
 def _options(run: StoredRun) -> Mapping[str, Any]:
     return run.config["dataset"].get("options") or {}
+
+
+def _is_placed(run: StoredRun) -> bool:
+    """Whether an option of the run's data set put the supporting parts somewhere."""
+    options = _options(run)
+    return any(options.get(name) is not None for name in _PLACES)
 
 
 def _grouped_into_lines(
@@ -170,56 +202,75 @@ def _grouped_into_lines(
     """The runs as lines of the figure: runs that differ in nothing but the place of the support are
     one line."""
     lines: dict[str, _PlacedRuns] = {}
-    for run, read in runs:
-        options = _options(run)
+    for run, rows in runs:
         key = str(run.path)
-        if any(options.get(name) is not None for name in _PLACES):
-            other_options = {name: value for name, value in options.items() if name not in _PLACES}
-            same = {name: value for name, value in run.config.items() if name != "limit"}
-            key = digest({**same, "dataset": {**run.config["dataset"], "options": other_options}})
-        lines.setdefault(key, _PlacedRuns(run, score or facts.headline(run))).add(run, read)
+        if _is_placed(run):
+            key = _settings_but_place(run)
+        line = lines.setdefault(key, _PlacedRuns(run, score or facts.headline(run)))
+        line.add(run, rows)
     return list(lines.values())
+
+
+def _settings_but_place(run: StoredRun) -> str:
+    """A digest of a run's settings without the place of the supporting parts."""
+    options = dict(_options(run))
+    for name in _PLACES:
+        options.pop(name, None)
+    settings = dict(run.config)
+    settings.pop("limit", None)
+    settings["dataset"] = {**run.config["dataset"], "options": options}
+    return digest(settings)
 
 
 def _part_rows(line: _PlacedRuns, label: str) -> list[dict[str, Any]]:
     """A line's rows: the mean score for each part of the text, and for each range of distances."""
-    cells: dict[tuple[str, int], list[int]] = {}
-    for i, position in enumerate(line.positions):
-        where, distance = position.where(), position.distance()
-        cells.setdefault(("where", len(PARTS) if where is None else where), []).append(i)
+    by_place: dict[int, list[_Placed]] = {}
+    by_distance: dict[int, list[_Placed]] = {}
+    for question in line.questions:
+        where = question.position.where()
+        if where is None:
+            where = len(PARTS)
+        by_place.setdefault(where, []).append(question)
+        distance = question.position.distance()
         if distance is not None:
-            cells.setdefault(("distance", _third(distance)), []).append(i)
-    whole, left = line.unmarked + len(line.answers), []
-    if line.unmarked:
-        left = [
-            f"{line.unmarked} of {whole} questions have no supporting part marked and are left out"
-        ]
-    dataset, placed, model = line.table_key()
-    head = {"dataset": dataset, "placed": placed, "method": label, "model": model}
+            by_distance.setdefault(_third(distance), []).append(question)
     rows = []
-    for (study, part), chosen in sorted(
-        cells.items(), key=lambda cell: (cell[0][0] == "distance", cell[0][1])
-    ):
-        values, clusters, failed, runs = zip(*(line.answers[i] for i in chosen), strict=True)
-        used = {str(run.path): run for run in runs}
-        rows.append(
-            {
-                **head,
-                "study": study,
-                **_part_columns(study, part),
-                "score": line.score,
-                **facts.mean_columns("mean", values, clusters, seed=int(line.first.config["seed"])),
-                "n": len(chosen),
-                "failed": sum(failed),
-                "notes": tuple(
-                    dict.fromkeys(
-                        [*(note for run in used.values() for note in run_notes(run)), *left]
-                    )
-                ),
-                "run": " + ".join(used),
-            }
-        )
+    for part in sorted(by_place):
+        row = _part_row(line, label, "where", part, by_place[part])
+        rows.append(row)
+    for part in sorted(by_distance):
+        row = _part_row(line, label, "distance", part, by_distance[part])
+        rows.append(row)
     return rows
+
+
+def _part_row(
+    line: _PlacedRuns, label: str, study: str, part: int, questions: Sequence[_Placed]
+) -> dict[str, Any]:
+    """The row of one part.
+
+    Args:
+        line: The runs.
+        label: The method's name in tables.
+        study: "where" or "distance".
+        part: The number of the part, from 0.
+        questions: Those of the part.
+    """
+    values = [question.value for question in questions]
+    clusters = [question.cluster for question in questions]
+    runs = {str(question.run.path): question.run for question in questions}
+    dataset, placed, model = line.table_key()
+    seed = int(line.first.config["seed"])
+    row: dict[str, Any] = {"dataset": dataset, "placed": placed, "method": label, "model": model}
+    row["study"] = study
+    row.update(_part_columns(study, part))
+    row["score"] = line.score
+    row.update(facts.mean_columns("mean", values, clusters, seed=seed))
+    row["n"] = len(questions)
+    row["failed"] = sum(question.failed for question in questions)
+    row["notes"] = line.notes(runs.values())
+    row["run"] = " + ".join(runs)
+    return row
 
 
 def _third(share: float) -> int:
@@ -230,25 +281,24 @@ def _part_columns(study: str, part: int) -> dict[str, Any]:
     """Name and bounds of a third; len(PARTS): the questions whose support is in several thirds."""
     if part == len(PARTS):
         return {"part": APART, "from": None, "to": None}
-    low, high = part / len(PARTS), (part + 1) / len(PARTS)
-    return {
-        "part": PARTS[part] if study == "where" else f"{100 * low:.0f}-{100 * high:.0f} %",
-        "from": low,
-        "to": high,
-    }
+    low = part / len(PARTS)
+    high = (part + 1) / len(PARTS)
+    name = f"{100 * low:.0f}-{100 * high:.0f} %"
+    if study == "where":
+        name = PARTS[part]
+    return {"part": name, "from": low, "to": high}
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
     """A table for each data set, model, score and study, for people."""
     tables = []
     for (dataset, placed, model, _, study), rows in table.groupby(_SAME, sort=False):
-        title = "support at" if study == "where" else "distance of the supports"
+        part = "distance of the supports"
+        if study == "where":
+            part = "support at"
+        title = f"{_dataset_title(dataset, placed)} · {model} · {part}"
         hidden = ["placed", "study", "from", "to", "run"]
-        tables.append(
-            for_people(
-                f"{_dataset_title(dataset, placed)} · {model} · {title}", rows, hidden, part=title
-            )
-        )
+        tables.append(for_people(title, rows, hidden, part=part))
     return tables
 
 
@@ -256,16 +306,18 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     """A drawing for each data set, model, score and study: a line a method, a point in the middle
     of each part."""
     panel_list = []
-    drawn = table[table["from"].notna() & table["mean"].notna()].sort_values(
-        "method", kind="stable"
-    )
+    known = table[table["from"].notna() & table["mean"].notna()]
+    drawn = known.sort_values("method", kind="stable")
     for (dataset, placed, model, score, study), rows in drawn.groupby(_SAME, sort=False):
         middles = rows.assign(middle=(rows["from"] + rows["to"]) / 2)
-        x, left = Axis(_NAMES[str(study)], limits=(0, 1)), Axis(f"{score} × 100", zero=True)
+        x = Axis(_NAMES[str(study)], limits=(0, 1))
+        left = Axis(f"{score} × 100", zero=True)
         lines = plot.lines(middles, "middle", "mean", 100)
         panel_list += plot.panels(f"{_dataset_title(dataset, placed)} · {model}", x, left, lines)
     return panel_list
 
 
 def _dataset_title(dataset: object, placed: object) -> str:
-    return f"{dataset}, support placed" if placed else str(dataset)
+    if placed:
+        return f"{dataset}, support placed"
+    return str(dataset)

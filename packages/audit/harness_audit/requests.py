@@ -1,4 +1,4 @@
-"""Requests to a model per question, construction of an index apart (QRMeM, table 6), beside the
+"""Requests to a model per question, without those that build an index (QRMeM, table 6), beside the
 score they buy.
 
 dataset method model score mean mean.low mean.high     the score's name, its mean in [0, 1], 95 % interval
@@ -6,9 +6,8 @@ requests requests.low requests.high                    search + answer per quest
 requests.search requests.answer                        the same by phase
 requests.index index of                                construction of one index, and what it belongs to
 requests.built                                         all construction of this run, per question answered
-retries                                                tries beyond the first that servers made necessary, in all; no
-                                                       requests of the method, so they are in none
-                                                       of the columns above
+retries                                                tries beyond the first that servers made necessary, in all;
+                                                       in none of the columns above
 n failed notes run
 
 A request is one prompt that a language model reads and replies to; texts that an encoder or
@@ -21,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.cost.usage import Usage
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import request_counts, requests_of
@@ -28,6 +28,16 @@ from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
 from reports.run_notes import run_notes
+
+_UNKNOWN_ELSEWHERE = (
+    "requests",
+    "requests.low",
+    "requests.high",
+    "requests.search",
+    "requests.answer",
+    "requests.built",
+)
+"""Columns that a run of another tool has no values for."""
 
 
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
@@ -57,56 +67,82 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     is None."""
     seed = int(run.config["seed"])
     scored = facts.scored(run, score)
-    answered = [record for record in run.records if record.error is None]
-    # Usage of each index, by its document and question; one that a resumed run met again counts
-    # once.
-    indexes = {line.place: line.usage for line in run.documents if not line.failed}
-    built = [requests_of(usage, "index") for usage in indexes.values()]
-    usages = [*(record.usage for record in run.records), *indexes.values()]
-    totals = {
-        phase: sum(requests_of(r.usage, phase) for r in answered) for phase in ("search", "answer")
-    }
-    row = {
-        **facts.head_columns(run, label),
-        "score": score,
-        **facts.mean_columns("mean", scored.values, scored.clusters, seed=seed),
-        **facts.mean_columns(
-            "requests", request_counts(run), facts.answered_clusters(run), seed=seed, bounds=None
-        ),
-        **{
-            f"requests.{phase}": totals[phase] / len(answered) if answered else None
-            for phase in ("search", "answer")
-        },
-        "requests.index": sum(built) / len(built) if built else None,
-        "index of": ("a question" if any(q for _, q in indexes) else "a document")
-        if indexes
-        else "",
-        "requests.built": sum(built) / len(answered) if answered else None,
-        "retries": sum(
-            int(phase.get("retries", 0)) for usage in usages for phase in usage.values()
-        ),
-        "n": len(run.records),
-        "failed": len(run.records) - len(answered),
-        "notes": run_notes(run),
-        "run": run.name,
-    }
-    not_told = [name for name in row if name.startswith("requests") and name != "requests.index"]
-    return row | (dict.fromkeys(not_told) if facts.made_elsewhere(run) else {})
+    clusters = facts.answered_clusters(run)
+    answered = [record.usage for record in run.records if record.error is None]
+    row = facts.head_columns(run, label)
+    row["score"] = score
+    row.update(facts.mean_columns("mean", scored.values, scored.clusters, seed=seed))
+    counts = request_counts(run)
+    row.update(facts.mean_columns("requests", counts, clusters, seed=seed, bounds=None))
+    row["requests.search"] = _mean_requests(answered, "search")
+    row["requests.answer"] = _mean_requests(answered, "answer")
+    row.update(_index_columns(run, len(answered)))
+    row["n"] = len(run.records)
+    row["failed"] = len(run.records) - len(answered)
+    row["notes"] = run_notes(run)
+    row["run"] = run.name
+    if facts.made_elsewhere(run):
+        row.update(dict.fromkeys(_UNKNOWN_ELSEWHERE))
+    return row
+
+
+def _mean_requests(answered: Sequence[Usage], phase: str) -> float | None:
+    """Requests of a phase per answered question; None without answered questions.
+
+    Args:
+        answered: What each answered question cost.
+        phase: "search" or "answer".
+    """
+    if not answered:
+        return None
+    requests = 0
+    for usage in answered:
+        requests += requests_of(usage, phase)
+    return requests / len(answered)
+
+
+def _index_columns(run: StoredRun, answered: int) -> dict[str, Any]:
+    """The columns requests.index, index of, requests.built and retries.
+
+    Args:
+        run: The run.
+        answered: How many of its questions were answered.
+    """
+    indexes: dict[tuple[str, str | None], Usage] = {}
+    for line in run.documents:
+        if not line.failed:  # a resumed run that met the index again counts it once
+            indexes[line.place] = line.usage
+    built = 0
+    for usage in indexes.values():
+        built += requests_of(usage, "index")
+    columns: dict[str, Any] = {"requests.index": None, "index of": "", "requests.built": None}
+    if indexes:
+        columns["requests.index"] = built / len(indexes)
+        columns["index of"] = "a document"
+    if any(question for _, question in indexes):
+        columns["index of"] = "a question"
+    if answered:
+        columns["requests.built"] = built / answered
+    columns["retries"] = 0
+    for record in run.records:
+        columns["retries"] += _retries(record.usage)
+    for usage in indexes.values():
+        columns["retries"] += _retries(usage)
+    return columns
+
+
+def _retries(usage: Usage) -> int:
+    """Tries beyond the first in all phases of a record's or index's usage."""
+    return sum(int(phase.get("retries", 0)) for phase in usage.values())
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
     """For each data set and model: the score over the requests."""
+    x = Axis("requests a question, construction apart", zero=True)
     panel_list = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
-        title, measured = (
-            f"{dataset} · {model}",
-            rows[rows["requests"].notna() & rows["mean"].notna()],
-        )
-        x, left = (
-            Axis("requests a question, construction apart", zero=True),
-            Axis(f"{score} × 100", zero=True),
-        )
-        panel_list += plot.panels(
-            title, x, left, plot.lines(measured, "requests", "mean", 100), aside=False
-        )
+        measured = rows[rows["requests"].notna() & rows["mean"].notna()]
+        left = Axis(f"{score} × 100", zero=True)
+        lines = plot.lines(measured, "requests", "mean", 100)
+        panel_list += plot.panels(f"{dataset} · {model}", x, left, lines, aside=False)
     return panel_list

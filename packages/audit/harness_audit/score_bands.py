@@ -16,6 +16,7 @@ import functools
 import itertools
 import math
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from harness import scorers
 from harness.errors import UserError
 from harness.scorers.base import installed
 from harness.stats.question_clusters import question_labels
+from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.storage.yaml_text import parse_yaml
 from harness.types import Example, Gold
@@ -64,17 +66,17 @@ class Band:
     @functools.cached_property
     def means(self) -> dict[str, dict[str, float]]:
         """Scorer -> method -> mean in [0, 1]."""
-        return {
-            name: {m: sum(v) / len(v) for m, v in by_method.items()}
-            for name, by_method in self.columns.items()
-        }
+        means: dict[str, dict[str, float]] = {}
+        for name, by_method in self.columns.items():
+            means[name] = {m: sum(values) / len(values) for m, values in by_method.items()}
+        return means
 
     @property
     def asked(self) -> str:
         """A phrase: how many questions, and which, where the methods answered others too."""
-        return f"n = {self.n}" + (
-            "" if self.same else "; methods answered different questions, these are in common"
-        )
+        if self.same:
+            return f"n = {self.n}"
+        return f"n = {self.n}; methods answered different questions, these are in common"
 
     @property
     def methods(self) -> list[str]:
@@ -92,23 +94,28 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     is left out.
     """
     run_scores = [name for name in facts.score_names(run) if not name.startswith("evidence_")]
-    table = _FAMILIES["chinese" if any("_zh" in name for name in run_scores) else "english"]
-    families = {name: family for family, names in table.items() for name in names}
-    judged = set(facts.judges(run))
-    family_of_own = {
-        name: families.get(name) or _OTHERS.get(name.partition(".")[0], "other")
-        for name in run_scores
-    }
-    chosen = {name: JUDGES if name in judged else family for name, family in family_of_own.items()}
-    special_fields = [gold.extra.keys() & {"all_classes", "short_answers"} for gold in golds]
-    if any("all_classes" in extra for extra in special_fields):
+    language = "english"
+    if "_zh" in " ".join(run_scores):
+        language = "chinese"
+    families: dict[str, str] = {}
+    for family, names in _FAMILIES[language].items():
+        families.update(dict.fromkeys(names, family))
+    judges = set(facts.judges(run))
+    chosen: dict[str, str] = {}
+    for name in run_scores:
+        prefix = name.partition(".")[0]
+        chosen[name] = families.get(name) or _OTHERS.get(prefix, "other")
+        if name in judges:
+            chosen[name] = JUDGES
+    gold_list = list(golds)
+    if any("all_classes" in gold.extra for gold in gold_list):
         return chosen
+    has_short_answers = all("short_answers" in gold.extra for gold in gold_list)
     for name, family in families.items():
-        line = scorers.lookup(name)
-        lacking = line.kind == "short_answers" and not all(
-            "short_answers" in extra for extra in special_fields
-        )
-        if not lacking and all(map(installed, line.packages)):
+        scorer = scorers.lookup(name)
+        if scorer.kind == "short_answers" and not has_short_answers:
+            continue
+        if all(map(installed, scorer.packages)):
             chosen.setdefault(name, family)
     return chosen
 
@@ -118,27 +125,56 @@ def score_table(
 ) -> pd.DataFrame:
     """A row a question, a column a scorer of `names`; NaN where there is no value.
 
-    examples: by question id, to score what records lack. Failed questions: 0, or left out (failed:
-    skip).
+    Failed questions score 0, or are left out where the run's settings say `failed: skip`.
+
+    Args:
+        run: The run.
+        examples: By question id, to score what records lack.
+        names: Scorers.
     """
-    columns, questions = {name: array("d") for name in names}, []
+    columns: dict[str, array[float]] = {}
+    for name in names:
+        columns[name] = array("d")
+    questions: list[str] = []
     skip = run.config.get("failed", "zero") == "skip"
     for record in run.records:
-        question, error = record.question_id, record.error
-        if error is not None and skip:
+        if record.error is None:
+            scores = _scores_of_answer(record, examples, names)
+        elif skip:
             continue
-        lacking = [name for name in names if name not in record.scores and name in scorers.table()]
-        text = record.notes.get("scored", record.prediction)
-        fresh = (
-            {}
-            if error is not None
-            else scorers.score_answer(lacking, text, (), examples[question].gold).scores
-        )
-        questions.append(question)
+        else:
+            scores = dict.fromkeys(names, 0.0)
+        questions.append(record.question_id)
         for name in names:
-            value = 0.0 if error is not None else record.scores.get(name, fresh.get(name))
-            columns[name].append(math.nan if value is None else value)
+            columns[name].append(scores.get(name, math.nan))
     return pd.DataFrame(columns, index=questions).dropna(how="all")
+
+
+def _scores_of_answer(
+    record: StoredRecord, examples: Mapping[str, Example], names: Sequence[str]
+) -> dict[str, float]:
+    """The scores of an answered record by `names`, computed where it has none; without those that
+    do not apply."""
+    known = scorers.table()
+    lacking = [name for name in names if name not in record.scores and name in known]
+    text = record.notes.get("scored", record.prediction)
+    computed = scorers.score_answer(lacking, text, (), examples[record.question_id].gold).scores
+    return {**computed, **record.scores}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A method of a band: its name in tables, its run, and the run's rows."""
+
+    dataset: str
+    label: str
+    run: StoredRun
+    rows: Rows
+
+    @property
+    def model(self) -> str:
+        """The name of the run's model."""
+        return str(self.run.config["model"]["name"])
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
@@ -147,120 +183,149 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
     pairs: each run with its rows; runs over other rows are of another data set (`facts.datasets`).
     Raises UserError for runs of one band without a question in common.
     """
-    groups: dict[tuple[str, str], list[tuple[str, StoredRun, Rows]]] = {}
+    groups: dict[tuple[str, str], list[_Entry]] = {}
     runs = [run for run, _ in pairs]
-    for label, dataset, (run, rows) in zip(
-        facts.labels(runs), facts.datasets(runs), pairs, strict=True
-    ):
-        groups.setdefault((dataset, str(run.config["model"]["name"])), []).append(
-            (label, run, rows)
-        )
-    return [_band(*key, group) for key, group in groups.items()]
+    labels = facts.labels(runs)
+    datasets = facts.datasets(runs)
+    for dataset, label, (run, rows) in zip(datasets, labels, pairs, strict=True):
+        entry = _Entry(dataset, label, run, rows)
+        groups.setdefault((dataset, entry.model), []).append(entry)
+    return list(map(_band, groups.values()))
 
 
-def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Band:
-    """The Band of `group`, (label, run, rows) of one data set and model. Raises UserError for no
-    question in common."""
-    scorers_of_runs = [
-        applicable_scorers(run, (example.gold for example in rows.examples.values()))
-        for _, run, rows in group
-    ]
-    families = {name: family for family_of in scorers_of_runs for name, family in family_of.items()}
-    partial = tuple(
-        name for name in families if not all(name in applicable for applicable in scorers_of_runs)
-    )
-    families = {name: family for name, family in families.items() if name not in partial}
-    tables = {label: score_table(run, rows.examples, list(families)) for label, run, rows in group}
-    first = group[0][1]
-    common = functools.reduce(lambda a, b: a & b, (set(table.index) for table in tables.values()))
-    documents = {r.question_id: r.document_ids for r in first.records if r.question_id in common}
+def _band(group: Sequence[_Entry]) -> Band:
+    """The Band of the methods of one data set and model. Raises UserError for no question in
+    common."""
+    first = group[0]
+    dataset = first.dataset
+    families, partial = _common_scorers(group)
+    tables: dict[str, pd.DataFrame] = {}
+    for entry in group:
+        tables[entry.label] = score_table(entry.run, entry.rows.examples, list(families))
+    common = set(tables[first.label].index)
+    for table in tables.values():
+        common &= set(table.index)
+    documents = {
+        r.question_id: r.document_ids for r in first.run.records if r.question_id in common
+    }
     order = list(documents)
-    clusters = question_labels(
-        first.config["dataset"].get("format", ""), order, list(documents.values())
-    )
+    form = first.run.config["dataset"].get("format", "")
+    clusters = question_labels(form, order, list(documents.values()))
+    all_scores = pd.concat(tables, axis=1).reindex(order)  # columns: (label, scorer)
     columns: dict[str, dict[str, list[float]]] = {}
-    own_clusters: dict[str, list[str]] = {}
+    clusters_of: dict[str, list[str]] = {}
     for name in families:
-        held = pd.DataFrame({label: table[name].reindex(order) for label, table in tables.items()})
-        kept = held.notna().all(axis=1)
-        if kept.any():
-            own_clusters[name] = list(itertools.compress(clusters, kept))
-            columns[name] = {label: held[label][kept].tolist() for label in tables}
+        scores: pd.DataFrame = all_scores.xs(name, axis=1, level=1)  # type: ignore[assignment]
+        complete = scores.notna().all(axis=1)
+        if complete.any():
+            clusters_of[name] = list(itertools.compress(clusters, complete))
+            columns[name] = scores[complete].to_dict("list")  # type: ignore[assignment]
     if not columns:
         raise UserError(
             f"the methods on {dataset} answered no question in common; name runs over the same "
             "questions"
         )
-    headline = facts.headline(first)
-    headline = headline if headline in columns else next(iter(columns))
-    same = all(len(table) == len(common) for table in tables.values())
+    headline = facts.headline(first.run)
+    if headline not in columns:
+        headline = next(iter(columns))
     return Band(
-        dataset, model, headline, len(order), columns, own_clusters, families, same, partial
+        dataset=dataset,
+        model=first.model,
+        headline=headline,
+        n=len(order),
+        columns=columns,
+        clusters=clusters_of,
+        families=families,
+        same=set(map(len, tables.values())) == {len(common)},
+        partial=partial,
     )
+
+
+def _common_scorers(group: Sequence[_Entry]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """(scorer -> family for those that apply to all methods, scorers that apply to some only)."""
+    families: dict[str, str] = {}
+    methods: Counter[str] = Counter()  # scorer -> methods that it applies to
+    for entry in group:
+        golds = [example.gold for example in entry.rows.examples.values()]
+        applicable = applicable_scorers(entry.run, golds)
+        families.update(applicable)
+        methods.update(applicable.keys())
+    partial = tuple(name for name in families if methods[name] < len(group))
+    for name in partial:
+        del families[name]
+    return families, partial
 
 
 def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
     """For each band a table of methods: the headline, the lowest and highest mean in each family,
     the ranks."""
-    out = []
-    for band in bands:
-        notes = (
-            f"lowest and highest mean in points, {band.asked}",
-            "harness report stability: what turns pairs around",
-        )
-        rows = []
-        for method in band.methods:
-            held: dict[str, list[float]] = {}
-            for name, means in band.means.items():
-                held.setdefault(band.families[name], []).append(means[method])
-            row = {
-                "method": method,
-                band.headline: _score_range([band.means[band.headline][method]]),
-            }
-            row |= {family: _score_range(means) for family, means in held.items()}
-            rows.append({**row, "rank": rank_range(band.means, method), "notes": notes})
-        out.append((f"{band.dataset} · {band.model}", pd.DataFrame(rows)))
-    return out
+    return list(map(_section, bands))
+
+
+def _section(band: Band) -> tuple[str, pd.DataFrame]:
+    """The title and the table of a band."""
+    return f"{band.dataset} · {band.model}", _band_table(band)
+
+
+def _band_table(band: Band) -> pd.DataFrame:
+    """A row for each method of a band."""
+    notes = (
+        f"lowest and highest mean in points, {band.asked}",
+        "harness report stability: what turns pairs around",
+    )
+    rows = []
+    for method in band.methods:
+        means_of_family: dict[str, list[float]] = {}
+        for name, means in band.means.items():
+            means_of_family.setdefault(band.families[name], []).append(means[method])
+        row: dict[str, object] = {"method": method}
+        row[band.headline] = _score_range([band.means[band.headline][method]])
+        for family, own_means in means_of_family.items():
+            row[family] = _score_range(own_means)
+        row["rank"] = rank_range(band.means, method)
+        row["notes"] = notes
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def rank_range(means: Mapping[str, Mapping[str, float]], method: str) -> str:
     """The best and worst rank of a method in `means`, scorer -> method -> mean: "1 to 3", or "1" if
     they are equal."""
     ranks = {_rank(score_means, method) for score_means in means.values()}
-    return str(min(ranks)) if len(ranks) == 1 else f"{min(ranks)} to {max(ranks)}"
+    if len(ranks) == 1:
+        return str(min(ranks))
+    return f"{min(ranks)} to {max(ranks)}"
 
 
 def _rank(means: Mapping[str, float], method: str) -> int:
     """The rank of `method` in `means`, method -> mean: 1 for the best; methods with equal means
     share one."""
-    return 1 + sum(value > means[method] + CLOSE for value in means.values())
+    rank = 1
+    for value in means.values():
+        if value > means[method] + CLOSE:
+            rank += 1
+    return rank
 
 
-def _score_range(held: Sequence[float]) -> str:
-    """ "41.2", or "38.0 to 41.2" where the lowest and highest of the means `held` differ: in
-    points, from [0, 1]."""
-    low, high = f"{100 * min(held):.1f}", f"{100 * max(held):.1f}"
-    return low if low == high else f"{low} to {high}"
+def _score_range(means: Sequence[float]) -> str:
+    """ "41.2", or "38.0 to 41.2" where the lowest and highest of the means differ: in points, from
+    [0, 1]."""
+    low = f"{100 * min(means):.1f}"
+    high = f"{100 * max(means):.1f}"
+    if low == high:
+        return low
+    return f"{low} to {high}"
 
 
 def frame(bands: Sequence[Band]) -> pd.DataFrame:
     """One row a method and scorer: dataset, model, method, scorer, family, score (mean in [0, 1]),
     rank, n."""
-    rows = [
-        (
-            band.dataset,
-            band.model,
-            method,
-            name,
-            band.families[name],
-            mean,
-            _rank(means, method),
-            band.n,
-        )
-        for band in bands
-        for name, means in band.means.items()
-        for method, mean in means.items()
-    ]
-    return pd.DataFrame(
-        rows, columns=("dataset", "model", "method", "scorer", "family", "score", "rank", "n")
-    )
+    rows = []
+    for band in bands:
+        for name, means in band.means.items():
+            family = band.families[name]
+            for method, mean in means.items():
+                rank = _rank(means, method)
+                rows.append((band.dataset, band.model, method, name, family, mean, rank, band.n))
+    names = ("dataset", "model", "method", "scorer", "family", "score", "rank", "n")
+    return pd.DataFrame(rows, columns=names)

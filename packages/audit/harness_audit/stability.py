@@ -24,7 +24,7 @@ import pandas as pd
 from harness.errors import UserError
 from harness.stats.bootstrap import per_cluster
 from harness.stats.paired_tests import holm, paired_test
-from harness.stats.resampling import resample_sums
+from harness.stats.resampling import Floats, resample_sums
 from harness.storage.manifest_file import JudgeEntry
 from harness.storage.run_folder import StoredRun
 from harness_audit import score_bands
@@ -37,8 +37,14 @@ DRAWS = 1000
 DRAW = "draw of questions"
 _ALPHA = 0.05  # that any pair of equal methods is called settled
 _NAMED = 4  # choices that the sentence names
-_RESCORED = 20_000  # answers of a page; each takes 0.6 ms under every scorer, and as much memory again as the page
-_IN_DRAWS = "in draws: in how many resamples of the questions these pairs have the opposite order by that choice"
+_PAIRS_NAMED = 3  # pairs that a choice's row names
+_RESCORED = 20_000
+"""Most answers of a page that are scored again: each takes 0.6 ms under every scorer, and as much
+memory again as the page."""
+_IN_DRAWS = (
+    "in draws: in how many resamples of the questions these pairs have the opposite order by that "
+    "choice"
+)
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,10 @@ class Stability:
     @property
     def silent(self) -> list[str]:
         """The choices by which all methods are equal, which have no order."""
+        if self.table.empty:
+            return []
         telling = set(self.table["choice"])
-        return [name for name in self.found.columns if telling and name not in telling]
+        return [name for name in self.found.columns if name not in telling]
 
     @property
     def flips(self) -> dict[str, int]:
@@ -71,165 +79,230 @@ class Stability:
         if self.table.empty:
             return "One method alone has no ranking."
         changing = self.table.groupby(["a", "b"])["flips"].any()
-        kinds = Counter(self.table.drop_duplicates("choice")["kind"])
-        counted = [
-            f"{kinds[kind]} {kind}{'s' if kinds[kind] > 1 else ''}" for kind in KINDS if kinds[kind]
-        ]
         text = (
-            f"Pairs of methods that keep their order under {', '.join(counted)} and the draw of "
-            "questions (5 % over "
-            f"all pairs): {(~changing).sum()} of {len(changing)}"
+            f"Pairs of methods that keep their order under {self._choice_counts()} and the draw of "
+            f"questions (5 % over all pairs): {(~changing).sum()} of {len(changing)}"
         )
         if not self.flips:
             return f"{text}."
-        if by_choice := [f"{name} {count}" for name, count in self.flips.items() if name != DRAW]:
-            flipped = self.table[self.table["choice"] != DRAW].groupby(["a", "b"])["flips"].any()
-            more = f" and {len(by_choice) - _NAMED} more choices" if len(by_choice) > _NAMED else ""
-            text += f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) flip, by {', '.join(by_choice[:_NAMED])}{more}"
+        text += self._flipped_by_choices()
         if DRAW in self.flips:
             text += f"; {self.flips[DRAW]} not settled by the questions"
         share = self.table["reversed"][self.table["choice"] != DRAW].mean()
-        return f"{text}. Over all choices and draws at once {100 * share:.0f} % of the orders are reversed."
+        return (
+            f"{text}. Over all choices and draws at once {100 * share:.0f} % of the orders are "
+            "reversed."
+        )
+
+    def _choice_counts(self) -> str:
+        """ "16 scorers, 1 judge": how many choices of each kind there are."""
+        kinds = Counter(self.table.drop_duplicates("choice")["kind"])
+        counted = []
+        for kind in KINDS:
+            if kinds[kind] == 1:
+                counted.append(f"1 {kind}")
+            elif kinds[kind] > 1:
+                counted.append(f"{kinds[kind]} {kind}s")
+        return ", ".join(counted)
+
+    def _flipped_by_choices(self) -> str:
+        """ "; 2 (20 %) flip, by NAME 2": the pairs that scorers and judges flip; "" for none."""
+        by_choice = [f"{name} {count}" for name, count in self.flips.items() if name != DRAW]
+        if not by_choice:
+            return ""
+        named = ", ".join(by_choice[:_NAMED])
+        if len(by_choice) > _NAMED:
+            named += f" and {len(by_choice) - _NAMED} more choices"
+        flipped = self.table[self.table["choice"] != DRAW].groupby(["a", "b"])["flips"].any()
+        return f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) flip, by {named}"
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
     """A Stability for each data set and model; pairs: each run with its rows. Raises as
     `score_bands.analyse_runs`."""
-    judges = {name: judge for run, _ in pairs for name, judge in run.manifest.judges.items()}
-    return [_stability(band, judges) for band in score_bands.analyse_runs(pairs)]
+    judges: dict[str, JudgeEntry] = {}
+    for run, _ in pairs:
+        judges.update(run.manifest.judges)
+    bands = score_bands.analyse_runs(pairs)
+    return [_stability(band, judges) for band in bands]
 
 
 def _model_name(judge: JudgeEntry | None) -> str:
     """The name of a judge's model; "None" where it is not recorded."""
-    model = None if judge is None else judge.model
-    return str((model or {}).get("name"))
+    if judge is None:
+        return "None"
+    return str((judge.model or {}).get("name"))
 
 
 def _stability(band: Band, judges: Mapping[str, JudgeEntry]) -> Stability:
     """Compare each pair of methods by every scorer, judge and draw; judges: name -> its entry in
     the manifest."""
     pairs = list(combinations(band.methods, 2))
-    apart = {
-        name: np.asarray([own[a] - own[b] for a, b in pairs]) for name, own in band.means.items()
-    }
-    telling = [
-        name for name, own in apart.items() if name == band.headline or np.any(abs(own) > CLOSE)
-    ]
-    names = sorted(telling, key=lambda name: name != band.headline)  # the headline first
-    signs = np.sign([(apart[name] / CLOSE).round() for name in names])
-    order = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
-    entries = {name: judges.get(name) for name in names if band.families[name] == JUDGES}
-    models = [_model_name(judge) for judge in entries.values()]
-    kinds = {
-        name: KINDS[1 + (models.count(model) > 1)]
-        for name, model in zip(entries, models, strict=True)
-    }
-    rows = []
+    differences = _differences(band, pairs)
+    names = list(differences)
+    names.remove(band.headline)
+    names.insert(0, band.headline)
+    order = _order_of_pairs(differences, names)
+    kinds = _kinds(band, judges, names)
+    rows: list[tuple[object, ...]] = []
     for name in names:
-        own = {
-            method: per_cluster(values, band.clusters[name])
-            for method, values in band.columns[name].items()
-        }
-        totals = resample_sums(
-            [*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS
-        )
-        drawn = {method: totals[:, place] / totals[:, -1] for place, method in enumerate(own)}
-        reversed_ = [
-            float(((drawn[a] - drawn[b]) * order[p] < -CLOSE).mean())
-            for p, (a, b) in enumerate(pairs)
-        ]
-        flips = apart[name] * order < -CLOSE
-        values = zip(pairs, apart[name], reversed_, flips, strict=True)
-        rows += [(name, kinds.get(name, "scorer"), *pair, *value) for pair, *value in values]
-    columns, clusters = band.columns[band.headline], band.clusters[band.headline]
-    adjusted = holm([paired_test(columns[a], columns[b], clusters).p for a, b in pairs])
-    for (_, _, a, b, *numbers, _), p in zip(rows[: len(pairs)], adjusted, strict=True):
-        rows.append((DRAW, "draw", a, b, *numbers, p > _ALPHA))
-    return Stability(
-        band,
-        pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]),
-    )
+        reversed_shares = _reversed_shares(band, name, pairs, order)
+        flips = differences[name] * order < -CLOSE
+        values = zip(pairs, differences[name], reversed_shares, flips, strict=True)
+        for (a, b), *numbers in values:
+            rows.append((name, kinds[name], a, b, *numbers))
+    columns = band.columns[band.headline]
+    clusters = band.clusters[band.headline]
+    p_values = [paired_test(columns[a], columns[b], clusters).p for a, b in pairs]
+    for headline_row, p in zip(rows[: len(pairs)], holm(p_values), strict=True):
+        rows.append((DRAW, "draw", *headline_row[2:-1], p > _ALPHA))
+    names_of_columns = ["choice", "kind", "a", "b", "difference", "reversed", "flips"]
+    return Stability(band, pd.DataFrame(rows, columns=names_of_columns))
+
+
+def _differences(band: Band, pairs: Sequence[tuple[str, str]]) -> dict[str, Floats]:
+    """Choice -> the difference of the means of each pair; the headline, and the choices by which
+    not all methods are equal."""
+    differences: dict[str, Floats] = {}
+    for name, means in band.means.items():
+        of_pairs = np.asarray([means[a] - means[b] for a, b in pairs])
+        if name == band.headline or np.any(abs(of_pairs) > CLOSE):
+            differences[name] = of_pairs
+    return differences
+
+
+def _order_of_pairs(differences: Mapping[str, Floats], names: Sequence[str]) -> Floats:
+    """For each pair 1 if its first method is better, -1 if its second is, 0 for neither: by the
+    first of `names`, or where that ties by most of them."""
+    stacked = np.stack([differences[name] for name in names])
+    signs = np.sign((stacked / CLOSE).round())
+    order: Floats = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
+    return order
+
+
+def _kinds(band: Band, judges: Mapping[str, JudgeEntry], names: Sequence[str]) -> dict[str, str]:
+    """Choice -> one of KINDS.
+
+    Args:
+        band: The methods.
+        judges: Name -> its entry in the manifest.
+        names: The choices.
+    """
+    models: dict[str, str] = {}  # judge -> its model
+    for name in names:
+        if band.families[name] == JUDGES:
+            models[name] = _model_name(judges.get(name))
+    judges_of_model = Counter(models.values())
+    kinds = dict.fromkeys(names, "scorer")
+    for name, model in models.items():
+        kinds[name] = "judge"
+        if judges_of_model[model] > 1:
+            kinds[name] = "judge prompt"
+    return kinds
+
+
+def _reversed_shares(
+    band: Band, name: str, pairs: Sequence[tuple[str, str]], order: Floats
+) -> list[float]:
+    """For each pair the share of draws of questions in which choice `name` has the opposite order.
+
+    Args:
+        band: The methods.
+        name: The choice.
+        pairs: Pairs of methods.
+        order: Which method of each pair is better.
+    """
+    sums: list[Floats] = []
+    for values in band.columns[name].values():
+        of_method, sizes = per_cluster(values, band.clusters[name])
+        sums.append(of_method)
+    totals = resample_sums([*sums, sizes], 0, DRAWS)
+    means = dict(zip(band.columns[name], (totals[:, :-1] / totals[:, -1:]).T, strict=True))
+    shares = []
+    for (a, b), sign in zip(pairs, order, strict=True):
+        opposite = (means[a] - means[b]) * sign < -CLOSE
+        shares.append(float(opposite.mean()))
+    return shares
 
 
 def sections(analyses: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     """For each data set and model a table of methods, and one of the choices that flip a pair."""
     out = []
     for analysis in analyses:
-        silent, headline = analysis.silent, analysis.found.headline
-        means = {
-            name: by_method
-            for name, by_method in analysis.found.means.items()
-            if name not in silent
-        }
         title = f"{analysis.found.dataset} · {analysis.found.model}"
-        left_out = {
-            "not of all methods": analysis.found.partial,
-            "the same for all methods": silent,
-        }
-        without = [
-            f"{why}, so left out: {', '.join(names)}" for why, names in left_out.items() if names
-        ]
-        notes = (analysis.sentence, analysis.found.asked, *without)
-        rows = [
-            (m, f"{100 * means[headline][m]:.1f}", rank_range(means, m), notes)
-            for m in analysis.found.methods
-        ]
-        out.append(
-            (title, pd.DataFrame(rows, columns=["method", headline, "rank by any choice", "notes"]))
-        )
+        out.append((title, _ranking(analysis)))
         if analysis.flips:
-            changed = []
-            for name in analysis.flips:
-                part = analysis.table[analysis.table["flips"] & (analysis.table["choice"] == name)]
-                pairs = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
-                more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
-                draws = f"{100 * part['reversed'].mean():.0f} %"
-                changed.append(
-                    (
-                        name,
-                        part["kind"].iloc[0],
-                        str(len(pairs)),
-                        draws,
-                        "; ".join(pairs[:3]) + more,
-                        (_IN_DRAWS,),
-                    )
-                )
-            names = ["choice", "kind", "pairs", "in draws", "which", "notes"]
-            out.append(
-                (f"{title}: what flips or is not settled", pd.DataFrame(changed, columns=names))
-            )
+            out.append((f"{title}: what flips or is not settled", _flipping_choices(analysis)))
     return out
+
+
+def _ranking(analysis: Stability) -> pd.DataFrame:
+    """A row for each method: its score, and its ranks by all choices."""
+    band = analysis.found
+    silent = analysis.silent
+    notes = [analysis.sentence, band.asked]
+    if band.partial:
+        notes.append(f"not of all methods, so left out: {', '.join(band.partial)}")
+    if silent:
+        notes.append(f"the same for all methods, so left out: {', '.join(silent)}")
+    means = dict(band.means)
+    for name in silent:
+        del means[name]
+    rows = []
+    for method in band.methods:
+        score = f"{100 * means[band.headline][method]:.1f}"
+        rows.append((method, score, rank_range(means, method), tuple(notes)))
+    return pd.DataFrame(rows, columns=["method", band.headline, "rank by any choice", "notes"])
+
+
+def _flipping_choices(analysis: Stability) -> pd.DataFrame:
+    """A row for each choice that flips a pair, or leaves one open."""
+    rows = []
+    for name in analysis.flips:
+        flipped = analysis.table[analysis.table["flips"] & (analysis.table["choice"] == name)]
+        pairs = list(flipped["a"] + ", " + flipped["b"])
+        which = "; ".join(pairs[:_PAIRS_NAMED])
+        if len(pairs) > _PAIRS_NAMED:
+            which += f" and {len(pairs) - _PAIRS_NAMED} more"
+        draws = f"{100 * flipped['reversed'].mean():.0f} %"
+        kind = flipped["kind"].iloc[0]
+        rows.append((name, kind, str(len(pairs)), draws, which, (_IN_DRAWS,)))
+    names = ["choice", "kind", "pairs", "in draws", "which", "notes"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def frame(analyses: Sequence[Stability]) -> pd.DataFrame:
     """The tables of all below each other, with the columns dataset and model."""
-    return pd.concat(
-        [
-            analysis.table.assign(dataset=analysis.found.dataset, model=analysis.found.model)
-            for analysis in analyses
-        ]
-    )
+    tables = []
+    for analysis in analyses:
+        band = analysis.found
+        tables.append(analysis.table.assign(dataset=band.dataset, model=band.model))
+    return pd.concat(tables)
 
 
 def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
     """For each model with several methods a sentence for the page: whether their ranking survives
     its choices."""
-    if (count := sum(len(run.records) for run, _ in pairs)) > _RESCORED:
+    count = 0
+    for run, _ in pairs:
+        count += len(run.records)
+    if count > _RESCORED:
         texts = [
             f"`harness report stability` tells whether the ranking of {count:,} answers is stable."
         ]
     else:
-        try:
-            analyses = analyse_runs([pair for pair in pairs if pair[1].problem is None])
-        except UserError:  # the methods have no question in common
-            return None
-        texts = [
-            f"{analysis.found.model}: {analysis.sentence}"
-            for analysis in analyses
-            if not analysis.table.empty
-        ]
-    return (
-        joined(el("h3", "Does the ranking hold?"), *(el("p", text) for text in texts))
-        if texts
-        else None
-    )
+        texts = _sentences([(run, rows) for run, rows in pairs if rows.problem is None])
+    if not texts:
+        return None
+    return joined(el("h3", "Does the ranking hold?"), *(el("p", text) for text in texts))
+
+
+def _sentences(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[str]:
+    """A sentence for each model with several methods; none where they have no question in
+    common."""
+    try:
+        analyses = analyse_runs(pairs)
+    except UserError:
+        return []
+    ranked = [analysis for analysis in analyses if not analysis.table.empty]
+    return [f"{analysis.found.model}: {analysis.sentence}" for analysis in ranked]

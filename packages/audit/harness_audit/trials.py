@@ -66,8 +66,10 @@ def requests_at_stop(record: StoredRecord, stop: Stop) -> int:
     if stop.own:
         return requests_of(record.usage, "search", "answer")
     steps = stop.steps(record)
-    asked = sum(int(step["scores"].get("replies", 0)) for step in steps)
-    return asked + (0 if steps[-1]["scores"].get("answers") else 1)
+    replies = sum(int(step["scores"].get("replies", 0)) for step in steps)
+    if steps[-1]["scores"].get("answers"):
+        return replies
+    return replies + 1
 
 
 def _cost_columns(
@@ -78,11 +80,20 @@ def _cost_columns(
     requests = [float(requests_at_stop(found.record, found.stop)) for found in reached]
     clusters = [found.cluster for found in reached]
     columns = mean_columns("requests", requests, clusters, seed=seed, bounds=None)
-    flops = [found.stop.flops for found in reached if found.stop.flops is not None]
-    columns["tflops"] = None
-    if flops and len(flops) == len(reached):
-        columns["tflops"] = sum(flops) / len(flops) / TERA
+    columns["tflops"] = _mean_tflops(reached)
     return columns
+
+
+def _mean_tflops(reached: Sequence[ReachedStop]) -> float | None:
+    """The mean over the stops; None where there is none, or it is not known of one."""
+    total = 0.0
+    for found in reached:
+        if found.stop.flops is None:
+            return None
+        total += found.stop.flops
+    if not reached:
+        return None
+    return total / len(reached) / TERA
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
@@ -103,24 +114,14 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         if measured.empty:
             continue
         score = str(measured["score"].iloc[0])
-        points = measured.to_dict("records")
-        scores = Line(score, [Point.of(row, "trials", "mean", 100) for row in points])
-        request_line = Line(
-            "requests a question",
-            [Point.of(row, "trials", "requests") for row in points],
-            right=True,
-        )
-        x = Axis(
-            "max trials (updates of the entity set)", ticks=tuple(map(float, measured["trials"]))
-        )
-        panel_list.append(
-            Panel(
-                curve.title,
-                x,
-                Axis(f"{score} × 100"),
-                Axis("requests"),
-                [scores, request_line],
-                aside=True,
-            )
-        )
+        means: list[Point] = []
+        requests: list[Point] = []
+        for row in measured.to_dict("records"):
+            means.append(Point.of(row, "trials", "mean", 100))
+            requests.append(Point.of(row, "trials", "requests"))
+        lines = [Line(score, means), Line("requests a question", requests, right=True)]
+        ticks = tuple(map(float, measured["trials"]))
+        x = Axis("max trials (updates of the entity set)", ticks=ticks)
+        left = Axis(f"{score} × 100")
+        panel_list.append(Panel(curve.title, x, left, Axis("requests"), lines, aside=True))
     return panel_list

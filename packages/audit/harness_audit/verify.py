@@ -20,7 +20,7 @@ from them: for that, compare the printed sha256 with a published one.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,7 @@ from harness.engine.scoring import SCORING_NOTES, score_record
 from harness.errors import UserError
 from harness.stats import INTERVAL_RULE, OLDER_RULES
 from harness.storage.failures import STOPS
+from harness.storage.manifest_file import Import
 from harness.storage.paths import expanded
 from harness.storage.record_texts import gold_of
 from harness.storage.records import StoredRecord
@@ -108,8 +109,11 @@ class Report:
     @property
     def verdict(self) -> str:
         """The last line: what was computed again, and what was not checked."""
-        if count := len(self.differences):
-            return f"NOT consistent: {count} difference{'s' if count > 1 else ''}"
+        count = len(self.differences)
+        if count == 1:
+            return "NOT consistent: 1 difference"
+        if count:
+            return f"NOT consistent: {count} differences"
         again = f"{self.scores} scores, {self.numbers} numbers, {self.files} checksums"
         not_checked = ", ".join([*self.unchecked, *NEVER_CHECKED])
         return f"consistent; computed again: {again}; not checked: {not_checked}"
@@ -130,30 +134,35 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
         if rule != INTERVAL_RULE:
             _leave_out_intervals(f"the table of {INDEX}", rule, report)
         for name in bundle.changed:
-            report.differences.append(
-                Difference("file", name, None, "it is not as it was exported (checksum)")
-            )
-        rescored = []
-        for (
-            place,
-            run,
-        ) in (
-            bundle.runs.items()
-        ):  # digests of 100,000 answers take 40 MB, so they go before the table
-            rescored.append(
-                _RunCheck(place, run, bundle.index["runs"].pop(place), report).rescored(data)
-            )
-
-        def keyed(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Mapping[str, Any]]:
-            return {(str(row.get("dataset")), str(row.get("run"))): row for row in rows}
-
-        stored, here = keyed(bundle.index["table"]), keyed(table(rescored))
+            sentence = "it is not as it was exported (checksum)"
+            report.differences.append(Difference("file", name, None, sentence))
+        rescored: list[StoredRun] = []
+        for place, run in bundle.runs.items():
+            # Digests of 100,000 answers take 40 MB, so they go before the table.
+            entry = bundle.index["runs"].pop(place)
+            check = _RunCheck(place, run, entry, report)
+            rescored.append(check.rescored(data))
+        stored = _rows_by_run(bundle.index["table"])
+        here = _rows_by_run(table(rescored))
+        with_intervals = rule == INTERVAL_RULE
         for key in dict.fromkeys([*stored, *here]):
-            numbers = stored.get(key, {}), here.get(key, {})
-            _compare_numbers(*numbers, ", ".join(key), report, with_intervals=rule == INTERVAL_RULE)
+            _compare_numbers(
+                stored.get(key, {}),
+                here.get(key, {}),
+                ", ".join(key),
+                report,
+                with_intervals=with_intervals,
+            )
         for run in against:
             _compare_own_run(bundle, run, report)
         return report
+
+
+def _rows_by_run(
+    rows: Sequence[Mapping[str, Any]],
+) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """(data set, run) -> its row of a table."""
+    return {(str(row.get("dataset")), str(row.get("run"))): row for row in rows}
 
 
 class _RunCheck:
@@ -163,45 +172,50 @@ class _RunCheck:
     def __init__(
         self, place: str, run: StoredRun, entry: Mapping[str, Any], report: Report
     ) -> None:
-        self.place, self.run, self.entry, self.report = place, run, entry, report
-        self.questions: dict[
-            str, bool
-        ] = {}  # those of the records, and whether these have the gold answers
+        self.place = place
+        self.run = run
+        self.entry = entry
+        self.report = report
+        self.questions: dict[str, bool] = {}  # id -> whether its record has gold answers
         self.others: set[str] = set()  # questions whose answers are not the exported ones
         self.scored: set[str] = set()  # names of scores
         self.judged: set[str] = set()  # names of scores that models gave
         self.numbers: list[StoredRecord] = []  # what a table counts of the rescored records
-        other_texts = []
-        for row in run.records:
-            question = row.question_id
-            self.questions[question] = row.gold is not None
-            self.scored.update(row.scores)
-            self.judged.update(row.notes.get(JUDGES) or ())
-            if answer_digest(row) != entry["answers"].get(question):
+        other_texts: list[str] = []
+        for record in run.records:
+            question = record.question_id
+            self.questions[question] = record.gold is not None
+            self.scored.update(record.scores)
+            self.judged.update(record.notes.get(JUDGES) or ())
+            if answer_digest(record) != entry["answers"].get(question):
                 self.others.add(question)
-            if texts_digest(row) != entry["questions"].get(question):
+            if texts_digest(record) != entry["questions"].get(question):
                 other_texts.append(question)
         report.answers += len(self.questions)
-        if imported := run.manifest.imported:
-            files = ", ".join(f"{file.name} (sha256 {file.sha256[:12]})" for file in imported.files)
-            report.unchecked.append(f"that {place} holds what {files} says")
-            self._note(
-                f"imported from {imported.tool}; whether its answers and costs are those "
-                f"of {files} is open"
-            )
+        if run.manifest.imported:
+            self._note_import(run.manifest.imported)
         self._check_consistency()
         for question in sorted(entry["answers"].keys() - self.questions.keys()):
             self._differs("other answers", question, "its record is missing")
-        report.differences += [Difference("other texts", place, None, note) for note in run.notes]
+        for note in run.notes:
+            self._run_differs("other texts", note)
         if run.manifest.scorers != entry["scorers"]:
             sentence = "versions of scorers in manifest.json are not those of bundle.json"
-            report.differences.append(Difference("table", place, None, sentence))
+            self._run_differs("table", sentence)
         for question in other_texts:
-            self._differs(
-                "other texts",
-                question,
-                "its question or gold answers are not those that were exported",
-            )
+            sentence = "its question or gold answers are not those that were exported"
+            self._differs("other texts", question, sentence)
+
+    def _note_import(self, imported: Import) -> None:
+        """Say that the files of another tool are not at hand; imported: what the manifest says of
+        them."""
+        named = [f"{file.name} (sha256 {file.sha256[:12]})" for file in imported.files]
+        files = ", ".join(named)
+        self.report.unchecked.append(f"that {self.place} holds what {files} says")
+        self._note(
+            f"imported from {imported.tool}; whether its answers and costs are those of {files} "
+            "is open"
+        )
 
     def _check_consistency(self) -> None:
         """Compare records, settings, hash and times with each other, and files with their run's
@@ -212,45 +226,33 @@ class _RunCheck:
         summary = RunSummary(
             n_asked=stated.n_asked, n_left_out=stated.n_left_out, edited=stated.edited
         )
-        run, found = replace(self.run, summary=summary), examine(self.run)
+        run = replace(self.run, summary=summary)
+        found = examine(self.run)
         sentences = misfits(run, found)
         sentences += self._entry_misfits()
         changed = self.entry.get("changed")
         if changed:
             sentences.append(f"{', '.join(changed)} had been changed when the run was exported")
         for sentence in sentences:
-            self.report.differences.append(Difference("does not fit", self.place, None, sentence))
-        phrases = [phrase for phrase in unchecked(run, found) if "files" not in phrase]
-        phrases = [phrase for phrase in phrases if "gold" not in phrase]
+            self._run_differs("does not fit", sentence)
+        for phrase in unchecked(run, found):
+            if "files" not in phrase and "gold" not in phrase:
+                self._add_once(phrase)
         if changed is None and run.manifest.imported is None:
-            phrases.append("whether the files are as the run left them")
-        self.report.unchecked += [p for p in phrases if p not in self.report.unchecked]
+            self._add_once("whether the files are as the run left them")
 
     def _read_golds(self, data: str | None) -> dict[str, Gold]:
         """Question id -> gold, from the rows at `data`; {} where None. Raises UserError,
         DataError."""
         golds: dict[str, Gold] = {}
         if data is None:
-            odd = other_texts(self.run) if any(self.questions.values()) else 0
-            if odd is None:
-                self.report.unchecked += ["gold answers"] * (
-                    "gold answers" not in self.report.unchecked
-                )
-                self._note(
-                    "gold answers are the bundle's own; to compare them with the data set's rows: "
-                    "--data FILE"
-                )
-            elif odd:
-                sentence = f"{odd} questions or gold answers are not those of the data set"
-                self.report.differences.append(
-                    Difference("other texts", self.place, None, sentence)
-                )
+            self._compare_with_known_rows()
             return golds
-        if (config := self._dataset_config()) is None:
+        config = self._dataset_config()
+        if config is None:
             return golds
-        for example in datasets.load(
-            config.model_copy(update={"data": expanded(data)}), None
-        ).examples:
+        config = config.model_copy(update={"data": expanded(data)})
+        for example in datasets.load(config, None).examples:
             question = example.question
             if question.id not in self.questions:
                 continue
@@ -259,12 +261,25 @@ class _RunCheck:
             if here == self.entry["questions"].get(question.id):
                 golds[question.id] = example.gold
             else:
-                self._differs(
-                    "other texts",
-                    question.id,
-                    f"the row in {data} is not the one that was exported",
-                )
+                sentence = f"the row in {data} is not the one that was exported"
+                self._differs("other texts", question.id, sentence)
         return golds
+
+    def _compare_with_known_rows(self) -> None:
+        """Compare questions and gold answers with the data set's rows where these are at hand
+        without --data."""
+        odd: int | None = 0
+        if any(self.questions.values()):
+            odd = other_texts(self.run)
+        if odd is None:
+            self._add_once("gold answers")
+            self._note(
+                "gold answers are the bundle's own; to compare them with the data set's rows: "
+                "--data FILE"
+            )
+        elif odd:
+            sentence = f"{odd} questions or gold answers are not those of the data set"
+            self._run_differs("other texts", sentence)
 
     def _entry_misfits(self) -> Iterator[str]:
         """What bundle.json says of the run's rows otherwise than the run's own files."""
@@ -282,14 +297,18 @@ class _RunCheck:
     def rescored(self, data: str | None) -> StoredRun:
         """Score the run's answers again and check its summary; returns the run with the rescored
         records."""
-        summary, rows = self.run.summary, self._rescored_records(self._read_golds(data))
-        fresh = summarise(rows, self.run.documents, self.run.config)
-        here, stored = flatten(fresh.of_records()), flatten(summary.of_records())
-        place, rule = f"{self.place}/{SUMMARY}", summary.interval_rule
+        summary = self.run.summary
+        records = self._rescored_records(self._read_golds(data))
+        fresh = summarise(records, self.run.documents, self.run.config)
+        here = flatten(fresh.of_records())
+        stored = flatten(summary.of_records())
+        place = f"{self.place}/{SUMMARY}"
+        rule = summary.interval_rule
         if rule != INTERVAL_RULE:
             _leave_out_intervals(place, rule, self.report)
         _compare_numbers(stored, here, place, self.report, with_intervals=rule == INTERVAL_RULE)
-        asked, recorded = summary.n_to_record, fresh.n_total or 0
+        asked = summary.n_to_record
+        recorded = fresh.n_total or 0
         if summary.is_finished and asked > recorded:
             sentence = f"the run is called finished, with {recorded} of {asked} questions"
             self.report.differences.append(Difference("table", place, None, sentence))
@@ -301,69 +320,54 @@ class _RunCheck:
         """Yield the records with new scores; one that cannot be scored keeps its scores, with a
         note."""
         config = self._dataset_config()
-        names = self._usable_scorers(config.scorers if config is not None else ())
-        config = None if config is None else config.model_copy(update={"scorers": tuple(names)})
-        if lacking := sum(
-            not held and question not in golds for question, held in self.questions.items()
-        ):
+        names = self._usable_scorers(() if config is None else config.scorers)
+        if config is not None:
+            config = config.model_copy(update={"scorers": tuple(names)})
+        lacking = 0
+        for question, has_gold in self.questions.items():
+            lacking += not has_gold and question not in golds
+        if lacking:
             self.report.unchecked.append(f"{lacking} answers without gold answers")
             self._note(
                 f"{lacking} answers have no gold answers in the bundle; with the data set's rows: "
                 "--data FILE"
             )
-        for row in self.run.records:
-            question = row.question_id
-            gold = golds.get(question) or gold_of(row)
+        for record in self.run.records:
+            question = record.question_id
+            gold = golds.get(question) or gold_of(record)
             if config is not None and gold is not None:
-                row = self._rescore(question, row, config, gold)
+                record = self._rescore(record, config, gold)
             elif question in self.others:
-                self._differs(
-                    "other answers", question, "the answer is not the one that was exported"
-                )
-            self.numbers.append(numbers_of(row))
-            yield row
+                sentence = "the answer is not the one that was exported"
+                self._differs("other answers", question, sentence)
+            self.numbers.append(numbers_of(record))
+            yield record
 
-    def _rescore(
-        self, question: str, row: StoredRecord, config: DatasetConfig, gold: Gold
-    ) -> StoredRecord:
+    def _rescore(self, record: StoredRecord, config: DatasetConfig, gold: Gold) -> StoredRecord:
         """Score a record again, report scores and notes that differ, and return it with the new
         scores."""
-        judges = {
-            n: verdict
-            for n, verdict in (row.notes.get(JUDGES) or {}).items()
-            if n not in config.scorers
-        }
+        question = record.question_id
+        judges = dict(record.notes.get(JUDGES) or {})
+        for name in config.scorers:
+            judges.pop(name, None)
+        judged = replace(record, notes={**record.notes, JUDGES: judges})
         try:
-            fresh = score_record(replace(row, notes={**row.notes, JUDGES: judges}), config, gold)
+            fresh = score_record(judged, config, gold)
         except STOPS:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a scorer does with gold answers from outside
-            self._differs(
-                "other scoring", question, f"it cannot be scored ({type(error).__name__}: {error})"
-            )
-            return row
+        # Whatever a scorer does with gold answers from outside.
+        except Exception as error:  # noqa: BLE001
+            sentence = f"it cannot be scored ({type(error).__name__}: {error})"
+            self._differs("other scoring", question, sentence)
+            return record
         self.report.scores += len(config.scorers)
-        apart = []
-        for name in config.scorers:
-            stored, here = row.scores.get(name), fresh.scores.get(name)
-            if not _is_same(stored, here):
-                apart.append(
-                    f"{name} is {_text(stored)} in the bundle, and {_text(here)} computed again"
-                )
-        stored_notes = _notes_of(row.notes, config.scorers)
-        notes = _notes_of(json_values(fresh.notes, lost=[]), config.scorers)
-        apart += [
-            f"notes.{k} is not what scoring gives" for k in notes if notes[k] != stored_notes[k]
-        ]
+        sentences = _scoring_differences(record, fresh, config.scorers)
         if question in self.others:
-            self._differs(
-                "other answers",
-                question,
-                "; ".join(["the answer is not the one that was exported", *apart]),
-            )
-        elif apart:
-            self._differs("other scoring", question, "; ".join(apart))
-        return replace(fresh, scores={**row.scores, **fresh.scores})
+            sentences.insert(0, "the answer is not the one that was exported")
+            self._differs("other answers", question, "; ".join(sentences))
+        elif sentences:
+            self._differs("other scoring", question, "; ".join(sentences))
+        return replace(fresh, scores={**record.scores, **fresh.scores})
 
     def _dataset_config(self) -> DatasetConfig | None:
         """The run's data set; None, with a note that nothing is scored again, where it cannot be
@@ -377,40 +381,50 @@ class _RunCheck:
     def _usable_scorers(self, configured: Sequence[str]) -> list[str]:
         """Names of the run's scorers that work here; notes why others do not, and which have
         another version."""
-        usable, installed = [], set(scorers.names())
+        installed = set(scorers.names())
         judged = self.judged - installed
         held = self.scored | self.entry["scorers"].keys()
         logged = {name for name in held if name.startswith(LOGGED)}
-        for name in dict.fromkeys(
-            [*(n for n in configured if n not in logged), *sorted(held - judged - logged)]
-        ):
-            if name not in installed:
-                why = (
-                    "code of its author's, which is not imported"
-                    if ":" in name
-                    else "not known to this installation"
-                )
-                self._add_unchecked([name], f"it is {why}")
-            elif problems := scorers.problems([name]):
-                self._add_unchecked([name], problems[0])
-            else:
+        names = dict.fromkeys([*configured, *sorted(held - judged)])
+        usable: list[str] = []
+        for name in names:
+            if name in logged:
+                continue
+            problem = _scorer_problem(name, installed)
+            if problem is None:
                 usable.append(name)
-                before, here = self.entry["scorers"].get(name), scorers.version(name)
-                if before is not None and str(before) != here:
-                    self.report.unchecked.append(f"the recorded version of {name}")
-                    self._note(
-                        f"'{name}' is version {here} here, and {before} in the bundle: scores may "
-                        "differ"
-                    )
+                self._compare_version(name)
+            else:
+                self._add_unchecked([name], problem)
         if judged:
             self._add_unchecked(sorted(judged), "they are a model's")
         if logged:
             self._add_unchecked(sorted(logged), "another tool gave them")
         return usable
 
+    def _compare_version(self, name: str) -> None:
+        """Note where a scorer has another version here than in the bundle."""
+        before = self.entry["scorers"].get(name)
+        here = scorers.version(name)
+        if before is not None and str(before) != here:
+            self.report.unchecked.append(f"the recorded version of {name}")
+            self._note(
+                f"'{name}' is version {here} here, and {before} in the bundle: scores may differ"
+            )
+
     def _add_unchecked(self, names: Sequence[str], why: str) -> None:
-        self.report.unchecked += [name for name in names if name not in self.report.unchecked]
+        """Say that the scores `names` are not computed again, and why."""
+        for name in names:
+            self._add_once(name)
         self._note(f"scores of {', '.join(map(repr, names))} are not computed again: {why}")
+
+    def _add_once(self, phrase: str) -> None:
+        """Add what could not be checked, unless it is said already."""
+        if phrase not in self.report.unchecked:
+            self.report.unchecked.append(phrase)
+
+    def _run_differs(self, kind: Kind, sentence: str) -> None:
+        self.report.differences.append(Difference(kind, self.place, None, sentence))
 
     def _differs(self, kind: Kind, question: str, sentence: str) -> None:
         self.report.differences.append(Difference(kind, self.place, question, sentence))
@@ -424,11 +438,47 @@ class _RunCheck:
 def _notes_of(notes: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """The notes of these scorers in a record: flags, counts for corpus scores, the text that was
     scored."""
-    held = {key: notes.get(key) for key in SCORING_NOTES}
-    return {
-        k: {n: v[n] for n in names if n in v} if isinstance(v, dict) else v or {}
-        for k, v in held.items()
-    }
+    of_scorers: dict[str, Any] = {}
+    for key in SCORING_NOTES:
+        value = notes.get(key) or {}
+        if isinstance(value, dict):
+            value = {name: value[name] for name in names if name in value}
+        of_scorers[key] = value
+    return of_scorers
+
+
+def _scoring_differences(
+    stored: StoredRecord, fresh: StoredRecord, names: Sequence[str]
+) -> list[str]:
+    """Sentences on scores and notes that differ.
+
+    Args:
+        stored: The record of the bundle.
+        fresh: The same, scored again.
+        names: The scorers.
+    """
+    sentences: list[str] = []
+    for name in names:
+        before = stored.scores.get(name)
+        here = fresh.scores.get(name)
+        if not _is_same(before, here):
+            sentences.append(
+                f"{name} is {_text(before)} in the bundle, and {_text(here)} computed again"
+            )
+    stored_notes = _notes_of(stored.notes, names)
+    for key, note in _notes_of(json_values(fresh.notes, lost=[]), names).items():
+        if note != stored_notes[key]:
+            sentences.append(f"notes.{key} is not what scoring gives")
+    return sentences
+
+
+def _scorer_problem(name: str, installed: Container[str]) -> str | None:
+    """Why a scorer cannot be used here; None where it can."""
+    if name in installed:
+        return next(iter(scorers.problems([name])), None)
+    if ":" in name:
+        return "it is code of its author's, which is not imported"
+    return "it is not known to this installation"
 
 
 def _is_same(a: Any, b: Any) -> bool:
@@ -439,13 +489,11 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return (
-        "missing"
-        if value is None
-        else f"{value:.6g}"
-        if isinstance(value, float)
-        else str(value)[:80]
-    )
+    if value is None:
+        return "missing"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)[:80]
 
 
 def _leave_out_intervals(place: str, rule: Any, report: Report) -> None:
@@ -491,32 +539,46 @@ def _compare_numbers(
 
 def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
     """Compare a run of one's own with the bundle's of the same data set and folder name."""
-    key = str(run.config["dataset"]["name"]), run.path.name
-    theirs = [
-        r for r in bundle.runs.values() if (str(r.config["dataset"]["name"]), r.path.name) == key
-    ]
     place = str(run.path)
-    if not theirs:
+    theirs = _run_of_same_name(bundle, run)
+    if theirs is None:
         report.notes.append(
             f"{place}: the bundle has no run of this name, which covers settings, models and data"
         )
         return
-    rows = RecordsByQuestion(theirs[0].records)
-    if alone := len(rows.keys() - {row.question_id for row in run.records}):
-        report.notes.append(f"{place}: {alone} questions are in the bundle alone")
-    for row in run.records:
-        question = row.question_id
-        if question not in rows:
+    records = RecordsByQuestion(theirs.records)
+    missing = records.keys() - {record.question_id for record in run.records}
+    if missing:
+        report.notes.append(f"{place}: {len(missing)} questions are in the bundle alone")
+    for record in run.records:
+        question = record.question_id
+        if question not in records:
             report.notes.append(f"{place}: question '{question}' is not in the bundle")
             continue
-        other = rows[question]
-        if answer_parts(row) != answer_parts(other):
-            answers = f"{row.prediction[:60]!r} here, {other.prediction[:60]!r} in the bundle"
+        other = records[question]
+        if answer_parts(record) != answer_parts(other):
+            answers = f"{record.prediction[:60]!r} here, {other.prediction[:60]!r} in the bundle"
             report.differences.append(Difference("other answers", place, question, answers))
             continue
-        names = [name for name in row.scores if name in other.scores]
-        if apart := [name for name in names if not _is_same(row.scores[name], other.scores[name])]:
-            both = "; ".join(
-                f"{n} is {_text(row.scores[n])} here, {_text(other.scores[n])} in it" for n in apart
-            )
-            report.differences.append(Difference("other scoring", place, question, both))
+        sentence = _own_score_differences(record, other)
+        if sentence:
+            report.differences.append(Difference("other scoring", place, question, sentence))
+
+
+def _run_of_same_name(bundle: Bundle, run: StoredRun) -> StoredRun | None:
+    """The first run of the bundle with the same data set and folder name."""
+    for other in bundle.runs.values():
+        same_dataset = str(other.config["dataset"]["name"]) == str(run.config["dataset"]["name"])
+        if same_dataset and other.path.name == run.path.name:
+            return other
+    return None
+
+
+def _own_score_differences(record: StoredRecord, other: StoredRecord) -> str:
+    """ "f1 is 0.5 here, 0.6 in it": the scores of a record that the bundle's gives otherwise."""
+    sentences: list[str] = []
+    for name, here in record.scores.items():
+        if name in other.scores and not _is_same(here, other.scores[name]):
+            there = _text(other.scores[name])
+            sentences.append(f"{name} is {_text(here)} here, {there} in it")
+    return "; ".join(sentences)

@@ -4,8 +4,8 @@ say."""
 from dataclasses import replace
 
 import pytest
+from harness_audit.duel import Asking, question_clusters
 from harness_audit.duel import duel as run_duel
-from harness_audit.duel import question_clusters
 from harness_audit.pair_races import PairRaces, Rules
 
 from harness.engine.progress import Silent
@@ -50,9 +50,8 @@ def plan(name, method, dataset, **more):
 
 def fight(out, methods, rules=None, dataset=None, **more):
     plans = [plan(name, method, dataset or tiny()) for name, method in methods.items()]
-    return run_duel(
-        plans, rules or Rules(), out, command=["harness", "duel"], progress=Silent(), **more
-    )
+    asking = Asking(["harness", "duel"], **more)
+    return run_duel(plans, rules or Rules(), out, asking=asking, progress=Silent())
 
 
 def test_it_stops_when_one_method_is_better(tmp_path):
@@ -203,4 +202,4 @@ def test_what_is_no_duel(tmp_path):
         (skip, "leave out failed=sk"),
     ):
         with pytest.raises(UserError, match=message):
-            run_duel(plans, Rules(), tmp_path, command=[], progress=Silent())
+            run_duel(plans, Rules(), tmp_path, asking=Asking([]), progress=Silent())

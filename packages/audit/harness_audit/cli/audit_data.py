@@ -1,11 +1,19 @@
 """`harness audit-data RUNS...`: gold answers that are probably wrong or ambiguous, from stored runs
 and the data."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from harness.cli.options import RESULTS
 from harness.cli.output import say
 from harness.cli.stored_runs import stored_runs
 from harness.cli.table_output import format_of
+from harness.storage.run_folder import StoredRun
 from harness_audit.cli.report import Answers, write_analysis
+
+if TYPE_CHECKING:
+    from reports.gold_rows import Rows
 
 
 def audit_data(answers: Answers) -> int:
@@ -22,11 +30,15 @@ def audit_data(answers: Answers) -> int:
     kind = format_of(answers.form, answers.out)
     runs, damaged = stored_runs(answers.folders or [RESULTS])
     whole = rows_of(runs, data=answers.data, whole=True)
-    for problem in dict.fromkeys(rows.problem for rows in whole if rows.problem is not None):
+    pairs: list[tuple[StoredRun, Rows]] = []
+    problems: dict[str, None] = {}
+    for run, rows in zip(runs, whole, strict=True):
+        if rows.problem is None:
+            pairs.append((run, rows))
+        else:
+            problems[rows.problem] = None
+            pairs.append((run, read_rows(run)))
+    for problem in problems:
         say(f"note: without the evidence only contradictions and duplicates are found: {problem}")
-    pairs = [
-        (run, rows if rows.problem is None else read_rows(run))
-        for run, rows in zip(runs, whole, strict=True)
-    ]
     write_analysis(answer_keys, pairs, kind, answers.out)
     return 3 if damaged else 0

@@ -45,7 +45,7 @@ def autopsy(
     from reports.gold_rows import read_rows
 
     pairs = [(run, read_rows(run, data=data)) for run in runs]
-    missing: list[str] = []
+    commands: dict[str, None] = {}
     for run, rows in pairs:
         if facts.is_oracle(run) or reports.is_closed_book(run):
             continue
@@ -54,33 +54,39 @@ def autopsy(
                 f"note: {run.path}: no look for its gold answers in replies and at other stops: "
                 f"{rows.problem}"
             )
-        if presets := reports.siblings_of(run, runs).missing:
-            missing.append(_command_for(run, presets))
-    cases = reports.cases_by_run(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
+        missing = reports.siblings_of(run, runs).missing
+        if missing:
+            commands[_command_for(run, missing)] = None
+    if lost_below is None:
+        lost_below = reports.LOST_BELOW
+    cases = reports.cases_by_run(pairs, lost_below)
     if not cases:
         raise UserError(
             "no run here is of a method that searches or reads; name folders with such runs"
         )
-    for command in dict.fromkeys(missing):
+    for command in commands:
         say(f"note: classes are coarser without a run of: {command}")
     table = reports.frame(cases)
-    drawn = Figure(
-        "Where questions were lost", table, reports.table(cases), drawing=partial(draw, table)
-    )
-    write(drawn.written(form), figure.out)
+    drawing = partial(draw, table)
+    lost = Figure("Where questions were lost", table, reports.table(cases), drawing=drawing)
+    write(lost.written(form), figure.out)
     return 3 if damaged else 0
 
 
 def _command_for(run: StoredRun, presets: list[str]) -> str:
     """The command, for a shell, that runs the methods `presets` on the questions of `run`."""
     config = run.config
-    data = config["dataset"].get("data")
-    parts = ["harness", "run", "-m", ",".join(presets), "-d", str(config["dataset"]["name"])]
-    parts += ["--data", str(data)] if data else []
+    dataset = config["dataset"]
+    parts = ["harness", "run", "-m", ",".join(presets), "-d", str(dataset["name"])]
+    if dataset.get("data"):
+        parts += ["--data", str(dataset["data"])]
     # The names in tables are no presets; what the run's own command named is.
     words = run.manifest.command
     for flag in ("--model", "--profile"):
-        parts += words[words.index(flag) : words.index(flag) + 2] if flag in words else []
-    for flag in ("limit", "sample"):
-        parts += [f"--{flag}", str(config[flag])] if config.get(flag) else []
+        if flag in words:
+            at = words.index(flag)
+            parts += words[at : at + 2]
+    for name in ("limit", "sample"):
+        if config.get(name):
+            parts += [f"--{name}", str(config[name])]
     return shlex.join([*parts, "--out", str(run.path.parents[1])])

@@ -9,7 +9,7 @@ import json as json_
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,7 +34,7 @@ from harness.storage.paths import local_folder
 
 if TYPE_CHECKING:
     from harness.engine.plan import PlannedRun
-    from harness_audit.duel import DuelResult
+    from harness_audit.duel import DuelResult, Entrant
 
 
 @dataclass(frozen=True)
@@ -94,36 +94,47 @@ def duel(
     from harness.engine.progress import Progress
     from harness.engine.progress_line import ProgressLine
     from harness.engine.runner import Interrupted
+    from harness_audit.duel import Asking
     from harness_audit.duel import duel as run_duel
     from harness_audit.pair_races import Rules
 
-    target, width = stop.target, None if stop.width is None else stop.width / 100
-    rules = Rules(stop.alpha, width, target, stop.score)  # type: ignore[arg-type]  # Rules checks the name
-    folder, command = local_folder(out), ["harness", *sys.argv[1:]]
+    width = None
+    if stop.width is not None:
+        width = stop.width / 100
+    # Rules checks the name of the target.
+    rules = Rules(stop.alpha, width, stop.target, stop.score)  # type: ignore[arg-type]
+    folder = local_folder(out)
     plans = _plans(selection, methods or [])
     print_warnings(plans)
+    asking = Asking(["harness", *sys.argv[1:]], parallel, retry_failed)
+    progress = Progress() if quiet else ProgressLine()
     try:
-        asking: dict[str, Any] = {
-            "command": command,
-            "retry_failed": retry_failed,
-            "parallel": parallel,
-        }
-        outcome = run_duel(
-            plans, rules, folder, progress=Progress() if quiet else ProgressLine(), **asking
-        )
+        outcome = run_duel(plans, rules, folder, asking=asking, progress=progress)
     except Interrupted:
         print_resume_command("interrupted; what was answered is saved")
         return 130
     print(_as_json(outcome) if json else _as_text(outcome), flush=True)
-    for problem in (p for entrant in outcome.entrants for p in entrant.result.save_problems):
-        say(f"error: {problem}")
-    failed = [f"{e.name} {e.result.failed}" for e in outcome.entrants if e.result.failed]
+    return _print_problems(outcome)
+
+
+def _print_problems(outcome: DuelResult) -> int:
+    """Print what could not be saved and which methods have failed questions; returns the exit
+    code."""
+    failed: list[str] = []
+    code = 0
+    for entrant in outcome.entrants:
+        for problem in entrant.result.save_problems:
+            say(f"error: {problem}")
+            code = 3
+        if entrant.result.failed:
+            failed.append(f"{entrant.name} {entrant.result.failed}")
+            code = 3
     if failed:
         say(
             f"error: questions failed and count 0: {', '.join(failed)}; --retry-failed runs them "
             "again"
         )
-    return 3 if failed or any(entrant.result.save_problems for entrant in outcome.entrants) else 0
+    return code
 
 
 def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
@@ -138,7 +149,11 @@ def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
             "a duel needs two methods or more: harness duel pecan bm25 --dataset musique"
         )
     problems: list[HarnessError] = []
-    plans = [plan for row in chosen if (plan := attempt(problems, plan_choices, row)) is not None]
+    plans: list[PlannedRun] = []
+    for choices in chosen:
+        plan = attempt(problems, plan_choices, choices)
+        if plan is not None:
+            plans.append(plan)
     raise_all(problems)
     check_home()
     return plans
@@ -147,10 +162,17 @@ def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
 def _as_json(outcome: DuelResult) -> str:
     """The verdicts of all pairs, and the run of each method, as one JSON object."""
     runs = []
-    for e in outcome.entrants:
-        run = {"method": e.name, "run": str(e.result.folder), "rank": outcome.ranks(e.name)}
-        saved = dict(zip(("questions", "tokens", "seconds"), e.saved, strict=True))
-        runs.append({**run, "questions": e.questions, "of": e.of, "saved": saved})
+    for entrant in outcome.entrants:
+        questions, tokens, seconds = entrant.saved
+        run = {
+            "method": entrant.name,
+            "run": str(entrant.result.folder),
+            "rank": outcome.ranks(entrant.name),
+            "questions": entrant.questions,
+            "of": entrant.of,
+            "saved": {"questions": questions, "tokens": tokens, "seconds": seconds},
+        }
+        runs.append(run)
     pairs = [pair.values() for pair in outcome.pairs]
     return json_.dumps(
         {"pairs": pairs, **asdict(outcome.rules), "score": outcome.score, "runs": runs}
@@ -159,31 +181,49 @@ def _as_json(outcome: DuelResult) -> str:
 
 def _as_text(outcome: DuelResult) -> str:
     """Lines and a table: the verdicts, what they are about, and how many answers were saved."""
-    rules, pairs = outcome.rules, len(outcome.pairs)
-    about = "documents like these" if rules.target == "population" else "exactly these questions"
-    over = f" over the whole ranking of {pairs} pairs (intervals: Bonferroni)" if pairs > 1 else ""
     lines = [pair.sentence for pair in outcome.pairs]
-    lines.append(
-        f"  {outcome.score}, about {about}; alpha {100 * rules.alpha:g} %{over}, valid at every "
-        "look"
-    )
+    lines.append(_about(outcome))
     if outcome.left_out:
         lines.append(
             f"  {outcome.left_out} questions are left out, which {outcome.score} does not judge"
         )
-    rows = [("method", "rank", "questions", "saved", "tokens saved", "time saved", "run")]
-    for e in sorted(outcome.entrants, key=lambda e: outcome.ranks(e.name)):
-        left, tokens, seconds = e.saved
-        share = f"{left} ({100 * left / e.of:.0f} %)"
-        spared = (f"about {tokens:,.0f}", f"about {duration(seconds)}") if left else ("0", "0 s")
-        low, high = outcome.ranks(e.name)
-        rank = str(low) if low == high else f"{low} to {high}"
-        rows.append(
-            (e.name, rank, f"{e.questions} of {e.of}", share, *spared, str(e.result.folder))
-        )
-    of, saved = (
-        sum(numbers)
-        for numbers in zip(*((e.of, e.saved[0]) for e in outcome.entrants), strict=True)
-    )
-    lines.append(f"  {saved} of {of} answers saved against running all ({100 * saved / of:.0f} %)")
+    rows: list[tuple[str, ...]] = [_HEADS]
+    asked = 0
+    saved = 0
+    for entrant in sorted(outcome.entrants, key=lambda entrant: outcome.ranks(entrant.name)):
+        rows.append(_row(entrant, *outcome.ranks(entrant.name)))
+        asked += entrant.of
+        saved += entrant.saved[0]
+    share = f"{100 * saved / asked:.0f} %"
+    lines.append(f"  {saved} of {asked} answers saved against running all ({share})")
     return "\n".join([*lines, "", columns(rows)])
+
+
+def _about(outcome: DuelResult) -> str:
+    """What the verdicts are about, and how sure they are."""
+    about = "exactly these questions"
+    if outcome.rules.target == "population":
+        about = "documents like these"
+    over = ""
+    pairs = len(outcome.pairs)
+    if pairs > 1:
+        over = f" over the whole ranking of {pairs} pairs (intervals: Bonferroni)"
+    alpha = f"alpha {100 * outcome.rules.alpha:g} %{over}"
+    return f"  {outcome.score}, about {about}; {alpha}, valid at every look"
+
+
+_HEADS = ("method", "rank", "questions", "saved", "tokens saved", "time saved", "run")
+
+
+def _row(entrant: Entrant, low: int, high: int) -> tuple[str, ...]:
+    """The row of a method in the table; low, high: its best and its worst possible rank."""
+    rank = str(low)
+    if low != high:
+        rank = f"{low} to {high}"
+    left, tokens, seconds = entrant.saved
+    spared = ("0", "0 s")
+    if left:
+        spared = (f"about {tokens:,.0f}", f"about {duration(seconds)}")
+    asked = f"{entrant.questions} of {entrant.of}"
+    share = f"{left} ({100 * left / entrant.of:.0f} %)"
+    return (entrant.name, rank, asked, share, *spared, str(entrant.result.folder))

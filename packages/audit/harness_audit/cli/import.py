@@ -2,12 +2,16 @@
 """`harness import FILE... --from TOOL`: results of other harnesses as run folders, which every
 other command reads."""
 
+from __future__ import annotations
+
 import math
 from array import array
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +27,9 @@ from harness.types import LOGGED
 from harness_audit.foreign_tools import READERS, read_foreign
 from harness_audit.import_runs import Imported, QuestionsOf, prepare_import, write_all
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _SHOWN = 10
 _FAILED = "\0failed"  # no score has this name
 _TOLERANCE = 1e-9
@@ -33,27 +40,7 @@ def import_(
         list[str], typer.Argument(metavar="FILE", help="Logs or sample files; each becomes a run.")
     ],
     tool: Annotated[str, choice("--from NAME", f"Who wrote them: {', '.join(READERS)}.")],
-    dataset: Annotated[
-        str | None,
-        choice(
-            "--dataset NAME",
-            "Data set whose questions these are; answers are matched with its rows.",
-            complete="datasets",
-        ),
-    ] = None,
-    data: Annotated[
-        str | None, choice("--data PATH", "Local file or folder to load its rows from.")
-    ] = None,
-    documents: Annotated[
-        str | None, choice("--documents DIR", "Folder of documents of your own; with --questions.")
-    ] = None,
-    questions: Annotated[
-        str | None, choice("--questions FILE", "Questions about --documents that were answered.")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        choice("--columns NAME=COLUMN,...", "What --questions calls question, answer and others."),
-    ] = None,
+    questions: QuestionsOf,
     scorers: Annotated[
         str | None,
         setting("--scorers NAME,...", "Scorers to compute here.", "the data set's, if it is known"),
@@ -72,94 +59,162 @@ def import_(
     """
     if tool not in READERS:
         raise UnknownName("tool", tool, READERS)
-    names = tuple(split_names([scorers or ""]))
+    names = _scorer_names(scorers)
+    imports: list[list[Imported]] = []
+    for file in dict.fromkeys(files):
+        foreign = read_foreign(tool, Path(file), keep_thinking)
+        imports.append(prepare_import(foreign, questions, names))
+    runs = list(chain.from_iterable(imports))
+    _check_distinct(runs)
+    results = local_folder(out)
+    _check_new(runs, results)
+    write_all(runs, results, say)
+    for repeats in imports:
+        _print_import(repeats, results)
+    return 3 if any(run.lost for run in runs) else 0
+
+
+def _scorer_names(text: str | None) -> tuple[str, ...]:
+    """The names in the value of --scorers. Raises ConfigError for one that is no scorer."""
+    names = tuple(split_names([text or ""]))
     registry.trust(*names)
-    if problems := known_scorers.problems(names):
+    problems = known_scorers.problems(names)
+    if problems:
         raise ConfigError(problems)
-    of = QuestionsOf(dataset, data, documents, questions, columns)
-    ready = [
-        prepare_import(read_foreign(tool, Path(file), keep_thinking), of, names)
-        for file in dict.fromkeys(files)
-    ]
-    runs = [repeat for repeats in ready for repeat in repeats]
-    places = [repeat.place for repeat in runs]
-    if twice := [place for place in places if places.count(place) > 1]:
-        raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")
-    folder = local_folder(out)
-    if there := [place for place in places if (folder / place).exists()]:
-        raise UserError(f"{folder / there[0]} is there already; delete it to import the file again")
-    write_all(runs, folder, say)
-    for repeats in ready:
-        for repeat in repeats:
-            number = f", repeat {repeat.config['seed'] + 1}" if len(repeats) > 1 else ""
-            asked = f"{len(repeat.records)} questions{number}"
-            print(printable(f"{folder / repeat.place}: {asked}, imported from {repeat.run.tool}"))
-        print(aligned(_mean_rows(repeats)) or "  no question was answered")
-        lost = [sentence for repeat in repeats for sentence in repeat.lost]
-        for sentence in lost[:_SHOWN]:
-            say(printable(f"left out: {sentence}"))
-        if len(lost) > _SHOWN:
-            say(f"left out: {len(lost) - _SHOWN} more (manifest.json lists all)")
-        for warning in dict.fromkeys(
-            warning for repeat in repeats for warning in repeat.manifest.warnings
-        ):
-            say(printable(f"note: {warning}"))
-    return 3 if any(repeat.lost for repeat in runs) else 0
+    return names
 
 
-def _mean_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
+def _check_distinct(runs: Sequence[Imported]) -> None:
+    """Raise UserError if two runs would be written to the same folder."""
+    for place, count in Counter(run.place for run in runs).items():
+        if count > 1:
+            raise UserError(f"two of the files would become the same run {place}; leave one out")
+
+
+def _check_new(runs: Sequence[Imported], results: Path) -> None:
+    """Raise UserError if the folder of a run exists below `results`."""
+    for run in runs:
+        folder = results / run.place
+        if folder.exists():
+            raise UserError(f"{folder} is there already; delete it to import the file again")
+
+
+def _print_import(repeats: Sequence[Imported], results: Path) -> None:
+    """Print the runs of one file with their scores, what was left out, and notes."""
+    for repeat in repeats:
+        number = f", repeat {repeat.config['seed'] + 1}" if len(repeats) > 1 else ""
+        count = f"{len(repeat.records)} questions{number}"
+        print(printable(f"{results / repeat.place}: {count}, imported from {repeat.run.tool}"))
+        print(aligned(_score_rows(repeats)) or "  no question was answered")
+    lost: list[str] = []
+    warnings: list[str] = []
+    for repeat in repeats:
+        lost += repeat.lost
+        warnings += repeat.manifest.warnings
+    for sentence in lost[:_SHOWN]:
+        say(printable(f"left out: {sentence}"))
+    if len(lost) > _SHOWN:
+        say(f"left out: {len(lost) - _SHOWN} more (manifest.json lists all)")
+    for warning in dict.fromkeys(warnings):
+        say(printable(f"note: {warning}"))
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """The mean of a score and its standard error over `count` questions; NaN where there are too
+    few."""
+
+    mean: float
+    error: float
+    count: int
+
+    @classmethod
+    def of(cls, scores: pd.Series[float]) -> _Estimate:
+        """The estimate from scores by question; those of a question that was asked several times
+        are averaged first."""
+        if not scores.index.is_unique:
+            scores = scores.groupby(level=0).mean()
+        error = float(scores.sem())  # type: ignore[arg-type]
+        return cls(float(scores.mean()), error, int(scores.count()))
+
+
+def _score_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     """A row for each score: its name, mean ± standard error, the questions that it is over, what
     the tool printed.
 
     A question's score is the mean over the repeats that have one; a failed question counts 0. The
     other tools leave failed ones out, so theirs are compared with the mean over the answered ones.
     """
-    import pandas as pd
-
-    means = repeats[0].run.printed_means  # as the other tool printed them
-    records = [repeat.records for repeat in repeats]
-    columns = {
-        name: array("d", (record.scores.get(name, math.nan) for record in chain(*records)))
-        for name in repeats[0].config["dataset"]["scorers"]
-    }
-    failed = [record.error is not None for record in chain(*records)]
-    names = [record.question_id for record in chain(*records)] if len(repeats) > 1 else None
-    asked = pd.DataFrame({**columns, _FAILED: failed}, names)
+    asked = _score_frame(repeats)
     answered = asked[~asked[_FAILED]]
     rows: list[tuple[str, ...]] = []
     for name in asked.columns.drop(_FAILED):
-        values = [frame[name] for frame in (asked, answered)]
-        if len(repeats) > 1:  # the index has each question as often as it was asked
-            values = [column.groupby(level=0).mean() for column in values]
-        whole, part = ((float(v.mean()), float(v.sem()), int(v.count())) for v in values)  # type: ignore[arg-type]
-        printed = (
-            means.get(name.removeprefix(LOGGED), (None, None))
-            if name.startswith(LOGGED)
-            else (None, None)
-        )
-        printed_pairs = zip(
-            printed, part[:2], strict=True
-        )  # one value has no standard error: Inspect prints 0
-        pairs = [
-            (there, column)
-            for there, column in printed_pairs
-            if there is not None and not math.isnan(column)
-        ]
-        same = all(
-            math.isclose(there, column, rel_tol=0, abs_tol=_TOLERANCE) for there, column in pairs
-        )
-        over = "" if len(answered) == len(asked) else f" over the {part[2]} answered"
-        verdict = f"{_plus_minus(part[:2])}{over}, as printed there" if over else "as printed there"
-        verdict = (
-            verdict
-            if same
-            else f"printed there{over}: {_plus_minus([there for there, _ in pairs])}"
-        )
-        rows.append(
-            (f"  {name}", _plus_minus(whole[:2]), f"of {whole[2]}", verdict if pairs else "")
-        )
+        mean = _Estimate.of(asked[name])
+        mean_of_answered = _Estimate.of(answered[name])
+        over = ""
+        if len(answered) < len(asked):
+            over = f" over the {mean_of_answered.count} answered"
+        printed = _printed_mean(repeats[0], name)
+        comparison = _compare_with_printed(printed, mean_of_answered, over)
+        shown = _plus_minus((mean.mean, mean.error))
+        rows.append((f"  {name}", shown, f"of {mean.count}", comparison))
     return rows
 
 
+def _score_frame(repeats: Sequence[Imported]) -> pd.DataFrame:
+    """A row for each answer in any repeat, a column a score, and whether it failed; by question if
+    there are several repeats."""
+    import pandas as pd
+
+    columns: dict[str, array[float]] = {}
+    for name in repeats[0].config["dataset"]["scorers"]:
+        columns[name] = array("d")
+    failed: list[bool] = []
+    questions: list[str] = []
+    for record in chain.from_iterable(repeat.records for repeat in repeats):
+        for name, values in columns.items():
+            values.append(record.scores.get(name, math.nan))
+        failed.append(record.error is not None)
+        if len(repeats) > 1:
+            questions.append(record.question_id)
+    return pd.DataFrame({**columns, _FAILED: failed}, questions or None)
+
+
+def _printed_mean(imported: Imported, name: str) -> tuple[float | None, float | None]:
+    """The mean and standard error of score `name` as the tool printed them; None for what it did
+    not print."""
+    if not name.startswith(LOGGED):
+        return None, None
+    return imported.run.printed_means.get(name.removeprefix(LOGGED), (None, None))
+
+
+def _compare_with_printed(
+    printed: tuple[float | None, float | None], computed: _Estimate, over: str
+) -> str:
+    """Say whether the tool printed what is computed here; "" where it printed nothing.
+
+    Args:
+        printed: Mean and standard error in the tool's file.
+        computed: The same, from its answers.
+        over: Which questions both are over, if not all.
+    """
+    printed_values: list[float] = []
+    same = True
+    # One value has no standard error: Inspect prints 0.
+    for there, here in zip(printed, (computed.mean, computed.error), strict=True):
+        if there is None or math.isnan(here):
+            continue
+        printed_values.append(there)
+        same = same and math.isclose(there, here, rel_tol=0, abs_tol=_TOLERANCE)
+    if not printed_values:
+        return ""
+    if not same:
+        return f"printed there{over}: {_plus_minus(printed_values)}"
+    if not over:
+        return "as printed there"
+    return f"{_plus_minus((computed.mean, computed.error))}{over}, as printed there"
+
+
 def _plus_minus(values: Sequence[float]) -> str:
+    """ "0.41 ± 0.03": the values without those that are NaN."""
     return " ± ".join(f"{value:.6g}" for value in values if not math.isnan(value))

@@ -1,16 +1,21 @@
 """`harness verify bundle.zip`: check a bundle without a model; the exit code is 4 where something
 differs."""
 
+from __future__ import annotations
+
 import json as json_
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.command import setting
 from harness.cli.options import Json
 from harness.storage.named_runs import read_runs, run_folders
+
+if TYPE_CHECKING:
+    from harness_audit.verify import Difference, Report
 
 _SHOWN = 20  # differences of one kind that are printed
 
@@ -36,24 +41,32 @@ def verify(
     """
     from harness_audit.verify import verify as check
 
-    own_runs = read_runs(run_folders([against]), hold="nothing") if against else []
+    own_runs = []
+    if against:
+        own_runs = list(read_runs(run_folders([against]), hold="nothing"))
     report = check(Path(bundle), data=data, against=own_runs)
     if json:
         print(json_.dumps(asdict(report)))
-        return 4 if report.differences else 0
+    else:
+        _print_report(bundle, report)
+    return 4 if report.differences else 0
+
+
+def _print_report(bundle: str, report: Report) -> None:
+    """Print what was computed again, notes, differences by kind, and the verdict."""
     print(f"{bundle}: contents sha256 {report.sha256}")
     print(
         f"  {report.runs} runs, {report.answers} answers; computed again: {report.scores} scores "
-        "and ",
-        end="",
+        f"and {report.numbers} numbers of tables"
     )
-    print(f"{report.numbers} numbers of tables")
     for note in report.notes:
         print(f"  note: {note}")
-    for kind in dict.fromkeys(difference.kind for difference in report.differences):
-        alike = [difference for difference in report.differences if difference.kind == kind]
-        print("\n".join(f"  {difference}" for difference in alike[:_SHOWN]))
-        if len(alike) > _SHOWN:
-            print(f"  {kind}: {len(alike) - _SHOWN} more (--json lists all)")
+    by_kind: dict[str, list[Difference]] = {}
+    for difference in report.differences:
+        by_kind.setdefault(difference.kind, []).append(difference)
+    for kind, differences in by_kind.items():
+        for difference in differences[:_SHOWN]:
+            print(f"  {difference}")
+        if len(differences) > _SHOWN:
+            print(f"  {kind}: {len(differences) - _SHOWN} more (--json lists all)")
     print(report.verdict)
-    return 4 if report.differences else 0

@@ -52,13 +52,27 @@ def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
     """The measures of sittings whose scenes are of the kind `scene` (Skill.scene)."""
     if scene in _MEASURES:
         return _MEASURES[scene](sittings)
-    probed = any(s.scene.verdicts for s in sittings)  # a kind that the exam does not know
-    return _probe_measures(sittings) if probed else _answer_measures(sittings)
+    # A kind that the exam does not know.
+    if any(sitting.scene.verdicts for sitting in sittings):
+        return _probe_measures(sittings)
+    return _answer_measures(sittings)
 
 
-def _mean_by_scene(values: Sequence[tuple[int, float]]) -> Interval:
-    """The mean of values given as (number of the scene, value), clustered by scene."""
-    return mean_over_scenes([value for _, value in values], [scene for scene, _ in values])
+class _ByScene:
+    """Values of scenes, whose mean is clustered by scene."""
+
+    def __init__(self) -> None:
+        self._scenes: list[int] = []
+        self._values: list[float] = []
+
+    def add(self, scene: int, value: float) -> None:
+        """Add a value of the scene of that number."""
+        self._scenes.append(scene)
+        self._values.append(value)
+
+    def mean(self) -> Interval:
+        """The mean of all values with its interval."""
+        return mean_over_scenes(self._values, self._scenes)
 
 
 def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
@@ -70,7 +84,10 @@ def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
 
 def _exact_replies(sittings: Sequence[Sitting]) -> Interval:
     """The share of all replies that are the right one, letter for letter."""
-    return _mean_by_scene([(i, written == right) for i, written, right in _replies(sittings)])
+    exact = _ByScene()
+    for i, written, right in _replies(sittings):
+        exact.add(i, written == right)
+    return exact.mean()
 
 
 def _answer_measures(sittings: Sequence[Sitting]) -> Measured:
@@ -80,116 +97,168 @@ def _answer_measures(sittings: Sequence[Sitting]) -> Measured:
     if kinds == {"comparison"}:  # one of the two that the question names
         floor = 0.5
     elif kinds == {"same"}:
-        yes = float(np.mean([s.scene.replies == ("yes",) for s in sittings]))
-        floor = max(yes, 1 - yes)
+        floor = _share_of_commoner([s.scene.replies == ("yes",) for s in sittings])
     return {EXACT: (_exact_replies(sittings), floor)}
 
 
 def _choice_measures(sittings: Sequence[Sitting], count: Callable[[Scene], int]) -> Measured:
     """Exact match; its floor is the mean of 1 / count(scene). count: the number of a scene's
     choices."""
-    guessed = [1 / max(1, count(s.scene)) for s in sittings]
-    return {EXACT: (_exact_replies(sittings), float(np.mean(guessed)) if guessed else None)}
+    floor: float | None = None
+    if sittings:
+        floor = float(np.mean([1 / max(1, count(s.scene)) for s in sittings]))
+    return {EXACT: (_exact_replies(sittings), floor)}
+
+
+def _share_of_commoner(values: Sequence[bool]) -> float:
+    """The share of the more frequent of two values; 0.5 of none: what always giving it reaches."""
+    if not values:
+        return 0.5
+    share = float(np.mean(values))
+    return max(share, 1 - share)
 
 
 def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
     """Area under ROC and accuracy of the probes, and exact match of the answers after a yes."""
-    by_scene = [
-        (i, zip(s.outcome.p_first, s.scene.verdicts, strict=False)) for i, s in enumerate(sittings)
-    ]
-    probes = [(i, p, right) for i, pairs in by_scene for p, right in pairs]
-    often = float(np.mean([right for *_, right in probes])) if probes else 0.5
-    accuracy = [(i, (p > 0.5) == right) for i, p, right in probes]
+    probes: list[tuple[int, float, bool]] = []  # scene, P(first label), whether that is right
+    accuracy = _ByScene()
     # The more was shown, the more often it is enough: what counting the parts would reach is the
     # floor, not one half.
-    counted = [
-        (i, float(at), right)
-        for i, s in enumerate(sittings)
-        for at, right in enumerate(s.scene.verdicts)
-    ]
+    counted: list[tuple[int, float, bool]] = []
+    verdicts: list[bool] = []
+    for i, sitting in enumerate(sittings):
+        for at, right in enumerate(sitting.scene.verdicts):
+            counted.append((i, float(at), right))
+        for p, right in zip(sitting.outcome.p_first, sitting.scene.verdicts, strict=False):
+            probes.append((i, p, right))
+            accuracy.add(i, (p > 0.5) == right)
+            verdicts.append(right)
     return {
         AREA: (area_under_roc(probes), area_under_roc(counted).mean),
-        "accuracy at 0.5": (_mean_by_scene(accuracy), max(often, 1 - often)),
+        "accuracy at 0.5": (accuracy.mean(), _share_of_commoner(verdicts)),
         f"{EXACT} after yes": (_exact_replies(sittings), None),
     }
 
 
 def _lines(text: str) -> list[str]:
+    """The lines of a reply that are not blank, without bullets."""
     return [line.strip().removeprefix("* ") for line in text.splitlines() if line.strip()]
 
 
 def _names(text: str) -> list[str]:
     """ "* About A, B and C." -> A, B, C; a line of another form is one name, which equals no gold
     name."""
-    matches = [(line, _ABOUT.fullmatch(line)) for line in _lines(text)]
-    return [
-        name for line, m in matches for name in (re.split(", | and ", m.group(1)) if m else [line])
-    ]
+    names: list[str] = []
+    for line in _lines(text):
+        match = _ABOUT.fullmatch(line)
+        if match:
+            names += re.split(", | and ", match.group(1))
+        else:
+            names.append(line)
+    return names
 
 
 def _parts_measures(sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> Measured:
     """The shares of the right reply's parts kept, and of the written parts invented. parts: splits
     a reply."""
-    kept: list[tuple[int, bool]] = []
-    invented: list[tuple[int, bool]] = []
+    kept = _ByScene()
+    invented = _ByScene()
     for i, written, right in _replies(sittings):
-        theirs, true = parts(written), parts(right)
-        kept += [(i, part in theirs) for part in true]
-        invented += [(i, part not in true) for part in theirs]
-    return {"kept": (_mean_by_scene(kept), None), INVENTED: (_mean_by_scene(invented), None)}
+        written_parts = parts(written)
+        right_parts = parts(right)
+        for part in right_parts:
+            kept.add(i, part in written_parts)
+        for part in written_parts:
+            invented.add(i, part not in right_parts)
+    return {"kept": (kept.mean(), None), INVENTED: (invented.mean(), None)}
 
 
 def _sentences(text: str) -> list[str]:
-    return re.split(r"(?<=[.!?])\s+", text.strip()) if text.strip() else []
+    """The sentences of a paragraph."""
+    if not text.strip():
+        return []
+    return re.split(r"(?<=[.!?])\s+", text.strip())
+
+
+def _names_in_sentences(text: str) -> list[str]:
+    """The names that a paragraph of sentences "About A and B." names."""
+    return _names("\n".join(_sentences(text)))
+
+
+def _pairs(text: str) -> list[str]:
+    """ "* A | B | A knows B." -> "A | B", of each line."""
+    return [" | ".join(line.split(" | ")[:2]) for line in _lines(text)]
 
 
 def _names_in_lines(text: str) -> list[str]:
     """The names in each line: capitalised words, except the first word of a line, and "#1"."""
-    return [" ".join(sorted(_NAME.findall(line.partition(" ")[2]))) for line in _lines(text)]
+    names: list[str] = []
+    for line in _lines(text):
+        after_first_word = line.partition(" ")[2]
+        names.append(" ".join(sorted(_NAME.findall(after_first_word))))
+    return names
 
 
 def _action_measures(sittings: Sequence[Sitting]) -> Measured:
     """Exact match of what follows the reasoning in a reply: the action, and the answer if there is
     one."""
+    exact = _ByScene()
+    for i, written, right in _replies(sittings):
+        exact.add(i, _action(written) == _action(right))
+    return {f"{EXACT} after the reasoning": (exact.mean(), None)}
 
-    def end(reply: str) -> str:
-        return reply.partition("\nAction:")[2]
 
-    right = [(i, end(written) == end(right)) for i, written, right in _replies(sittings)]
-    return {f"{EXACT} after the reasoning": (_mean_by_scene(right), None)}
+def _action(reply: str) -> str:
+    """What follows the reasoning in a reply."""
+    return reply.partition("\nAction:")[2]
 
 
 def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
     """The likelihood of a scored token: exp of the mean log-probability, with its interval."""
-    log_means = _mean_by_scene(
-        [(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]]
-    )
-    mean, low, high = (
-        None if log is None else float(np.exp(log))
-        for log in (log_means.mean, log_means.low, log_means.high)
-    )
-    return {LIKELIHOOD: (replace(log_means, mean=mean, low=low, high=high), None)}
+    logs = _ByScene()
+    for i, sitting in enumerate(sittings):
+        for log in sitting.outcome.scored or [_NEVER]:
+            logs.add(i, log)
+    log_mean = logs.mean()
+    mean = _exp(log_mean.mean)
+    low = _exp(log_mean.low)
+    return {LIKELIHOOD: (replace(log_mean, mean=mean, low=low, high=_exp(log_mean.high)), None)}
+
+
+def _exp(log: float | None) -> float | None:
+    """exp(log); None of None."""
+    if log is None:
+        return None
+    return float(np.exp(log))
+
+
+def _options(scene: Scene) -> int:
+    """How many options a question has."""
+    return len(scene.question.options or ())
+
+
+def _summaries(scene: Scene) -> int:
+    """How many parts there are to choose from; the first text is the memory."""
+    return len(scene.texts) - 1
 
 
 _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
     "question": _answer_measures,
-    "choice": partial(_choice_measures, count=lambda scene: len(scene.question.options or ())),
+    "choice": partial(_choice_measures, count=_options),
     "sufficiency": _probe_measures,
-    **dict.fromkeys(("points", "entities", "trial"), partial(_parts_measures, parts=_lines)),
+    "points": partial(_parts_measures, parts=_lines),
+    "entities": partial(_parts_measures, parts=_lines),
+    "trial": partial(_parts_measures, parts=_lines),
     "gathered": partial(_parts_measures, parts=_names),
     "summary": partial(_parts_measures, parts=_sentences),
-    "shortened": partial(_parts_measures, parts=lambda text: _names("\n".join(_sentences(text)))),
-    # "* A | B | A knows B." -> "A | B"
-    "relations": partial(
-        _parts_measures, parts=lambda text: [" | ".join(x.split(" | ")[:2]) for x in _lines(text)]
-    ),
+    "shortened": partial(_parts_measures, parts=_names_in_sentences),
+    "relations": partial(_parts_measures, parts=_pairs),
     "outline": partial(_parts_measures, parts=_TITLE.findall),
-    **dict.fromkeys(
-        ("doubts", "decomposed", "elaborated"), partial(_parts_measures, parts=_names_in_lines)
-    ),
-    "triage": partial(
-        _choice_measures, count=lambda scene: len(scene.texts) - 1
-    ),  # the first is the memory
+    "doubts": partial(_parts_measures, parts=_names_in_lines),
+    "decomposed": partial(_parts_measures, parts=_names_in_lines),
+    "elaborated": partial(_parts_measures, parts=_names_in_lines),
+    "triage": partial(_choice_measures, count=_summaries),
     "reflection": _action_measures,
-    **dict.fromkeys(("followed", "guessed"), _likelihood_measures),
+    "followed": _likelihood_measures,
+    "guessed": _likelihood_measures,
 }

@@ -16,6 +16,9 @@ Lists are one text, a line an item. The facts alone decide what is right.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 from harness_training.tasks import Scene
 
@@ -28,6 +31,7 @@ from pocket.tasks.shown_text import (
     Part,
     Shown,
     ask_about,
+    cut_into,
     in_words,
     names_of,
     plain,
@@ -35,7 +39,7 @@ from pocket.tasks.shown_text import (
     question_of,
     remove_fact,
 )
-from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, paths
+from pocket.world.fact_proofs import INVERSE, Fact, FactBase, Path, Query, paths
 from pocket.world.facts_and_distractors import Asked
 from pocket.world.templates import Schema, schema
 
@@ -47,18 +51,24 @@ _LACKING = 0.3  # share of questions that lose a fact they need
 def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the things which a segment's facts name."""
     for question, text, part in _segments(recipe, shown, dice):
-        guide = _questions_of(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
+        guide = _guide(part, shown, dice)
         entity_names = sorted(names_of(part, shown), key=text.find)  # an order that can be copied
-        yield _scene(
-            question, shown, (_topic(shown, dice), "\n".join(guide), text), _as_list(entity_names)
-        )
+        texts = (_topic(shown, dice), guide, text)
+        yield _scene(question, shown, texts, _as_list(entity_names))
+
+
+def _guide(part: Part, shown: Shown, dice: Dice) -> str:
+    """Questions about a segment, a line each; in half of the scenes there are none."""
+    if not dice.chance(0.5):
+        return ""
+    return "\n".join(_questions_of(part, shown, dice)[:_MOST])
 
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the facts of a segment which relate two things."""
     for question, text, part in _segments(recipe, shown, dice):
-        guide = _questions_of(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
-        texts = (_topic(shown, dice), "\n".join(names_of(part, shown)), "\n".join(guide), text)
+        guide = _guide(part, shown, dice)
+        texts = (_topic(shown, dice), "\n".join(names_of(part, shown)), guide, text)
         yield _scene(question, shown, texts, _as_list(_triples(part, shown)))
 
 
@@ -69,16 +79,14 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         pairs = _relating(part, shown)
         shown_pairs = pairs[: dice.between(0, len(pairs))]
         left = [fact for fact in part if fact not in shown_pairs]
-        questions = (_questions_of(tuple(left), shown, dice) or _questions_of(part, shown, dice))[
-            :_MOST
-        ]
-        texts = (
-            _topic(shown, dice),
-            text,
-            "\n".join(names_of(part, shown)),
-            "\n".join(_triples(tuple(shown_pairs), shown)),
-        )
-        yield _scene(question, shown, texts, _as_list(questions))
+        questions = _questions_of(tuple(left), shown, dice)
+        if not questions:
+            questions = _questions_of(part, shown, dice)
+        topic = _topic(shown, dice)
+        entity_names = "\n".join(names_of(part, shown))
+        triples = "\n".join(_triples(tuple(shown_pairs), shown))
+        texts = (topic, text, entity_names, triples)
+        yield _scene(question, shown, texts, _as_list(questions[:_MOST]))
 
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -90,71 +98,78 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         if not pairs:
             continue
         fact = dice.pick(pairs)
-        relation = words.relations[fact.relation]
-        alike = [
-            r
-            for r in words.of[relation.subject]
-            if r.object == relation.object and r is not relation
-        ]
-        other = (
-            Fact(fact.subject, dice.pick(alike).name, fact.object)
-            if alike and dice.chance(0.5)
-            else fact
-        )
-        first, second = (
-            plain(shown.sentences[fact], shown.schema),
-            plain(words.say(other, dice), shown.schema),
-        )
-        merged = first if other == fact else f"{first} {second}"
+        other = _other_relation(fact, words, dice)
+        first = plain(shown.sentences[fact], shown.schema)
+        second = plain(words.say(other, dice), shown.schema)
+        merged = first
+        if other != fact:
+            merged = f"{first} {second}"
         questions = _questions_of((fact, other), shown, dice)
         texts = (_topic(shown, dice), text, first, second, second)
         yield _scene(question, shown, texts, _as_list(questions), merged)
 
 
+def _other_relation(fact: Fact, words: Schema, dice: Dice) -> Fact:
+    """A fact of another relation of the same two things; in half of the scenes, or where there is
+    none, the fact itself."""
+    relation = words.relations[fact.relation]
+    others = [r for r in words.of[relation.subject] if r.object == relation.object]
+    others.remove(relation)
+    if not others or not dice.chance(0.5):
+        return fact
+    return Fact(fact.subject, dice.pick(others).name, fact.object)
+
+
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the known and the missing facts of a question; the answer if none is
     missing."""
-    parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
-    every = list(ask_about(recipe, shown, dice))
-    for question in every:  # before the first scene, so that all scenes share one text
-        if question.supports and dice.chance(_LACKING):
-            missing = dice.pick(question.supports)
-            parts = [remove_fact(missing, text, facts, shown) for text, facts in parts]
-    facts = tuple(fact for _, part in parts for fact in part)
-    texts = tuple(text for text, _ in parts if text)
-    for question in every:
+    texts = [text.strip() for text in shown.texts]
+    stated = list(shown.stated)
+    questions = list(ask_about(recipe, shown, dice))
+    for question in questions:  # before the first scene, so that all scenes share one text
+        if not question.supports or not dice.chance(_LACKING):
+            continue
+        missing = dice.pick(question.supports)
+        for i in range(len(texts)):
+            texts[i], stated[i] = remove_fact(missing, texts[i], stated[i], shown)
+    facts = tuple(chain.from_iterable(stated))
+    shown_texts = tuple(filter(None, texts))
+    for question in questions:
         known = [fact for fact in question.supports if fact in facts]
-        answer = question.answer if proves(question, facts) else None
+        answer: str | None = None
+        action = "Action: -1"
+        if proves(question, facts):
+            answer = question.answer
+            action = f"Action: -2\nAnswer: {answer}"
         reason = _reasoning(question, known, answer, shown, dice)
-        action = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
-        yield _scene(question_of(question), shown, texts, f"Reasoning: {reason}\n{action}")
+        yield _scene(question_of(question), shown, shown_texts, f"Reasoning: {reason}\n{action}")
 
 
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes whose text states the first fact of two: the thing it leads to is looked up next."""
-    for question, path, first, middle in _two_steps(recipe, shown):
-        text = in_words(
-            (first, *(f for f in shown.sentences if first.subject == f.subject and f != first)),
-            shown,
-        )
-        other_names = dice.shuffled(
-            [n for n in names_of(tuple(shown.sentences), shown) if n != path.start]
-        )
-        reason = _reasoning(question, [first], None, shown, dice)
-        texts = (reason, path.start, "\n".join(other_names), text)
-        yield _scene(question_of(question), shown, texts, _as_list([path.start, middle]))
+    for two in _two_steps(recipe, shown):
+        about_subject = [fact for fact in shown.sentences if fact.subject == two.first.subject]
+        about_subject.remove(two.first)
+        text = in_words([two.first, *about_subject], shown)
+        other_names = names_of(tuple(shown.sentences), shown)
+        if two.start in other_names:
+            other_names.remove(two.start)
+        others = "\n".join(dice.shuffled(other_names))
+        reason = _reasoning(two.question, [two.first], None, shown, dice)
+        reply = _as_list([two.start, two.middle])
+        yield _scene(question_of(two.question), shown, (reason, two.start, others, text), reply)
 
 
 def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes whose relation tells the first fact of two: the reply asks about the second one."""
     words = schema(shown.schema)
-    for question, path, first, middle in _two_steps(recipe, shown):
-        next_question = words.ask(Path(middle, path.steps[1:]), dice)
-        lines = [
-            f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"
-        ]
-        texts = ("\n".join([path.start, middle]), "\n".join(lines))
-        yield _scene(question_of(question), shown, texts, _as_list([next_question]))
+    for two in _two_steps(recipe, shown):
+        next_question = words.ask(Path(two.middle, two.path.steps[1:]), dice)
+        first = two.first
+        sentence = plain(shown.sentences[first], shown.schema)
+        entity_names = "\n".join([two.start, two.middle])
+        texts = (entity_names, f"{first.subject} ; {sentence} ; {first.object}")
+        yield _scene(question_of(two.question), shown, texts, _as_list([next_question]))
 
 
 def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -162,48 +177,57 @@ def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     compared."""
     words = schema(shown.schema)
     for question in ask_about(recipe, shown, dice):
-        questions: list[str] = [question.text]
-        steps = [step for path in paths(question.query) for step in path.steps]
+        query_paths = paths(question.query)
+        steps = list(chain.from_iterable(path.steps for path in query_paths))
+        questions = [question.text]
         if len(steps) > 1:
             if not all(_can_ask(step, words) for step in steps):
                 continue
-            questions = []
-            for path in paths(question.query):
-                here = path.start
-                for step in path.steps:
-                    questions.append(words.ask(Path(here, (step,)), dice))
-                    here = f"#{len(questions)}"
+            questions = _questions_of_steps(query_paths, words, dice)
         yield _scene(question_of(question), shown, (), _as_list(questions))
+
+
+def _questions_of_steps(query_paths: Sequence[Path], words: Schema, dice: Dice) -> list[str]:
+    """A question for each step; "#1" stands for the answer to the first."""
+    questions: list[str] = []
+    for path in query_paths:
+        here = path.start
+        for step in path.steps:
+            questions.append(words.ask(Path(here, (step,)), dice))
+            here = f"#{len(questions)}"
+    return questions
 
 
 def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes with summaries of pages: which pages have a fact that the answer needs?"""
     facts = list(shown.sentences)
-    count = min(len(facts), dice.between(2, 6))
-    pages = [
-        tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)
-    ]
+    pages = cut_into(facts, min(len(facts), dice.between(2, 6)))
+    texts = tuple(map(partial(in_words, shown=shown), pages))
     for question in ask_about(recipe, shown, dice):
-        right = [i for i, page in enumerate(pages) if set(page) & set(question.supports)]
+        needed = set(question.supports)
+        right = [str(i) for i, page in enumerate(pages) if needed.intersection(page)]
         if right:
-            texts = tuple(in_words(page, shown) for page in pages)
-            yield _scene(
-                question_of(question), shown, texts, "Pages: " + ", ".join(map(str, right))
-            )
+            yield _scene(question_of(question), shown, texts, f"Pages: {', '.join(right)}")
 
 
 def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A scene with numbered sentences: behind which number does another subject begin?"""
-    order: dict[str, int] = {}
-    facts = sorted(shown.sentences, key=lambda fact: order.setdefault(fact.subject, len(order)))
+    """A scene with numbered sentences: after which number does another subject begin?"""
+    by_subject: dict[str, list[Fact]] = {}
+    for fact in shown.sentences:
+        by_subject.setdefault(fact.subject, []).append(fact)
+    facts = list(chain.from_iterable(by_subject.values()))
     if len(facts) < 3:
         return
     least = dice.between(1, max(1, len(facts) // 2))
-    changes = [i for i in range(least, len(facts)) if facts[i].subject != facts[i - 1].subject]
-    right = changes[0] if changes else len(facts)
+    right = least
+    while right < len(facts) and facts[right].subject == facts[right - 1].subject:
+        right += 1
     texts: list[str] = []
     for i, fact in enumerate(facts):
-        texts += [str(i) if i >= least else "", plain(shown.sentences[fact], shown.schema)]
+        number = ""
+        if i >= least:
+            number = str(i)
+        texts += [number, plain(shown.sentences[fact], shown.schema)]
     texts += [str(len(facts)), ""]
     yield _scene(Question("scene", "", ("scene",)), shown, tuple(texts), f"Break: {right}")
 
@@ -215,23 +239,22 @@ def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: s
 def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Question, str, Part]]:
     """Yield (question about the text, text of a random part, the facts in it); parts without facts
     are left out."""
-    parts = [
-        (text.strip(), facts)
-        for text, facts in zip(shown.texts, shown.stated, strict=True)
-        if facts
-    ]
-    for question in ask_about(recipe, shown, dice) if parts else ():
-        text, facts = dice.pick(parts)
-        yield question_of(question), text, facts
+    stating = [i for i, facts in enumerate(shown.stated) if facts]
+    if not stating:
+        return
+    for question in ask_about(recipe, shown, dice):
+        number = dice.pick(stating)
+        yield question_of(question), shown.texts[number].strip(), shown.stated[number]
 
 
 def _topic(shown: Shown, dice: Dice) -> str:
     """A made-up summary of the whole text: a sentence about some of its subjects."""
-    names = list(dict.fromkeys(fact.subject for fact in shown.sentences))
+    names = list(dict.fromkeys(scenes.subjects(shown)))
     return scenes.about_sentence(names[: dice.between(1, 2 * scenes.GROUP)])
 
 
 def _as_list(items: Sequence[str]) -> str:
+    """The items as a list with bullets; "none" of none."""
     return "\n".join(f"* {item}" for item in items) or "none"
 
 
@@ -242,46 +265,75 @@ def _relating(part: Sequence[Fact], shown: Shown) -> list[Fact]:
 
 
 def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
-    return [
-        f"{f.subject} | {f.object} | {plain(shown.sentences[f], shown.schema)}"
-        for f in _relating(part, shown)
-    ]
+    """ "Toren | Kelford | Toren was born in Kelford.": a line for each fact of two things."""
+    lines: list[str] = []
+    for fact in _relating(part, shown):
+        sentence = plain(shown.sentences[fact], shown.schema)
+        lines.append(f"{fact.subject} | {fact.object} | {sentence}")
+    return lines
 
 
 def _questions_of(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
     """A question that each fact answers, none twice; those whose relation has none are left out."""
     words = schema(shown.schema)
-    asked = [
-        Path(fact.subject, (fact.relation,)) for fact in part if _can_ask(fact.relation, words)
-    ]
-    return list(dict.fromkeys(words.ask(path, dice) for path in asked))
+    questions: dict[str, None] = {}
+    for fact in part:
+        if _can_ask(fact.relation, words):
+            question = words.ask(Path(fact.subject, (fact.relation,)), dice)
+            questions[question] = None
+    return list(questions)
 
 
 def _can_ask(step: str, words: Schema) -> bool:
-    return ("!" if step.startswith(INVERSE) else "?") in words.relations[
-        step.removeprefix(INVERSE)
-    ].lines
+    """Whether a relation has a question for its object, or a step back one for its subject."""
+    lines = words.relations[step.removeprefix(INVERSE)].lines
+    if step.startswith(INVERSE):
+        return "!" in lines
+    return "?" in lines
 
 
-def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Path, Fact, str]]:
-    """(question, its path, its first fact, the thing that fact leads to) for questions of two
-    steps, none twice."""
+@dataclass(frozen=True)
+class _TwoSteps:
+    """A question of two steps.
+
+    Args:
+        question: The question.
+        path: Its path.
+        first: The fact of its first step.
+    """
+
+    question: Asked
+    path: Path
+    first: Fact
+
+    @property
+    def start(self) -> str:
+        """The thing that the question names."""
+        return self.path.start
+
+    @property
+    def middle(self) -> str:
+        """The thing that the first fact leads to."""
+        if self.path.steps[0].startswith(INVERSE):
+            return self.first.subject
+        return self.first.object
+
+
+def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[_TwoSteps]:
+    """Questions of two steps about the text, none twice; `recipe.questions` at most."""
+    if not shown.asker.facts:
+        return
     words = schema(shown.schema)
     seen: set[Query] = set()
-    for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
+    for _ in range(recipe.questions * _TRIES):
         question = shown.asker.two()
         if question is None or question.query in seen or len(seen) == recipe.questions:
             continue
         assert isinstance(question.query, Path)  # as of every question of two hops
-        path, first = question.query, question.supports[0]
+        path = question.query
         if _can_ask(path.steps[1], words):
             seen.add(path)
-            yield (
-                question,
-                path,
-                first,
-                first.subject if path.steps[0].startswith(INVERSE) else first.object,
-            )
+            yield _TwoSteps(question, path, question.supports[0])
 
 
 def _reasoning(
@@ -299,20 +351,16 @@ def _open_question(question: Asked, known: Sequence[Fact], shown: Shown, dice: D
     """The first step that no known fact takes, as a question; the whole question where it has no
     words of its own."""
     words = schema(shown.schema)
+    base = FactBase.of(known)
     for path in paths(question.query):
         here = path.start
         for step in path.steps:
-            back = step.startswith(INVERSE)
-            name = step.removeprefix(INVERSE)
-            ends = [
-                (f.object, f.subject) if back else (f.subject, f.object)
-                for f in known
-                if f.relation == name
-            ]
-            onward = [there for start, there in ends if start == here]
-            if not onward:
-                return (
-                    words.ask(Path(here, (step,)), dice) if _can_ask(step, words) else question.text
-                )
-            here = onward[0]
+            facts = base.step(here, step)
+            if not facts:
+                if not _can_ask(step, words):
+                    return question.text
+                return words.ask(Path(here, (step,)), dice)
+            here = facts[0].object
+            if step.startswith(INVERSE):
+                here = facts[0].subject
     return question.text

@@ -26,9 +26,8 @@ from pocket.tasks.shown_text import Shown, ask_about, question_of
 from pocket.world.fact_proofs import Fact, paths
 from pocket.world.facts_and_distractors import Asked
 
-_HELPING = (
-    0.8  # share of titles that are shown of a document with something to select, where there is one
-)
+_HELPING = 0.8
+"""Share of titles that are shown of a document with something to select, where there is one."""
 _ENDS = 4  # words that an outline keeps of each end of a paragraph
 _SKIP = " <skip> "
 _ACCOUNTS = (
@@ -67,35 +66,55 @@ def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     paragraphs = dice.pick(_documents(shown, dice))
     if len(paragraphs) < 2:
         return
-    first, *others = paragraphs
+    first, *sections = paragraphs
     reply = f"<abstract>{_clip_middle(first.text)}</abstract>"
-    reply += "".join(
-        f"<section: {p.title}>{_clip_middle(p.text)}</section: {p.title}>" for p in others
+    for section in sections:
+        title = section.title
+        reply += f"<section: {title}>{_clip_middle(section.text)}</section: {title}>"
+    texts = [paragraph.text for paragraph in paragraphs]
+    document = "\n\n".join(texts)
+    yield Scene(
+        Question("scene", "", ("scene",)), (document,), scenes.task_of(shown.kind), (reply,)
     )
-    text = "\n\n".join(p.text for p in paragraphs)
-    yield Scene(Question("scene", "", ("scene",)), (text,), scenes.task_of(shown.kind), (reply,))
 
 
 def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes with an abstract and titles: which titles help with the question?"""
     documents = [document for document in _documents(shown, dice) if len(document) > 1]
-    for question in ask_about(recipe, shown, dice) if documents else ():
-        helping = [
-            document for document in documents if any(_title_helps(p, question) for p in document)
-        ]
-        first, *others = dice.pick(helping if helping and dice.chance(_HELPING) else documents)
-        lines = "".join(f"\nSection{i}: {p.title}" for i, p in enumerate(others, 1))
-        named = ["abstract"] * _title_helps(first, question) + [
-            p.title for p in others if _title_helps(p, question)
-        ]
+    if not documents:
+        return
+    for question in ask_about(recipe, shown, dice):
+        helping = [document for document in documents if _helping_titles(document, question)]
+        candidates = documents
+        if helping and dice.chance(_HELPING):
+            candidates = helping
+        document = dice.pick(candidates)
+        named = _helping_titles(document, question)
+        first, *sections = document
+        lines = ""
+        for number, section in enumerate(sections, start=1):
+            lines += f"\nSection{number}: {section.title}"
         texts = (first.title, " ".join(first.text.split()), lines)
         yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (str(named),))
 
 
+def _helping_titles(document: Sequence[_Paragraph], question: Asked) -> list[str]:
+    """The titles of a document that help with a question; that of its first paragraph is
+    "abstract"."""
+    first, *sections = document
+    helping: list[str] = []
+    if _title_helps(first, question):
+        helping.append("abstract")
+    helping += [section.title for section in sections if _title_helps(section, question)]
+    return helping
+
+
 def _title_helps(paragraph: _Paragraph, question: Asked) -> bool:
     """Whether the question names the title, and the paragraph holds a fact of its proof."""
-    starts = [path.start for path in paths(question.query)]
-    return paragraph.title in starts and any(fact in paragraph.facts for fact in question.supports)
+    for path in paths(question.query):
+        if path.start == paragraph.title:
+            return not set(paragraph.facts).isdisjoint(question.supports)
+    return False
 
 
 def _clip_middle(text: str) -> str:
@@ -110,21 +129,28 @@ def _clip_middle(text: str) -> str:
 def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
     """Return documents as paragraphs: the shown texts whose paragraphs have titles, else one made
     of all facts."""
-    whole = [
-        _headed_paragraphs(text, facts, shown)
-        for text, facts in zip(shown.texts, shown.stated, strict=True)
-    ]
-    if documents := [paragraphs for paragraphs in whole if len(paragraphs) > 1]:
+    documents: list[list[_Paragraph]] = []
+    for text, facts in zip(shown.texts, shown.stated, strict=True):
+        paragraphs = _headed_paragraphs(text, facts, shown)
+        if len(paragraphs) > 1:
+            documents.append(paragraphs)
+    if documents:
         return documents
-    parts: dict[str, list[Fact]] = {}
+    return [_made_document(shown, headed=dice.chance(0.5))]
+
+
+def _made_document(shown: Shown, *, headed: bool) -> list[_Paragraph]:
+    """A document of all facts, a paragraph for each subject; headed: with titles above."""
+    by_subject: dict[str, list[Fact]] = {}
     for fact in shown.sentences:
-        parts.setdefault(fact.subject, []).append(fact)
-    headed = dice.chance(0.5)
-    made = []
-    for title, facts in parts.items():
+        by_subject.setdefault(fact.subject, []).append(fact)
+    document: list[_Paragraph] = []
+    for title, facts in by_subject.items():
         text = " ".join(shown.sentences[fact] for fact in facts)
-        made.append(_Paragraph(title, f"{title}\n{text}" if headed else text, tuple(facts)))
-    return [made]
+        if headed:
+            text = f"{title}\n{text}"
+        document.append(_Paragraph(title, text, tuple(facts)))
+    return document
 
 
 def _headed_paragraphs(text: str, facts: Sequence[Fact], shown: Shown) -> list[_Paragraph]:

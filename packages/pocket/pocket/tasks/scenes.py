@@ -8,9 +8,10 @@ A text is `facts` sentences in random order, or a whole document of `tokens` (ch
 is right is proved from the facts that are shown whole; a sentence that is cut proves nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 
 from harness_training.reader_examples import preset_task
 from harness_training.tasks import Scene
@@ -19,19 +20,30 @@ from harness.method import Task
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
-from pocket.tasks.shown_text import Shown, ask_about, draw_question, in_words, plain, question_of
+from pocket.tasks.shown_text import (
+    Part,
+    Shown,
+    ask_about,
+    draw_question,
+    in_words,
+    plain,
+    question_of,
+)
 from pocket.world.fact_proofs import Fact, FactBase, Path, prove
 from pocket.world.facts_and_distractors import NOUNS, UNANSWERABLE
+from pocket.world.layout import Sample
 from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.questions import Asker
 from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample
 
-_FACT = (
-    15  # tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length
-)
+_FACT = 15
+"""Tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length."""
 _BULLET = "* "
-_LACKING = 0.4  # share of searches without all they need; at 0.25 the model's AUC was that of counting the points
-_LEVEL = 18  # points that are gathered at a time, at most: a batch of a graph's level holds about as many
+_LACKING = 0.4
+"""Share of searches without all they need; at 0.25 the model's AUC was that of counting the
+points."""
+_LEVEL = 18
+"""Most points that are gathered at a time: a batch of a graph's level holds about as many."""
 _MAX = 10_000_000  # seeds of either purpose that are used
 
 
@@ -44,47 +56,78 @@ def task_of(kind: str) -> Task:
 def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
     """Make a text of the world as the recipe asks for, from a seed of `purpose`."""
     kind = dice.pick(recipe.kinds)
-    hops = (2,) if recipe.ask.get("two") and dice.chance(0.5) else (1,)
+    hops = 1
+    if recipe.ask.get("two") and dice.chance(0.5):
+        hops = 2
     if recipe.facts is not None:
         count = dice.between(*recipe.facts)
-        tokens = max(LEAST_TOKENS, count * _FACT)
-    else:
-        assert recipe.tokens is not None  # a recipe has one of the two; the curriculum checks that
-        tokens, count = dice.between(*recipe.tokens), 0
-    first, seeds = (
-        (FIRST_TRAINING_SEED, _MAX) if purpose == "training" else (0, FIRST_TRAINING_SEED)
-    )
-    seed = first + dice.below(seeds)
-    made = sample(kind, seed, tokens=max(tokens, LEAST_TOKENS), purpose=purpose, hops=hops)
-    sentences = {
-        s.fact: page.document.text[s.start : s.end] for page in made.pages for s in page.stated
-    }
-    if count:  # sentences in random order, those that prove the first question among them
-        needed = list(dict.fromkeys(f for a in made.asked[:1] for f in a.supports))[:count]
-        others = dice.shuffled([f for f in sentences if f not in needed])[: count - len(needed)]
-        facts = dice.shuffled([*needed, *others])
-        chosen = {
-            f: plain(sentences[f], SCHEMAS[kind]) if recipe.pieces > 1 else sentences[f]
-            for f in facts
-        }
-        asker = Asker(SCHEMAS[kind], facts, dice)
-        if recipe.pieces > 1:
-            return Shown(kind, tuple(chosen.values()), tuple((f,) for f in facts), chosen, asker)
-        text = dice.pick((" ", "\n", "\n\n", " ")).join(chosen.values())
-        return Shown(kind, (text,), (tuple(facts),), chosen, asker)
-    parts = [
-        (
-            page.document.text[start:end],
-            tuple(s.fact for s in page.stated if start <= s.start and s.end <= end),
-        )
-        for page in made.pages
-        for start, end in _cut_spans(page.document.text, recipe.pieces, dice)
-    ]
+        made = _sample(kind, count * _FACT, hops, dice, purpose)
+        return _separate_sentences(recipe, kind, made, count, dice)
+    assert recipe.tokens is not None  # a recipe has one of the two; the curriculum checks that
+    made = _sample(kind, dice.between(*recipe.tokens), hops, dice, purpose)
+    return _document(recipe, kind, made, dice)
+
+
+def _sample(kind: str, tokens: int, hops: int, dice: Dice, purpose: Purpose) -> Sample:
+    """A text of the world from a random seed.
+
+    Args:
+        kind: Of text.
+        tokens: Its length (characters / 4).
+        hops: Steps of its questions.
+        dice: Draws the seed.
+        purpose: Whose seeds are drawn.
+    """
+    seeds = range(FIRST_TRAINING_SEED)
+    if purpose == "training":
+        seeds = range(FIRST_TRAINING_SEED, FIRST_TRAINING_SEED + _MAX)
+    seed = seeds[dice.below(len(seeds))]
+    tokens = max(tokens, LEAST_TOKENS)
+    return sample(kind, seed, tokens=tokens, purpose=purpose, hops=(hops,))
+
+
+def _sentences_of(made: Sample) -> dict[Fact, str]:
+    """Fact -> the sentence that states it."""
+    sentences: dict[Fact, str] = {}
+    for page in made.pages:
+        for stated in page.stated:
+            sentences[stated.fact] = page.document.text[stated.start : stated.end]
+    return sentences
+
+
+def _separate_sentences(recipe: Recipe, kind: str, made: Sample, count: int, dice: Dice) -> Shown:
+    """`count` sentences in random order, those that prove the first question among them; each a
+    part, if the recipe wants several."""
+    sentences = _sentences_of(made)
+    needed: list[Fact] = []
+    for question in made.asked[:1]:
+        needed = list(dict.fromkeys(question.supports))[:count]
+    others = [fact for fact in sentences if fact not in needed]
+    facts = dice.shuffled([*needed, *dice.shuffled(others)[: count - len(needed)]])
+    asker = Asker(SCHEMAS[kind], facts, dice)
+    if recipe.pieces > 1:
+        chosen = {fact: plain(sentences[fact], SCHEMAS[kind]) for fact in facts}
+        parts = tuple((fact,) for fact in facts)
+        return Shown(kind, tuple(chosen.values()), parts, chosen, asker)
+    chosen = {fact: sentences[fact] for fact in facts}
+    text = dice.pick((" ", "\n", "\n\n", " ")).join(chosen.values())
+    return Shown(kind, (text,), (tuple(facts),), chosen, asker)
+
+
+def _document(recipe: Recipe, kind: str, made: Sample, dice: Dice) -> Shown:
+    """The whole text in parts, or some of them."""
+    sentences = _sentences_of(made)
     facts = list(sentences)
+    parts: list[tuple[str, Part]] = []
+    for page in made.pages:
+        for start, end in _cut_spans(page.document.text, recipe.pieces, dice):
+            whole = [s.fact for s in page.stated if start <= s.start and s.end <= end]
+            parts.append((page.document.text[start:end], tuple(whole)))
     if recipe.some:
         parts = dice.shuffled(parts)[: dice.between(max(1, len(parts) // 3), len(parts))]
-        facts = [fact for _, part in parts for fact in part]
     texts, stated = zip(*parts, strict=True)
+    if recipe.some:
+        facts = list(chain.from_iterable(stated))
     return Shown(kind, texts, stated, sentences, Asker(SCHEMAS[kind], facts, dice))
 
 
@@ -120,26 +163,40 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         if not isinstance(path, Path) or question.answer in ("yes", "no", UNANSWERABLE):
             continue
         kind = shown.asker.schema.ends(path.steps[-1])[1]
-        things: list[str] = []  # of this kind, in the text's facts
-        for fact in shown.asker.facts:
-            relation = shown.asker.schema.relations[fact.relation]
-            things += [fact.subject] * (relation.subject == kind) + [fact.object] * (
-                relation.object == kind
-            )
-        named = dice.shuffled(list(dict.fromkeys(things))) if dice.chance(0.5) else []
-        wrong = [w for w in named if w not in (question.answer, path.start)][:3]
-        made = Namer(dice)
+        named: list[str] = []
+        if dice.chance(0.5):
+            named = dice.shuffled(_things_of_kind(kind, shown))
+        wrong = [thing for thing in named if thing not in (question.answer, path.start)][:3]
+        namer = Namer(dice)
         while len(wrong) < 3:
-            other = make_value(kind, dice) if kind in VALUES else made.fresh(kind)
-            if other not in (question.answer, path.start, *wrong):
-                wrong.append(f"the {dice.pick(NOUNS)} {other}" if kind == "keepsake" else other)
+            other = _new_thing(kind, namer, dice)
+            if other in (question.answer, path.start, *wrong):
+                continue
+            if kind == "keepsake":
+                other = f"the {dice.pick(NOUNS)} {other}"
+            wrong.append(other)
         options = tuple(dice.shuffled([question.answer, *wrong]))
-        yield Scene(
-            question_of(question, options),
-            shown.texts,
-            task_of("quality"),
-            replies=(question.answer,),
-        )
+        asked = question_of(question, options)
+        yield Scene(asked, shown.texts, task_of("quality"), replies=(question.answer,))
+
+
+def _things_of_kind(kind: str, shown: Shown) -> list[str]:
+    """The things of a kind in the text's facts, none twice."""
+    things: dict[str, None] = {}
+    for fact in shown.asker.facts:
+        relation = shown.asker.schema.relations[fact.relation]
+        if relation.subject == kind:
+            things[fact.subject] = None
+        if relation.object == kind:
+            things[fact.object] = None
+    return list(things)
+
+
+def _new_thing(kind: str, namer: Namer, dice: Dice) -> str:
+    """A value of a kind, or a name that was not drawn before."""
+    if kind in VALUES:
+        return make_value(kind, dice)
+    return namer.fresh(kind)
 
 
 def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -149,38 +206,59 @@ def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     The parts stand in random order; where the recipe is `mixed`, some as one line a fact.
     """
     for question in ask_about(recipe, shown, dice):
-        parts: list[tuple[str, tuple[Fact, ...]]] = []
-        for i in dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]:
-            if recipe.mixed and dice.chance(0.5):
-                parts += [(in_words([fact], shown), (fact,)) for fact in shown.stated[i]]
-            else:
-                parts.append((_on_one_line(shown.texts[i]), shown.stated[i]))
+        parts = _parts_to_probe(recipe, shown, dice)
         if question.supports and dice.chance(_LACKING):
             missing = dice.pick(question.supports)
             parts = [part for part in parts if missing not in part[1]]
         if not parts:
             continue
-        heads = _headlines(shown) if dice.chance(0.6) else []
-        base, verdicts = FactBase(), [False] * len(heads)
-        for _, facts in parts:
+        texts: list[str] = []
+        if dice.chance(0.6):
+            texts = _headlines(shown)
+        verdicts = [False] * len(texts)
+        base = FactBase()
+        for text, facts in parts:
             for fact in facts:
                 base.add(fact)
-            verdicts.append(
-                prove(question.query, base) == {question.answer} and question.kind != "unanswerable"
-            )
-        replies = (question.answer,) if verdicts[-1] else ()  # a search answers once it stops
-        texts = (*heads, *(text for text, _ in parts))
-        yield Scene(question_of(question), texts, task_of(shown.kind), replies, tuple(verdicts))
+            proved = prove(question.query, base) == {question.answer}
+            texts.append(text)
+            verdicts.append(proved and question.kind != "unanswerable")
+        replies: tuple[str, ...] = ()
+        if verdicts[-1]:  # a search answers once it stops
+            replies = (question.answer,)
+        asked = question_of(question)
+        yield Scene(asked, tuple(texts), task_of(shown.kind), replies, tuple(verdicts))
+
+
+def _parts_to_probe(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, Part]]:
+    """The parts of the text in random order with their facts; where the recipe is `mixed`, some as
+    one line a fact."""
+    order: Sequence[int] = [0]
+    if len(shown.texts) > 1:
+        order = dice.shuffled(range(len(shown.texts)))
+    parts: list[tuple[str, Part]] = []
+    for i in order:
+        if recipe.mixed and dice.chance(0.5):
+            parts += [(in_words([fact], shown), (fact,)) for fact in shown.stated[i]]
+        else:
+            parts.append((_on_one_line(shown.texts[i]), shown.stated[i]))
+    return parts
 
 
 def _headlines(shown: Shown) -> list[str]:
     """Sentences on the subjects of the text, as the summaries at the top of a graph; they prove
     nothing."""
-    subjects = [fact.subject for fact in shown.sentences]
-    return [
-        about_sentence(list(dict.fromkeys(subjects[i : i + GROUP])))
-        for i in range(0, len(subjects), GROUP)
-    ]
+    names = subjects(shown)
+    headlines: list[str] = []
+    for start in range(0, len(names), GROUP):
+        group = dict.fromkeys(names[start : start + GROUP])
+        headlines.append(about_sentence(list(group)))
+    return headlines
+
+
+def subjects(shown: Shown) -> list[str]:
+    """The subject of each fact of the text."""
+    return [fact.subject for fact in shown.sentences]
 
 
 def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
@@ -189,9 +267,9 @@ def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     Sentences that state no fact give none. As for every kind of scene, recipe and dice come first
     and last.
     """
-    lines = [_BULLET + in_words([fact], shown) for fact in shown.sentences]
+    reply = _bullets(in_words([fact], shown) for fact in shown.sentences)
     texts = tuple(map(_on_one_line, shown.texts))
-    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
 
 
 def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
@@ -206,22 +284,23 @@ def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
 
 
 def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes of a part of the text and a question behind it, whose likelihood ranks the part for a
+    """Scenes of a part of the text and a question after it, whose likelihood ranks the part for a
     compressor."""
     text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
-    asker = Asker(shown.schema, list(facts), dice) if facts and dice.chance(0.8) else shown.asker
+    asker = shown.asker
+    if facts and dice.chance(0.8):
+        asker = Asker(shown.schema, list(facts), dice)
     for question in ask_about(recipe, replace(shown, asker=asker), dice):
         yield Scene(question_of(question), (text.strip(),), task_of(shown.kind))
 
 
 def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes of a text whose tokens a compressor scores, behind a question or behind nothing."""
-    asked_question = (
-        draw_question(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
-    )
-    question = (
-        Question("scene", "", ("scene",)) if asked_question is None else question_of(asked_question)
-    )
+    """Scenes of a text whose tokens a compressor scores, after a question or after nothing."""
+    question = Question("scene", "", ("scene",))
+    if shown.asker.facts and dice.chance(0.5):
+        asked = draw_question(recipe, shown, dice)
+        if asked is not None:
+            question = question_of(asked)
     yield Scene(question, ("\n\n".join(shown.texts),), task_of(shown.kind))
 
 
@@ -240,32 +319,48 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     A.". In some scenes the points are such lines themselves, as on the next level; the first name
     of each goes on.
     """
+    level = _Level()
     if recipe.tokens is None:
-        parts = [
-            (text, facts[0].subject)
-            for text, facts in zip(shown.texts, shown.stated, strict=True)
-            if facts
-        ]
+        for text, facts in zip(shown.texts, shown.stated, strict=True):
+            if facts:
+                level.add(text, facts[0].subject)
     else:
-        facts = list(shown.sentences)
-        count = min(len(facts), dice.between(3, _LEVEL))
-        start = dice.below(len(facts) - count + 1)
-        parts = [(in_words([f], shown), f.subject) for f in facts[start : start + count]]
-    if not parts:
+        every = list(shown.sentences)
+        count = min(len(every), dice.between(3, _LEVEL))
+        start = dice.below(len(every) - count + 1)
+        for fact in every[start : start + count]:
+            level.add(in_words([fact], shown), fact.subject)
+    if not level.texts:
         return
     if dice.chance(0.25):
-        # Of lines of fewer names more are needed to fill a level.
-        every = (
-            [f.subject for f in shown.sentences]
-            if recipe.tokens is not None
-            else [s for _, s in parts]
-        )
-        parts = [
-            (about_sentence(group), group[0]) for group in _groups(every, dice.between(1, GROUP))
-        ]
-    texts, subjects = zip(*parts, strict=True)
-    lines = [_BULLET + about_sentence(group) for group in _groups(subjects, GROUP)]
-    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
+        names = level.subjects
+        if recipe.tokens is not None:
+            # Of lines of fewer names more are needed to fill a level.
+            names = subjects(shown)
+        level = _Level()
+        for group in _groups(names, dice.between(1, GROUP)):
+            level.add(about_sentence(group), group[0])
+    reply = _bullets(map(about_sentence, _groups(level.subjects, GROUP)))
+    texts = tuple(level.texts)
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
+
+
+class _Level:
+    """The points of a level of a graph, and the thing that each is about."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.subjects: list[str] = []
+
+    def add(self, text: str, subject: str) -> None:
+        """Add a point about a thing."""
+        self.texts.append(text)
+        self.subjects.append(subject)
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    """The lines as a list with bullets."""
+    return "\n".join(_BULLET + line for line in lines)
 
 
 def _groups(names: Sequence[str], size: int) -> list[list[str]]:
@@ -280,4 +375,6 @@ GROUP = 4
 def about_sentence(names: Sequence[str]) -> str:
     """A sentence that names things: "About Velindra, Toren and Kelford."."""
     *first, last = names
-    return f"About {', '.join(first)} and {last}." if first else f"About {last}."
+    if not first:
+        return f"About {last}."
+    return f"About {', '.join(first)} and {last}."

@@ -53,7 +53,9 @@ def ask_about(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
     """Questions about the text, none twice, as often of each kind as the recipe says;
     `recipe.questions` at most."""
     seen: set[Query] = set()
-    for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
+    if not shown.asker.facts:
+        return
+    for _ in range(recipe.questions * _TRIES):
         question = draw_question(recipe, shown, dice)
         if question is not None and question.query not in seen:
             seen.add(question.query)
@@ -89,13 +91,25 @@ def remove_fact(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, 
     if fact not in facts or text.count(shown.sentences[fact]) != 1:
         return text, facts
     before, _, after = text.partition(shown.sentences[fact])
-    joined = before.rstrip(" ") + " " + after.lstrip(" ") if after.strip() else before
-    return joined.strip(), tuple(f for f in facts if f != fact)
+    joined = before
+    if after.strip():
+        joined = before.rstrip(" ") + " " + after.lstrip(" ")
+    return joined.strip(), tuple(other for other in facts if other != fact)
 
 
 def in_words(facts: Iterable[Fact], shown: Shown) -> str:
     """The facts as sentences without their openings, in one line."""
     return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
+
+
+def cut_into(facts: Sequence[Fact], count: int) -> list[Part]:
+    """The facts, in order, in `count` parts of about equal size."""
+    parts: list[Part] = []
+    for number in range(count):
+        start = len(facts) * number // count
+        end = len(facts) * (number + 1) // count
+        parts.append(tuple(facts[start:end]))
+    return parts
 
 
 def names_of(facts: Sequence[Fact], shown: Shown) -> list[str]:

@@ -10,8 +10,10 @@ memory is one text, a line for each summary in it, "" where there is none. Which
 decided by the facts alone: a scene in which the summaries do not show it is not made.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 
 from harness_training.tasks import Scene
 
@@ -23,19 +25,20 @@ from pocket.tasks.shown_text import (
     Part,
     Shown,
     ask_about,
+    cut_into,
     in_words,
     names_of,
     proves,
     question_of,
     remove_fact,
 )
-from pocket.world.fact_proofs import paths
+from pocket.world.fact_proofs import Fact, Query, paths
+from pocket.world.facts_and_distractors import Asked
 from pocket.world.questions import Asker
 
 _PARTS = 9  # summaries to choose from at most
-_LOST = (
-    0.4  # share of segments from which facts are taken out, and of questions that lose one there
-)
+_LOST = 0.4
+"""Share of segments from which facts are taken out, and of questions that lose one there."""
 
 
 def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -44,44 +47,72 @@ def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     parts = _parts(shown, dice)
     if not parts:
         return
-    high = dice.chance(0.4)
-    texts = tuple(
-        _about_parts(_halves(part), shown) if high else in_words(part, shown) for part in parts
-    )
+    describe = _summary_writer(dice.chance(0.4), shown)
+    texts = tuple(map(describe, parts))
     reply = _about_parts(parts, shown)
     yield Scene(Question("scene", "", ("scene",)), texts, scenes.task_of(shown.kind), (reply,))
+
+
+def _summary_writer(names_only: bool, shown: Shown) -> Callable[[Part], str]:
+    """What writes a part's summary: its names, as of several parts, or its facts."""
+    if names_only:
+        return partial(_about_halves, shown=shown)
+    return partial(in_words, shown=shown)
 
 
 def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask which part to read next: that of the first fact which the memory lacks."""
     left = _parts(shown, dice)
     remembered: Part = ()
-    memory = [_about_parts(left, shown)] if left and dice.chance(0.4) else []
+    memory: list[str] = []
+    if left and dice.chance(0.4):
+        memory.append(_about_parts(left, shown))
     if len(left) > 2 and dice.chance(0.5):
         remembered = left.pop(dice.below(len(left)))
         memory.append(in_words(remembered, shown))
     if len(left) < 2:
         return
-    named = dice.chance(0.4)
-    summaries = [
-        _about_parts(_halves(part), shown) if named else in_words(part, shown) for part in left
-    ]
+    names_only = dice.chance(0.4)
+    describe = _summary_writer(names_only, shown)
+    texts = ("\n".join(memory), *map(describe, left))
     for question in ask_about(recipe, shown, dice):
-        lacking = [fact for fact in question.supports if fact not in remembered]
-        right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
-        if (
-            right and named
-        ):  # the part must be the only one that names an end of the fact which is known already
-            starts = {path.start for path in paths(question.query)}
-            starts.update(end for fact in remembered for end in (fact.subject, fact.object))
-            starts &= {lacking[0].subject, lacking[0].object}
-            if [i for i, part in enumerate(left) if starts & set(names_of(part, shown))] != right:
-                continue
-        if right:
-            texts = ("\n".join(memory), *summaries)
-            yield Scene(
-                question_of(question), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",)
-            )
+        lacking = next((fact for fact in question.supports if fact not in remembered), None)
+        if lacking is None:
+            continue
+        right = [i for i, part in enumerate(left) if lacking in part]
+        if not right:
+            continue
+        if names_only and _named_parts(left, question, remembered, lacking, shown) != right:
+            continue
+        reply = f"Action: {right[0]}"
+        task = scenes.task_of(shown.kind)
+        yield Scene(question_of(question), texts, task, (reply,))
+
+
+def _named_parts(
+    parts: Sequence[Part], question: Asked, remembered: Part, lacking: Fact, shown: Shown
+) -> list[int]:
+    """The places of the parts that name an end of the lacking fact which is known already.
+
+    Args:
+        parts: To choose from.
+        question: Whose starts are known.
+        remembered: The facts in the memory, whose ends are known.
+        lacking: The fact.
+        shown: The text.
+    """
+    known: set[str] = set()
+    for path in paths(question.query):
+        known.add(path.start)
+    for fact in remembered:
+        known.update((fact.subject, fact.object))
+    known &= {lacking.subject, lacking.object}
+    places: list[int] = []
+    for i, part in enumerate(parts):
+        names = names_of(part, shown)
+        if known.intersection(names):
+            places.append(i)
+    return places
 
 
 def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -92,35 +123,44 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     answer there, and a model trained on those alone refused segments that held the answer (58 of
     100 in its exam).
     """
-    parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
-    stating = [i for i, (_, facts) in enumerate(parts) if facts]
+    stating = [i for i, facts in enumerate(shown.stated) if facts]
     if not stating:
         return
     number = dice.pick(stating)
-    text, facts = parts[number]
-    other_parts = [part for i, (_, part) in enumerate(parts) if i != number and part]
-    remembered = dice.pick(other_parts) if other_parts and dice.chance(0.6) else ()
-    memory = (
-        [_about_parts([*other_parts, facts], shown)] if other_parts and dice.chance(0.5) else []
-    )
-    memory += [in_words(remembered, shown)] if remembered else []
-    near = replace(shown, asker=Asker(shown.schema, [*remembered, *facts], dice))
-    half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
-    every = {
-        question.query: question
-        for about in (near, shown)
-        for question in ask_about(half, about, dice)
-    }
-    questions = dice.shuffled(list(every.values()))[: recipe.questions]
-    for question in questions if dice.chance(_LOST) else ():
-        if question.supports and dice.chance(_LOST):
-            text, facts = remove_fact(dice.pick(question.supports), text, facts, shown)
+    text = shown.texts[number].strip()
+    facts = shown.stated[number]
+    other_parts = [shown.stated[i] for i in stating if i != number]
+    remembered: Part = ()
+    if other_parts and dice.chance(0.6):
+        remembered = dice.pick(other_parts)
+    memory: list[str] = []
+    if other_parts and dice.chance(0.5):
+        memory.append(_about_parts([*other_parts, facts], shown))
+    if remembered:
+        memory.append(in_words(remembered, shown))
+    questions = _questions_near(recipe, shown, [*remembered, *facts], dice)
+    if dice.chance(_LOST):
+        for question in questions:
+            if question.supports and dice.chance(_LOST):
+                text, facts = remove_fact(dice.pick(question.supports), text, facts, shown)
     for question in questions:
-        answer = question.answer if proves(question, (*remembered, *facts)) else None
-        reply = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
-        yield Scene(
-            question_of(question), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,)
-        )
+        reply = "Action: -1"
+        if proves(question, (*remembered, *facts)):
+            reply = f"Action: -2\nAnswer: {question.answer}"
+        texts = ("\n".join(memory), text)
+        yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (reply,))
+
+
+def _questions_near(recipe: Recipe, shown: Shown, facts: Sequence[Fact], dice: Dice) -> list[Asked]:
+    """Questions in random order, none twice, as many as the recipe says: half about `facts`, half
+    about the whole text."""
+    near = replace(shown, asker=Asker(shown.schema, facts, dice))
+    half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
+    by_query: dict[Query, Asked] = {}
+    for about in (near, shown):
+        for question in ask_about(half, about, dice):
+            by_query[question.query] = question
+    return dice.shuffled(list(by_query.values()))[: recipe.questions]
 
 
 def _parts(shown: Shown, dice: Dice) -> list[Part]:
@@ -129,19 +169,26 @@ def _parts(shown: Shown, dice: Dice) -> list[Part]:
     parts = [facts for facts in shown.stated if facts]
     if 2 <= len(parts) <= _PARTS:
         return parts
-    facts = [fact for part in parts for fact in part]
+    facts = list(chain.from_iterable(parts))
     count = min(len(facts), dice.between(2, _PARTS))
-    return [
-        tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)
-    ]
+    return cut_into(facts, count)
 
 
 def _halves(part: Part) -> list[Part]:
     """A part cut in two, as the parts under a higher node; only halves with a fact."""
     middle = (len(part) + 1) // 2
-    return [half for half in (part[:middle], part[middle:]) if half]
+    return list(filter(None, (part[:middle], part[middle:])))
+
+
+def _about_halves(part: Part, shown: Shown) -> str:
+    """What the summary of a part says that is itself one of two parts."""
+    return _about_parts(_halves(part), shown)
 
 
 def _about_parts(parts: Sequence[Part], shown: Shown) -> str:
     """ "About A and B. About C.": a sentence for each part with what it names."""
-    return " ".join(scenes.about_sentence(names_of(part, shown)) for part in parts)
+    sentences: list[str] = []
+    for part in parts:
+        names = names_of(part, shown)
+        sentences.append(scenes.about_sentence(names))
+    return " ".join(sentences)

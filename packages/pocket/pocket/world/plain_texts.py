@@ -8,10 +8,11 @@ from pocket.world.sample import sample
 
 def hotpotqa_rows(seed: int) -> list[Any]:
     """Rows of HotpotQA's form from 200 short texts."""
-    made = [
-        sample("hotpotqa", seed, tokens=400, purpose="evaluation", number=n) for n in range(200)
-    ]
-    return [row for one in made for row in one.rows]
+    rows: list[Any] = []
+    for number in range(200):
+        made = sample("hotpotqa", seed, tokens=400, purpose="evaluation", number=number)
+        rows += made.rows
+    return rows
 
 
 def story(seed: int) -> str:
