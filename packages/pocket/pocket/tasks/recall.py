@@ -11,6 +11,7 @@ distance between, or they would be matched by place.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from harness_training.tasks import Scene
@@ -44,24 +45,26 @@ class DrillTokens:
     teacher's tokenizer."""
 
     def __init__(self, teacher: Teacher) -> None:
-        made_up = [name for kind in ENDINGS for name in names.short_names(kind)]
+        made_up = list(chain.from_iterable(map(names.short_names, ENDINGS)))
         self.words = [*made_up, *map(str, range(100, 1000))]  # any two of them can stand as a pair
-        self.one_token_words = [ids[0] for ids in map(teacher.plain, self.words) if len(ids) == 1]
-        self.fillers = [
-            teacher.plain(word) for word in _BETWEEN
-        ]  # language between and around the words
-        self.after = [teacher.plain(word) for word in _AFTER]
-        self.sentence_ends = [teacher.plain(word) for word in _ENDS]
-        self.part_heads = [teacher.plain(word) for word in _HEADS]  # before the number of a part
-        self.numbers = [teacher.plain(str(n)) for n in range(PARTS)]
-        self.colon, self.action = (
-            teacher.plain(": "),
-            teacher.plain("\n\nAction: 0")[:-1],
-        )  # a reply up to its number
+        tokens_of_words = map(teacher.plain, self.words)
+        self.one_token_words = [ids[0] for ids in tokens_of_words if len(ids) == 1]
+        # Language between and around the words.
+        self.fillers = list(map(teacher.plain, _BETWEEN))
+        self.after = list(map(teacher.plain, _AFTER))
+        self.sentence_ends = list(map(teacher.plain, _ENDS))
+        self.part_heads = list(map(teacher.plain, _HEADS))  # before the number of a part
+        self.numbers = [teacher.plain(str(number)) for number in range(PARTS)]
+        self.colon = teacher.plain(": ")
+        self.action = teacher.plain("\n\nAction: 0")[:-1]  # a reply up to its number
 
 
 def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) -> list[int]:
-    return [token for _ in range(dice.below(max_count + 1)) for token in dice.pick(items)]
+    """The tokens of up to `max_count` random items."""
+    tokens: list[int] = []
+    for _ in range(dice.below(max_count + 1)):
+        tokens += dice.pick(items)
+    return tokens
 
 
 def _distinct_items(dice: Dice, items: Sequence[T], count: int) -> list[T]:
@@ -82,22 +85,32 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
     things = _distinct_items(dice, tokens.one_token_words, 2 * dice.between(*pairs))
     trunk: list[int] = []
     asked: list[tuple[int, int]] = []
+    between_question = min(1, between)
     for key, value in zip(things[::2], things[1::2], strict=True):
         link = _drawn_tokens(dice, tokens.fillers, between)
-        if between > 2:
-            around = [_drawn_tokens(dice, tokens.fillers, between // 2) for _ in range(2)]
-            trunk += [*around[0], key, *link, value, *around[1], *dice.pick(tokens.sentence_ends)]
-            asked.append((key, value) if dice.chance(0.5) else (value, key))
-        else:
+        if between <= 2:
             trunk += [key, *link, value, *_drawn_tokens(dice, tokens.after, min(1, between))]
             asked.append((key, value))
-    more = between if between > 2 else min(1, between)
-    questions = []
+            continue
+        before = _drawn_tokens(dice, tokens.fillers, between // 2)
+        after = _drawn_tokens(dice, tokens.fillers, between // 2)
+        trunk += [*before, key, *link, value, *after, *dice.pick(tokens.sentence_ends)]
+        asked.append(_either_way(dice, key, value))
+        between_question = between
+    questions: list[Branch] = []
     for key, value in asked:  # the name among other words, then its pair, which is the target
         before = _drawn_tokens(dice, tokens.after, min(1, between))
-        ids = [*before, key, *_drawn_tokens(dice, tokens.fillers, more), value]
+        link = _drawn_tokens(dice, tokens.fillers, between_question)
+        ids = [*before, key, *link, value]
         questions.append(Branch(len(trunk), ids, [len(ids) - 1]))
     return Tree(trunk, [], questions)
+
+
+def _either_way(dice: Dice, first: T, second: T) -> tuple[T, T]:
+    """The two, in half of the cases the other way round."""
+    if dice.chance(0.5):
+        return first, second
+    return second, first
 
 
 def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
@@ -109,11 +122,9 @@ def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
     model stayed at guessing in 2,000 steps.
     """
     most = max(1, between)
-    left, trunk, places = (
-        iter(_distinct_items(dice, tokens.one_token_words, count[1] * most)),
-        [],
-        [],
-    )
+    left = iter(_distinct_items(dice, tokens.one_token_words, count[1] * most))
+    trunk: list[int] = []
+    places: list[tuple[int, int]] = []  # (name, number of its part)
     head = dice.pick(tokens.part_heads)
     for number in range(dice.between(*count)):
         trunk += [*head, *tokens.numbers[number], *tokens.colon]
@@ -121,17 +132,12 @@ def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
             name = next(left)
             trunk += [name, *_drawn_tokens(dice, tokens.fillers, 3)]
             places.append((name, number))
-    branches = []
+    branches: list[Branch] = []
     for name, number in dice.shuffled(places)[:_ASKED]:
-        around = [_drawn_tokens(dice, tokens.fillers, 3) for _ in range(2)]
-        ids = [
-            *dice.pick(tokens.after),
-            *around[0],
-            name,
-            *around[1],
-            *tokens.action,
-            *tokens.numbers[number],
-        ]
+        before = _drawn_tokens(dice, tokens.fillers, 3)
+        after = _drawn_tokens(dice, tokens.fillers, 3)
+        ids = [*dice.pick(tokens.after), *before, name, *after]
+        ids += [*tokens.action, *tokens.numbers[number]]
         branches.append(Branch(len(trunk), ids, [len(ids) - 1]))
     return Tree(trunk, [], branches)
 
@@ -145,17 +151,19 @@ def pair_scenes(
     pairs, between: as in `pair_drill`. The text between question and reply is then the method's own
     prompt.
     """
-    things, lines, lookups = _distinct_items(dice, tokens.words, 2 * dice.between(*pairs)), [], []
+    things = _distinct_items(dice, tokens.words, 2 * dice.between(*pairs))
+    lines: list[str] = []
+    lookups: list[tuple[str, str]] = []
     for first, second in zip(things[::2], things[1::2], strict=True):
-        lines.append(
-            f"{_filler(dice, 2)}{first} {_filler(dice, between)}{second} {_filler(dice, 2)}".strip()
-            + "."
-        )
-        lookups.append((first, second) if dice.chance(0.5) else (second, first))
+        start = f"{_filler(dice, 2)}{first} {_filler(dice, between)}{second}"
+        line = f"{start} {_filler(dice, 2)}".strip()
+        lines.append(f"{line}.")
+        lookups.append(_either_way(dice, first, second))
     text = dice.pick((" ", "\n", "\n\n")).join(lines)
     for key, value in lookups:
-        question = f"{_filler(dice, between)}{key} {_filler(dice, between)}".strip() + "?"
-        yield Scene(Question("scene", question, ("scene",)), (text,), task_of("musique"), (value,))
+        words = f"{_filler(dice, between)}{key} {_filler(dice, between)}".strip()
+        question = Question("scene", f"{words}?", ("scene",))
+        yield Scene(question, (text,), task_of("musique"), (value,))
 
 
 def part_scenes(
@@ -163,23 +171,31 @@ def part_scenes(
 ) -> Iterator[Scene]:
     """Scenes of kind "triage": which part has a name? count: (least, most) parts; between: most
     names of a part."""
-    most, number = max(1, between), dice.between(*count)
+    most = max(1, between)
+    number = dice.between(*count)
     left = list(dict.fromkeys(dice.pick(tokens.words) for _ in range(number * most)))
-    groups = [[left.pop() for _ in range(dice.between(1, most)) if left] for _ in range(number)]
-    texts = [" ".join(f"{name} {_filler(dice, 3)}".strip() for name in part) for part in groups]
-    places = [(name, i) for i, part in enumerate(groups) for name in part]
+    texts: list[str] = [""]
+    places: list[tuple[str, int]] = []  # (name, number of its part)
+    groups: list[list[str]] = []
+    for _ in range(number):
+        group = [left.pop() for _ in range(dice.between(1, most)) if left]
+        groups.append(group)
+    for i, group in enumerate(groups):
+        words = [f"{name} {_filler(dice, 3)}".strip() for name in group]
+        texts.append(" ".join(words))
+        places += [(name, i) for name in group]
     for name, right in dice.shuffled(places)[:_CHOICES]:
-        question = f"{_filler(dice, 3)}{name} {_filler(dice, 3)}".strip() + "?"
-        yield Scene(
-            Question("scene", question, ("scene",)),
-            ("", *texts),
-            task_of("musique"),
-            (f"Action: {right}",),
-        )
+        words_around = f"{_filler(dice, 3)}{name} {_filler(dice, 3)}".strip()
+        question = Question("scene", f"{words_around}?", ("scene",))
+        yield Scene(question, tuple(texts), task_of("musique"), (f"Action: {right}",))
 
 
 def _filler(dice: Dice, max_count: int) -> str:
-    return "".join(f"{dice.pick(_BETWEEN).strip()} " for _ in range(dice.below(max_count + 1)))
+    """Up to `max_count` random words, a space after each."""
+    words = ""
+    for _ in range(dice.below(max_count + 1)):
+        words += f"{dice.pick(_BETWEEN).strip()} "
+    return words
 
 
 DRILLS = {"recall": pair_drill, "parts": parts_drill}

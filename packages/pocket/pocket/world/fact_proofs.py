@@ -100,28 +100,42 @@ class FactBase:
         if step.startswith(INVERSE):
             return self._backward.get((step[1:], thing), [])
         fact = self._forward.get((thing, step))
-        return [] if fact is None else [fact]
+        if fact is None:
+            return []
+        return [fact]
 
 
 def number(text: str) -> int:
     """The digits of a value as a whole number; values of one relation have equally many
     decimals."""
-    return int("".join(c for c in text if c.isdigit()))
+    return int("".join(filter(str.isdigit, text)))
 
 
 def _follow(path: Path, base: FactBase) -> tuple[frozenset[str], list[Fact]]:
     """The things at the end of a path, and the facts on the way."""
-    reached, used = {path.start}, []
+    reached = {path.start}
+    used: list[Fact] = []
     for step in path.steps:
-        facts = [f for thing in sorted(reached) for f in base.step(thing, step)]
+        facts: list[Fact] = []
+        for thing in sorted(reached):
+            facts += base.step(thing, step)
         used += facts
-        reached = {f.subject if step.startswith(INVERSE) else f.object for f in facts}
+        reached = {_end_of(fact, step) for fact in facts}
     return frozenset(reached), used
+
+
+def _end_of(fact: Fact, step: str) -> str:
+    """The thing that a step by a fact leads to."""
+    if step.startswith(INVERSE):
+        return fact.subject
+    return fact.object
 
 
 def paths(query: Query) -> tuple[Path, ...]:
     """The path of a question, or both of a comparison."""
-    return (query,) if isinstance(query, Path) else (query.first, query.second)
+    if isinstance(query, Path):
+        return (query,)
+    return (query.first, query.second)
 
 
 def prove(query: Query, base: FactBase) -> frozenset[str]:
@@ -133,18 +147,19 @@ def prove(query: Query, base: FactBase) -> frozenset[str]:
         return frozenset()
     (first,), (second,) = ends
     if isinstance(query, Same):
-        return frozenset(("yes" if first == second else "no",))
+        if first == second:
+            return frozenset(("yes",))
+        return frozenset(("no",))
     if number(first) == number(second):
         return frozenset()
-    return frozenset(
-        (
-            query.first.start
-            if (number(first) < number(second)) == query.smaller
-            else query.second.start,
-        )
-    )
+    if (number(first) < number(second)) == query.smaller:
+        return frozenset((query.first.start,))
+    return frozenset((query.second.start,))
 
 
 def supports(query: Query, base: FactBase) -> tuple[Fact, ...]:
     """The facts that the proof uses, in the order of its steps, none twice."""
-    return tuple(dict.fromkeys(fact for path in paths(query) for fact in _follow(path, base)[1]))
+    facts: dict[Fact, None] = {}
+    for path in paths(query):
+        facts.update(dict.fromkeys(_follow(path, base)[1]))
+    return tuple(facts)

@@ -60,7 +60,9 @@ class Asked:
     def hops(self) -> int:
         """Steps from the names in the question to its answer; a comparison has one more for each
         side."""
-        return len(self.query.steps) if isinstance(self.query, Path) else len(self.supports)
+        if isinstance(self.query, Path):
+            return len(self.query.steps)
+        return len(self.supports)
 
     @property
     def relation(self) -> str:
@@ -73,7 +75,10 @@ class GrowingText:
     subject, 0: no title."""
 
     def __init__(self, schema: Schema, dice: Dice, room: int, head: int = 0) -> None:
-        self.schema, self.dice, self.room, self.head = schema, dice, room, head
+        self.schema = schema
+        self.dice = dice
+        self.room = room
+        self.head = head
         self.base = FactBase()
         self.subjects: dict[str, list[tuple[Fact, str]]] = {}
         self.known: dict[str, list[str]] = {}
@@ -89,7 +94,9 @@ class GrowingText:
         if kind in VALUES:
             return make_value(kind, self.dice)
         name = self._namer.fresh(kind)
-        return f"the {self.dice.pick(NOUNS)} {name}" if kind == "keepsake" else name
+        if kind == "keepsake":
+            return f"the {self.dice.pick(NOUNS)} {name}"
+        return name
 
     def fresh(self, kind: str, waiting: bool = False) -> str:
         """A new thing that the text may name again; one that waits may get facts of its own
@@ -108,8 +115,8 @@ class GrowingText:
             return False
         sentence = self.schema.say(fact, self.dice)
         cost = len(sentence) + 1
-        if fact.subject not in self.subjects:
-            cost += len(fact.subject) + self.head if self.head else 0  # its title
+        if self.head and fact.subject not in self.subjects:
+            cost += len(fact.subject) + self.head  # its title
         if not must and self.used + cost > self.room:
             self.full = True
             return False
@@ -131,9 +138,9 @@ class GrowingText:
         last thing."""
         here = start
         for at, step in enumerate(steps):
-            there = (
-                self.fresh(self.schema.ends(step)[1]) if end is None or at < len(steps) - 1 else end
-            )
+            there = end
+            if there is None or at < len(steps) - 1:
+                there = self.fresh(self.schema.ends(step)[1])
             name = step.removeprefix(INVERSE)
             if step.startswith(INVERSE):
                 self.state(Fact(there, name, here))
@@ -149,39 +156,47 @@ class GrowingText:
         hops: 1 compares their own numbers, 2 the births of their persons (which of two books has
         the older author).
         """
-        dice, relations = self.dice, self.schema.relations.values()
-        if hops == 1:
-            steps: tuple[str, ...] = (
-                dice.pick([r.name for r in relations if "<" in r.lines or ">" in r.lines]),
-            )
-        else:
-            steps = (
-                dice.pick([r.name for r in relations if "@" in r.lines and r.object == "person"]),
-                "person.birth",
-            )
+        steps = self._steps_to_number(hops)
         relation = self.schema.relations[steps[-1]]
         kind = self.schema.ends(steps[0])[0]
-        paths = [Path(self.fresh(kind), steps) for _ in range(2)]
-        first, second = self.thing(relation.object), self.thing(relation.object)
-        while first == second:
-            second = self.thing(relation.object)
-        for path, end in zip(paths, (first, second), strict=True):
-            self._walk(path.start, steps, end)
-        smaller = "<" in relation.lines and (">" not in relation.lines or dice.chance(0.5))
-        return self._asked(Compare(paths[0], paths[1], smaller), "comparison")
+        first = Path(self.fresh(kind), steps)
+        second = Path(self.fresh(kind), steps)
+        first_number = self.thing(relation.object)
+        second_number = self.thing(relation.object)
+        while first_number == second_number:
+            second_number = self.thing(relation.object)
+        self._walk(first.start, steps, first_number)
+        self._walk(second.start, steps, second_number)
+        smaller = "<" in relation.lines
+        if smaller and ">" in relation.lines:
+            smaller = self.dice.chance(0.5)
+        return self._asked(Compare(first, second, smaller), "comparison")
+
+    def _steps_to_number(self, hops: int) -> tuple[str, ...]:
+        """A random relation to a number that can be compared; of 2 hops, to a person's birth."""
+        names: list[str] = []
+        for relation in self.schema.relations.values():
+            to_number = "<" in relation.lines or ">" in relation.lines
+            to_person = "@" in relation.lines and relation.object == "person"
+            if (hops == 1 and to_number) or (hops == 2 and to_person):
+                names.append(relation.name)
+        if hops == 1:
+            return (self.dice.pick(names),)
+        return (self.dice.pick(names), "person.birth")
 
     def ask_same(self) -> Asked:
         """Add facts and ask whether two things have the same object, as often yes as no."""
         relation = self.dice.pick([r for r in self.schema.relations.values() if "&" in r.lines])
-        paths = [Path(self.fresh(relation.subject), (relation.name,)) for _ in range(2)]
-        first = self.fresh(relation.object)
-        second = first
+        first = Path(self.fresh(relation.subject), (relation.name,))
+        second = Path(self.fresh(relation.subject), (relation.name,))
+        end = self.fresh(relation.object)
+        other_end = end
         if self.dice.chance(0.5):
-            while second == first:
-                second = self.fresh(relation.object)
-        for path, end in zip(paths, (first, second), strict=True):
-            self.state(Fact(path.start, relation.name, end))
-        return self._asked(Same(paths[0], paths[1]), "same")
+            while other_end == end:
+                other_end = self.fresh(relation.object)
+        self.state(Fact(first.start, relation.name, end))
+        self.state(Fact(second.start, relation.name, other_end))
+        return self._asked(Same(first, second), "same")
 
     def ask_nothing(self) -> Asked:
         """Ask something of a thing that the text never says of it; add facts that say it of another
@@ -199,48 +214,55 @@ class GrowingText:
         """The query as a question with its answer and proof; states one more fact with the answer
         in it."""
         (answer,) = prove(query, self.base)
-        question = Asked(
-            self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind
-        )
-        # A distractor: one more fact with the answer in it, mostly as its object, that is no proof
-        # of it.
-        path = paths(query)[0]
+        text = self.schema.ask(query, self.dice)
+        question = Asked(text, query, answer, supports(query, self.base), kind)
         last = self.schema.relations[question.relation]
-        if (
-            isinstance(query, Same) or last.object == "flag"
-        ):  # yes or no: nothing that a fact could name
-            return question
+        # Of yes or no there is nothing that a fact could name.
+        if not isinstance(query, Same) and last.object != "flag":
+            self._distract(question, last)
+        return question
+
+    def _distract(self, question: Asked, last: Relation) -> None:
+        """State one more fact with the answer in it, mostly as its object, that is no proof of it.
+
+        last: the relation that the answer is read from.
+        """
+        answer = question.answer
+        path = paths(question.query)[0]
         back = path.steps[-1].startswith(INVERSE)
-        # A comparison is answered by one of the things that its paths start from, others by what
-        # the path leads to.
-        step, end = (path.steps[0], 0) if kind == "comparison" else (path.steps[-1], 1)
-        named = self.schema.ends(step)[end]  # the kind of thing that the answer is
+        named = self.schema.ends(path.steps[-1])[1]  # the kind of thing that the answer is
+        if question.kind == "comparison":  # it is one of the things that its paths start from
+            named = self.schema.ends(path.steps[0])[0]
         as_object = [
             r for r in self.schema.to.get(named, ()) if (r.name, answer) not in self.base.closed
         ]
-        if not back and kind == "path" and self.dice.chance(0.5):
+        if not back and question.kind == "path" and self.dice.chance(0.5):
             as_object = [last]  # the hardest one: the same relation of another subject
         if as_object and (named not in self.schema.of or self.dice.chance(0.7)):
             relation = self.dice.pick(as_object)
             self.state(Fact(self.fresh(relation.subject), relation.name, answer))
-            return question
+            return
         # Else the answer as the subject, of a relation that may still be stated of it.
         other = self.dice.pick(
             [r for r in self.schema.of[named] if self.base.allows(Fact(answer, r.name, ""))]
         )
         self.state(Fact(answer, other.name, self.fresh(other.object, waiting=True)))
-        return question
 
     def fill(self, questions: Sequence[Asked], least: int = 0) -> None:
         """Add subjects, mostly of the kinds in `questions`, until the room is used, and `least`
         even without room."""
-        steps = [step for question in questions for step in paths(question.query)[0].steps]
-        alike = [self.schema.relations[step.removeprefix(INVERSE)] for step in steps]
-        relations = tuple(self.schema.relations.values())
+        alike: list[Relation] = []
+        for question in questions:
+            for step in paths(question.query)[0].steps:
+                relation = self.schema.relations[step.removeprefix(INVERSE)]
+                alike.append(relation)
+        every = list(self.schema.relations.values())
         while not self.full or len(self.subjects) < least:
             must = len(self.subjects) < least
-            first = self.dice.pick(alike if alike and self.dice.chance(_LOOK_ALIKE) else relations)
-            self._describe(first, must)
+            relations = every
+            if alike and self.dice.chance(_LOOK_ALIKE):
+                relations = alike
+            self._describe(self.dice.pick(relations), must)
 
     def _describe(self, first: Relation, must: bool) -> None:
         """Add a subject with the relation `first` and usually some more. must: even without room,
@@ -254,9 +276,12 @@ class GrowingText:
         else:
             subject = self.fresh(kind)
         other_relations = [r for r in self.schema.of[kind] if r is not first]
-        count = 0 if must else self.dice.between(*self._more)
+        count = 0
+        if not must:
+            count = self.dice.between(*self._more)
         for relation in [first, *self.dice.shuffled(other_relations)[:count]]:
-            thing, known = "", self.known.get(relation.object)
+            thing = ""
+            known = self.known.get(relation.object)
             if known and self.dice.chance(_REUSED):  # usually a thing that the text names already
                 thing = self.dice.pick(known)
             if not thing or thing == subject or (relation.name, thing) in self.base.closed:

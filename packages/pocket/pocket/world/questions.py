@@ -27,12 +27,18 @@ from pocket.world.templates import schema
 _TRIES = 12
 
 
+def _path_of(fact: Fact) -> Path:
+    """The path of one step that a fact takes from its subject."""
+    return Path(fact.subject, (fact.relation,))
+
+
 class Asker:
     """Draws questions about `facts`, which are all of one schema and contradict each other
     nowhere."""
 
     def __init__(self, name: str, facts: Iterable[Fact], dice: Dice) -> None:
-        self.schema, self.dice = schema(name), dice
+        self.schema = schema(name)
+        self.dice = dice
         self.facts = list(facts)
         self.base = FactBase.of(self.facts)
         self._touching: dict[str, list[Fact]] = {}
@@ -52,7 +58,10 @@ class Asker:
         )
 
     def _step_from(self, fact: Fact, start: str) -> str:
-        return fact.relation if fact.subject == start else INVERSE + fact.relation
+        """The step by which a fact leads on from one of its ends."""
+        if fact.subject == start:
+            return fact.relation
+        return INVERSE + fact.relation
 
     def one(self) -> Asked | None:
         """A question of one hop; None where the facts allow none."""
@@ -60,12 +69,13 @@ class Asker:
             fact = self.dice.pick(self.facts)
             relation = self.schema.relations[fact.relation]
             back = "!" in relation.lines and ("?" not in relation.lines or self.dice.chance(0.3))
-            path = (
-                Path(fact.object, (INVERSE + fact.relation,))
-                if back
-                else Path(fact.subject, (fact.relation,))
-            )
-            question = self._ask_unique(path, "path") if back or "?" in relation.lines else None
+            if back:
+                path = Path(fact.object, (INVERSE + fact.relation,))
+            elif "?" in relation.lines:
+                path = Path(fact.subject, (fact.relation,))
+            else:
+                continue
+            question = self._ask_unique(path, "path")
             if question is not None:
                 return question
         return None
@@ -81,7 +91,9 @@ class Asker:
             if second == first:
                 continue
             steps = (self._step_from(first, start), self._step_from(second, middle))
-            question = self._ask_unique(Path(start, steps), "path") if steps in routes else None
+            if steps not in routes:
+                continue
+            question = self._ask_unique(Path(start, steps), "path")
             # More than two supports: one of the steps leads to several things, though all lead to
             # one answer.
             if question is not None and question.answer != start and len(question.supports) == 2:
@@ -91,12 +103,14 @@ class Asker:
     def _comparable_facts(self, marks: Sequence[str]) -> tuple[Fact, Fact] | None:
         """Two facts of one relation and two subjects; None without any. marks: of a question, see
         templates."""
-        candidates = [
-            f
-            for f in self.facts
-            if any(m in self.schema.relations[f.relation].lines for m in marks)
-        ]
-        for _ in range(_TRIES if len(candidates) > 1 else 0):
+        candidates: list[Fact] = []
+        for fact in self.facts:
+            lines = self.schema.relations[fact.relation].lines
+            if not lines.keys().isdisjoint(marks):
+                candidates.append(fact)
+        if len(candidates) < 2:
+            return None
+        for _ in range(_TRIES):
             first = self.dice.pick(candidates)
             second = self.dice.pick([f for f in candidates if f.relation == first.relation])
             if first.subject != second.subject:
@@ -110,21 +124,22 @@ class Asker:
         if pair is None or number(pair[0].object) == number(pair[1].object):
             return None
         marks = [m for m in "<>" if m in self.schema.relations[pair[0].relation].lines]
-        first, second = (Path(fact.subject, (fact.relation,)) for fact in pair)
-        return self._ask_unique(
-            Compare(first, second, smaller=self.dice.pick(marks) == "<"), "comparison"
-        )
+        smaller = self.dice.pick(marks) == "<"
+        first, second = map(_path_of, pair)
+        return self._ask_unique(Compare(first, second, smaller), "comparison")
 
     def same(self) -> Asked | None:
         """Ask whether two things have the same object, yes as often as no if possible; None without
         two to compare."""
-        answer = "yes" if self.dice.chance(0.5) else "no"
+        answer = "no"
+        if self.dice.chance(0.5):
+            answer = "yes"
         question = None
         for _ in range(_TRIES):
             pair = self._comparable_facts("&")
             if pair is None:
                 return None
-            first, second = (Path(fact.subject, (fact.relation,)) for fact in pair)
+            first, second = map(_path_of, pair)
             question = self._ask_unique(Same(first, second), "same")
             if question is not None and question.answer == answer:
                 return question

@@ -31,21 +31,17 @@ def make(order: Order) -> Sample:
     growth.fill([question], least=len(question.supports) + 2)
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.room, order.dice)
-    name = f"{question.hops}hop__{order.id}" if order.kind == "musique" else order.id
+    name = order.id
+    answers: tuple[str, ...] = (question.answer,)
+    if order.kind == "musique":
+        name = f"{question.hops}hop__{order.id}"
+        answers = (question.answer, *aliases(question.answer))
     page = lay_out(name, paragraphs)
-    writer = {"musique": _musique, "hotpotqa": _hotpotqa, "2wikimultihopqa": _twowiki}[order.kind]
-    answers = (
-        (question.answer, *aliases(question.answer))
-        if order.kind == "musique"
-        else (question.answer,)
-    )
-    gold = Gold(
-        answers, spans([page], question.supports), {"hops": question.hops, "type": question.kind}
-    )
+    extra = {"hops": question.hops, "type": question.kind}
+    gold = Gold(answers, spans([page], question.supports), extra)
     example = Example(Question(name, question.text, (name,)), gold)
-    return Sample(
-        (page,), (example,), (question,), growth.base, (writer(name, question, paragraphs, page),)
-    )
+    row = _WRITERS[order.kind](name, question, paragraphs, page)
+    return Sample((page,), (example,), (question,), growth.base, (row,))
 
 
 def make_retrieved(order: Order) -> Sample:
@@ -56,14 +52,15 @@ def make_retrieved(order: Order) -> Sample:
     growth.fill([source], least=_DOCUMENTS)
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.room, order.dice)
-    shares: list[list[Paragraph]] = [paragraphs[at::_DOCUMENTS] for at in range(_DOCUMENTS)]
-    pages = tuple(
-        lay_out(f"{order.id}-d{at}", share, title=share[0].title) for at, share in enumerate(shares)
-    )
+    pages: list[Page] = []
+    for at in range(_DOCUMENTS):
+        share = paragraphs[at::_DOCUMENTS]
+        page = lay_out(f"{order.id}-d{at}", share, title=share[0].title)
+        pages.append(page)
     answers = (source.answer, *aliases(source.answer))
     gold = Gold(answers, spans(pages, source.supports), {"hops": source.hops, "type": source.kind})
     question = Question(order.id, source.text, tuple(page.document.id for page in pages))
-    return Sample(pages, (Example(question, gold),), (source,), growth.base)
+    return Sample(tuple(pages), (Example(question, gold),), (source,), growth.base)
 
 
 def _ask_question(order: Order, growth: GrowingText) -> Asked:
@@ -73,17 +70,22 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
     if order.kind == "musique" or hops not in (2, 4) or not order.dice.chance(_COMPARED):
         return growth.ask_path(hops)
     if hops == 4:
-        return growth.ask_which(2) if order.kind == "2wikimultihopqa" else growth.ask_path(hops)
-    return growth.ask_which(1) if order.dice.chance(0.6) else growth.ask_same()
+        if order.kind == "2wikimultihopqa":
+            return growth.ask_which(2)
+        return growth.ask_path(hops)
+    if order.dice.chance(0.6):
+        return growth.ask_which(1)
+    return growth.ask_same()
 
 
 def paragraphs_of(growth: GrowingText) -> list[Paragraph]:
     """A paragraph for each subject, its facts in any order; the paragraphs in any order."""
     dice = growth.dice
-    return [
-        Paragraph(subject, list(dice.shuffled(growth.subjects[subject])))
-        for subject in dice.shuffled([*growth.subjects])
-    ]
+    paragraphs: list[Paragraph] = []
+    for subject in dice.shuffled([*growth.subjects]):
+        lines = dice.shuffled(growth.subjects[subject])
+        paragraphs.append(Paragraph(subject, [*lines]))
+    return paragraphs
 
 
 def _musique(
@@ -91,45 +93,54 @@ def _musique(
 ) -> dict[str, Any]:
     """A row as in musique_ans_v1.0; the steps are questions like "Velindra >> author"."""
     needed = {page.place[fact] for fact in question.supports}
-    assert isinstance(question.query, Path)
-    subject, steps = question.query.start, []
-    for at, (step, fact) in enumerate(
-        zip(question.query.steps, question.supports, strict=True), start=1
-    ):
-        back = step.startswith(INVERSE)
-        relation = step.rpartition(".")[2] + (" of" if back else "")
-        steps.append(
-            {
-                "id": at,
-                "question": f"{subject} >> {relation}",
-                "answer": fact.subject if back else fact.object,
-                "paragraph_support_idx": page.place[fact],
-            }
-        )
-        subject = f"#{at}"
+    parts: list[dict[str, Any]] = []
+    for at, paragraph in enumerate(paragraphs):
+        part = {"idx": at, "title": paragraph.title, "paragraph_text": paragraph.text}
+        part["is_supporting"] = at in needed
+        parts.append(part)
     return {
         "id": name,
-        "paragraphs": [
-            {"idx": at, "title": p.title, "paragraph_text": p.text, "is_supporting": at in needed}
-            for at, p in enumerate(paragraphs)
-        ],
+        "paragraphs": parts,
         "question": question.text,
-        "question_decomposition": steps,
+        "question_decomposition": _decomposition(question, page),
         "answer": question.answer,
         "answer_aliases": list(aliases(question.answer)),
         "answerable": True,
     }
 
 
+def _decomposition(question: Asked, page: Page) -> list[dict[str, Any]]:
+    """The steps of a question: {"id": 1, "question": "Velindra >> author", "answer": "Toren", ...}.
+
+    "#1" stands for the answer to the first step.
+    """
+    assert isinstance(question.query, Path)
+    subject = question.query.start
+    rows: list[dict[str, Any]] = []
+    steps = zip(question.query.steps, question.supports, strict=True)
+    for number, (step, fact) in enumerate(steps, start=1):
+        relation = step.rpartition(".")[2]
+        answer = fact.object
+        if step.startswith(INVERSE):
+            relation += " of"
+            answer = fact.subject
+        row = {"id": number, "question": f"{subject} >> {relation}", "answer": answer}
+        row["paragraph_support_idx"] = page.place[fact]
+        rows.append(row)
+        subject = f"#{number}"
+    return rows
+
+
 def _supporting_facts(
     question: Asked, paragraphs: Sequence[Paragraph], page: Page
 ) -> list[list[Any]]:
     """[title, sentence number] of each supporting fact."""
-    places = [(page.place[fact], fact) for fact in question.supports]
-    return [
-        [paragraphs[at].title, [f for f, _ in paragraphs[at].lines].index(fact)]
-        for at, fact in places
-    ]
+    places: list[list[Any]] = []
+    for fact in question.supports:
+        paragraph = paragraphs[page.place[fact]]
+        facts = [stated for stated, _ in paragraph.lines]
+        places.append([paragraph.title, facts.index(fact)])
+    return places
 
 
 def _hotpotqa(
@@ -137,16 +148,24 @@ def _hotpotqa(
 ) -> dict[str, Any]:
     """A row as in hotpot_dev_distractor_v1: all sentences but the first of a paragraph begin with a
     space."""
+    context: list[list[Any]] = []
+    for paragraph in paragraphs:
+        (_, first), *others = paragraph.lines
+        context.append([paragraph.title, [first, *(f" {sentence}" for _, sentence in others)]])
+    kind = "comparison"
+    if question.kind == "path":
+        kind = "bridge"
+    level = "easy"
+    if question.hops > 1:
+        level = "hard"
     return {
         "_id": name,
         "answer": question.answer,
         "question": question.text,
         "supporting_facts": _supporting_facts(question, paragraphs, page),
-        "context": [
-            [p.title, [" " * (at > 0) + s for at, (_, s) in enumerate(p.lines)]] for p in paragraphs
-        ],
-        "type": "bridge" if question.kind == "path" else "comparison",
-        "level": "hard" if question.hops > 1 else "easy",
+        "context": context,
+        "type": kind,
+        "level": level,
     }
 
 
@@ -155,15 +174,29 @@ def _twowiki(
 ) -> dict[str, Any]:
     """A row as in 2WikiMultihopQA's dev.json: sentences without spaces around them, and the
     evidence triples."""
-    comparison = "bridge_comparison" if len(question.supports) == 4 else "comparison"
+    kind = "comparison"
+    if question.kind == "path":
+        kind = "compositional"
+    elif len(question.supports) == 4:
+        kind = "bridge_comparison"
+    context: list[list[Any]] = []
+    for paragraph in paragraphs:
+        sentences = [sentence for _, sentence in paragraph.lines]
+        context.append([paragraph.title, sentences])
+    evidences: list[list[str]] = []
+    for fact in question.supports:
+        relation = fact.relation.rpartition(".")[2]
+        evidences.append([fact.subject, relation, fact.object])
     return {
         "_id": name,
-        "type": "compositional" if question.kind == "path" else comparison,
+        "type": kind,
         "question": question.text,
-        "context": [[p.title, [s for _, s in p.lines]] for p in paragraphs],
+        "context": context,
         "supporting_facts": _supporting_facts(question, paragraphs, page),
-        "evidences": [
-            [f.subject, f.relation.rpartition(".")[2], f.object] for f in question.supports
-        ],
+        "evidences": evidences,
         "answer": question.answer,
     }
+
+
+_WRITERS = {"musique": _musique, "hotpotqa": _hotpotqa, "2wikimultihopqa": _twowiki}
+"""Kind of text -> what writes its row in the data set's official format."""

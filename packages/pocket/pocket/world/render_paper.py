@@ -28,24 +28,18 @@ _LONG = 2000  # characters from which on a paper has an abstract, an introductio
 
 def make(order: Order) -> Sample:
     """A paper and questions about it; evidence is whole paragraphs."""
-    room = facts_room(order.room) - (_LONG // 5 if order.room >= _LONG else 0)
+    room = facts_room(order.room)
+    if order.room >= _LONG:
+        room -= _LONG // 5
     growth = GrowingText(schema("paper"), order.dice, room, head=0)
     sources = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(sources)
     page = _lay_out(order, growth)
     examples = []
     for number, source in enumerate(sources):
-        supporting, answers = (
-            spans([page], source.supports),
-            (source.answer, *aliases(source.answer)),
-        )
-        kind = (
-            "none"
-            if source.kind == "unanswerable"
-            else "boolean"
-            if source.answer in ("yes", "no")
-            else "extractive"
-        )
+        supporting = spans([page], source.supports)
+        kind = _answer_type(source)
+        answers = (source.answer, *aliases(source.answer))
         if kind != "extractive":
             answers = (source.answer.capitalize(),)  # as Qasper has them
         evidence = [page.document.text[s.start : s.end] for s in supporting]
@@ -60,6 +54,15 @@ def make(order: Order) -> Sample:
     return Sample((page,), tuple(examples), tuple(sources), growth.base)
 
 
+def _answer_type(question: Asked) -> str:
+    """none, boolean or extractive: what kind of answer Qasper would call it."""
+    if question.kind == "unanswerable":
+        return "none"
+    if question.answer in ("yes", "no"):
+        return "boolean"
+    return "extractive"
+
+
 def _ask_question(order: Order, growth: GrowingText) -> Asked:
     """Add facts for a question of a random kind to the growing text; return the question with its
     proof."""
@@ -68,7 +71,9 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
         return growth.ask_nothing()
     hops = dice.pick(order.hops)
     if hops == 2 and dice.chance(0.35):
-        return growth.ask_same() if dice.chance(0.6) else growth.ask_which(1)
+        if dice.chance(0.6):
+            return growth.ask_same()
+        return growth.ask_which(1)
     return growth.ask_path(hops)
 
 
@@ -83,15 +88,15 @@ def _lay_out(order: Order, growth: GrowingText) -> Page:
             parts.setdefault(title, Paragraph(title, headed=False)).lines.append((fact, sentence))
         paragraphs += parts.values()
     paragraphs.sort(key=lambda paragraph: _SECTIONS.index(paragraph.title))
-    for first in {paragraph.title: paragraph for paragraph in reversed(paragraphs)}.values():
-        first.headed = True
+    title = ""
+    for paragraph in paragraphs:
+        paragraph.headed = paragraph.title != title  # the first of its section
+        title = paragraph.title
     if order.room >= _LONG:
-        opening, introduction, end = (
-            Paragraph(title, [(None, filler(dice))])
-            for title in ("Abstract", "Introduction", "Conclusion")
-        )
-        paragraphs = [opening, introduction, *paragraphs, end]
+        abstract = Paragraph("Abstract", [(None, filler(dice))])
+        introduction = Paragraph("Introduction", [(None, filler(dice))])
+        conclusion = Paragraph("Conclusion", [(None, filler(dice))])
+        paragraphs = [abstract, introduction, *paragraphs, conclusion]
     pad(paragraphs, order.room, dice)
-    return lay_out(
-        order.id, paragraphs, title=f"{growth.thing('system')}: systems and corpora in comparison"
-    )
+    title = f"{growth.thing('system')}: systems and corpora in comparison"
+    return lay_out(order.id, paragraphs, title=title)

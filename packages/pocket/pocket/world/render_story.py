@@ -46,11 +46,11 @@ def make(order: Order) -> Sample:
     it."""
 
     def solve(question: Asked, growth: GrowingText) -> Solution:
-        kind = growth.schema.relations[question.relation].object if question.kind == "path" else ""
-        answered_by_object = (
-            bool(question.supports) and question.supports[-1].object == question.answer
-        )
-        wording = _SECOND.get(kind, _PLAIN) if answered_by_object else _PLAIN
+        wording = _PLAIN
+        is_object = bool(question.supports) and question.supports[-1].object == question.answer
+        if question.kind == "path" and is_object:
+            kind = growth.schema.relations[question.relation].object
+            wording = _SECOND.get(kind, _PLAIN)
         return (question.answer, wording.format(question.answer)), None, {}
 
     return _make_story(order, solve)
@@ -81,9 +81,8 @@ def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -
         answers, options, extra = solve(question, growth)
         extra = {"hops": question.hops, "type": question.kind, **extra}
         gold = Gold(answers, spans([page], question.supports, whole=False), extra)
-        examples.append(
-            Example(Question(f"{order.id}-q{number}", question.text, (order.id,), options), gold)
-        )
+        name = f"{order.id}-q{number}"
+        examples.append(Example(Question(name, question.text, (order.id,), options), gold))
     return Sample((page,), tuple(examples), tuple(asked), growth.base)
 
 
@@ -102,12 +101,16 @@ def _write_chapters(order: Order, growth: GrowingText) -> Page:
     A thing's facts stand one after the other from a random moment on, in the order of the table; a
     person's anywhere.
     """
-    dice, timed, relations = order.dice, list[tuple[float, Fact, str]](), growth.schema.relations
+    dice = order.dice
+    relations = growth.schema.relations
+    timed: list[tuple[float, Fact, str]] = []
     for facts in growth.subjects.values():
         moment = dice.random()
         for fact, sentence in sorted(facts, key=lambda line: relations[line[0].relation].rank):
-            person = relations[fact.relation].subject == "person"
-            moment = dice.random() if person else moment + _STEP * dice.random()
+            if relations[fact.relation].subject == "person":
+                moment = dice.random()
+            else:
+                moment += _STEP * dice.random()
             timed.append((moment, fact, sentence))
     lines = [(fact, sentence) for _, fact, sentence in sorted(timed, key=lambda line: line[0])]
     chapters: list[Paragraph] = []
@@ -126,28 +129,44 @@ def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], boo
     Hard: the text names all wrong options, those in the answer's role first. Easy: it names none,
     where possible.
     """
-    dice, last = growth.dice, question.supports[0 if question.kind == "comparison" else -1]
-    relation = growth.schema.relations[last.relation]
-    named_last = question.kind != "comparison" and last.object == question.answer
-    kind = relation.object if named_last else relation.subject  # of thing that the answer is
-    wrong: dict[str, None] = {}
+    dice = growth.dice
+    kind = _kind_of_answer(question, growth)
+    wrong: list[str] = []
     difficult = dice.chance(_HARD)
     if difficult:
-        role = [
-            f.object
-            for f in growth.base.facts
-            if f.relation == question.relation and question.kind == "path"
-        ]
-        named = [name for name in growth.known.get(kind, ()) if name in growth.named]
-        for group in (role if question.answer in role else [], named):
-            wrong.update(
-                dict.fromkeys(name for name in dice.shuffled(group) if name != question.answer)
-            )
-        wrong = dict.fromkeys([*wrong][: OPTIONS - 1])
+        wrong = _named_options(question, growth, kind)[: OPTIONS - 1]
         difficult = len(wrong) == OPTIONS - 1
     tries = 0
     while len(wrong) < OPTIONS - 1:
-        name, tries = growth.thing(kind), tries + 1
-        if name != question.answer and (name not in growth.named or tries > _TRIES):
-            wrong[name] = None
+        name = growth.thing(kind)
+        tries += 1
+        if name in (question.answer, *wrong):
+            continue
+        if name not in growth.named or tries > _TRIES:
+            wrong.append(name)
     return tuple(dice.shuffled([question.answer, *wrong])), difficult
+
+
+def _kind_of_answer(question: Asked, growth: GrowingText) -> str:
+    """The kind of thing that the answer is."""
+    if question.kind == "comparison":
+        return growth.schema.relations[question.supports[0].relation].subject
+    last = question.supports[-1]
+    relation = growth.schema.relations[last.relation]
+    if last.object == question.answer:
+        return relation.object
+    return relation.subject
+
+
+def _named_options(question: Asked, growth: GrowingText, kind: str) -> list[str]:
+    """Things of a kind that the text names, in random order: those in the answer's role first."""
+    role: list[str] = []
+    if question.kind == "path":
+        facts = growth.base.facts
+        role = [fact.object for fact in facts if fact.relation == question.relation]
+    if question.answer not in role:
+        role = []
+    named = [name for name in growth.known.get(kind, ()) if name in growth.named]
+    options = dict.fromkeys([*growth.dice.shuffled(role), *growth.dice.shuffled(named)])
+    options.pop(question.answer, None)
+    return list(options)

@@ -67,7 +67,8 @@ class Schema:
         self.relations: dict[str, Relation] = {}
         self.of: dict[str, tuple[Relation, ...]] = {}
         self.to: dict[str, tuple[Relation, ...]] = {}
-        table = "\n".join((_WORDS / f"{table}.txt").read_text("utf-8") for table in _TABLES[name])
+        tables = [(_WORDS / f"{table}.txt").read_text("utf-8") for table in _TABLES[name]]
+        table = "\n".join(tables)
         for rank, block in enumerate(table.strip().split("\n\n")):
             head, *rest = block.splitlines()
             key, object_kind = head.split()
@@ -87,75 +88,95 @@ class Schema:
     def ends(self, step: str) -> tuple[str, str]:
         """The kinds of things that a step leads from and to."""
         relation = self.relations[step.removeprefix(INVERSE)]
-        pair = (relation.subject, relation.object)
-        return pair[::-1] if step.startswith(INVERSE) else pair
+        if step.startswith(INVERSE):
+            return relation.object, relation.subject
+        return relation.subject, relation.object
 
     def _steps(self, kind: str, last: bool) -> list[str]:
         """Steps from a thing of `kind` that a noun phrase expresses or, if `last`, a question,
         perhaps for a value."""
-        ask, ask_back = ("?", "!") if last else ("=", "-")
-        onward = [
-            r.name
-            for r in self.of.get(kind, ())
-            if ask in r.lines and (last or r.object not in VALUES)
-        ]
-        return onward + [INVERSE + r.name for r in self.to.get(kind, ()) if ask_back in r.lines]
+        ask = "="
+        ask_back = "-"
+        if last:
+            ask = "?"
+            ask_back = "!"
+        onward = [r for r in self.of.get(kind, ()) if ask in r.lines]
+        steps: list[str] = []
+        for relation in onward:
+            is_value = relation.object in VALUES
+            if last or not is_value:
+                steps.append(relation.name)
+        back = [r.name for r in self.to.get(kind, ()) if ask_back in r.lines]
+        return steps + [INVERSE + name for name in back]
 
     def routes(self, hops: int) -> tuple[tuple[str, ...], ...]:
         """All chains of `hops` steps in which no step undoes the one before."""
         if hops not in self._routes:
-            routes: list[tuple[str, ...]] = [()]
-            for at in range(hops):
-                routes = [
-                    (*route, step)
-                    for route in routes
-                    for kind in (
-                        [self.ends(route[-1])[1]]
-                        if route
-                        else sorted({*self.of, *self.to} - VALUES)
-                    )
-                    for step in self._steps(kind, last=at == hops - 1)
-                    if not route
-                    or step.removeprefix(INVERSE) != route[-1].removeprefix(INVERSE)
-                    or step == route[-1]
-                ]
+            routes: list[tuple[str, ...]] = []
+            for kind in sorted({*self.of, *self.to} - VALUES):
+                routes += [(step,) for step in self._steps(kind, last=hops == 1)]
+            for at in range(1, hops):
+                last = at == hops - 1
+                longer: list[tuple[str, ...]] = []
+                for route in routes:
+                    longer += [(*route, step) for step in self._steps_after(route[-1], last=last)]
+                routes = longer
             self._routes[hops] = tuple(routes)
         return self._routes[hops]
+
+    def _steps_after(self, step: str, *, last: bool) -> list[str]:
+        """The steps that may follow a step: those that do not undo it."""
+        kind = self.ends(step)[1]
+        relation = step.removeprefix(INVERSE)
+        following: list[str] = []
+        for onward in self._steps(kind, last=last):
+            undone = onward != step and onward.removeprefix(INVERSE) == relation
+            if not undone:
+                following.append(onward)
+        return following
 
     def say(self, fact: Fact, dice: Dice) -> str:
         """A sentence that states the fact."""
         relation = self.relations[fact.relation]
-        mark = "." if relation.object != "flag" else ".+" if fact.object == "yes" else ".-"
+        mark = "."
+        if relation.object == "flag":
+            mark = ".+" if fact.object == "yes" else ".-"
         text = dice.pick(relation.lines[mark])
         opened = dice.chance(_OPENED) and text.startswith("{")
         text = text.format(s=fact.subject, o=fact.object)
-        return dice.pick(OPENERS[self.name]) + text if opened else _capital(text)
+        if not opened:
+            return _capital(text)
+        return dice.pick(OPENERS[self.name]) + text
 
     def phrase(self, path: Path, dice: Dice) -> str:
         """A noun phrase for the end of the path: "the birthplace of the author of Velindra"; the
         start if no steps."""
         phrase = path.start
         for step in path.steps:
-            relation = self.relations[step.removeprefix(INVERSE)]
-            phrase = dice.pick(relation.lines["-" if step.startswith(INVERSE) else "="]).format(
-                s=phrase, o=phrase
-            )
+            lines = self.relations[step.removeprefix(INVERSE)].lines
+            mark = "-" if step.startswith(INVERSE) else "="
+            phrase = dice.pick(lines[mark]).format(s=phrase, o=phrase)
         return phrase
+
+    def _phrase_but_last(self, path: Path, dice: Dice) -> str:
+        """A noun phrase for the end of the path without its last step."""
+        return self.phrase(Path(path.start, path.steps[:-1]), dice)
 
     def ask(self, query: Query, dice: Dice) -> str:
         """A query as a question in words."""
         path = paths(query)[0]
         relation = self.relations[path.steps[-1].removeprefix(INVERSE)]
         if isinstance(query, Path):
-            inner = self.phrase(Path(path.start, path.steps[:-1]), dice)
-            text = dice.pick(relation.lines["!" if path.steps[-1].startswith(INVERSE) else "?"])
+            inner = self._phrase_but_last(path, dice)
+            mark = "!" if path.steps[-1].startswith(INVERSE) else "?"
+            text = dice.pick(relation.lines[mark])
             return _capital(text.format(s=inner, o=inner))
         if isinstance(query, Same):
-            first, second = (
-                self.phrase(Path(p.start, p.steps[:-1]), dice) for p in (query.first, query.second)
-            )
+            first = self._phrase_but_last(query.first, dice)
+            second = self._phrase_but_last(query.second, dice)
             return _capital(dice.pick(relation.lines["&"]).format(a=first, b=second))
-        clause = dice.pick(relation.lines["<" if query.smaller else ">"])
+        mark = "<" if query.smaller else ">"
+        clause = dice.pick(relation.lines[mark])
         if len(query.first.steps) == 2:
             role = self.relations[query.first.steps[0]].lines["@"][0]
             clause = f"has the {role} who {clause}"
