@@ -14,6 +14,7 @@ encyclopedic texts are paragraphs in any order).
 import dataclasses
 import hashlib
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, StrictInt, ValidationError, field_validator
@@ -22,7 +23,7 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
 from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import Dataset
-from harness.datasets.place_options import PLACED, PlaceOptions, placement
+from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement
 from harness.datasets.placing import rearrange
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError, UnknownName
@@ -55,7 +56,9 @@ class Options(PlaceOptions):
     @field_validator("hops", mode="before")
     @classmethod
     def _as_tuple(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, int) else value
+        if isinstance(value, int):
+            return (value,)
+        return value
 
 
 def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
@@ -101,7 +104,9 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     options, purpose = _checked_options(config)
     where = placement(options)
-    kept = options.questions if limit is None else min(limit, options.questions)
+    wanted = options.questions
+    if limit is not None:
+        wanted = min(limit, wanted)
     hashed = hashlib.sha256(b"pocket 1\n")
     examples: list[Example] = []
     documents: dict[str, Document] = {}
@@ -115,25 +120,42 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             hops=options.hops,
             number=number,
         )
-        questions, texts = made.examples, made.documents
-        if made.rows:  # of an official format, whose parser reads them
-            row = registry.import_target(registry.shipped("row_formats")[options.kind])(
-                dict(made.rows[0])
-            )
-            assert isinstance(row, Row)  # the world makes no row to leave out
-            example, document = assemble(row if where is None else rearrange(row, where))
-            questions, texts = (example,), (document,)
+        questions = made.examples
+        texts = made.documents
+        if made.rows:
+            example, document = _read_official(options.kind, made.rows[0], where)
+            questions = (example,)
+            texts = (document,)
         questions = questions[: options.questions - total]
         parts = [*map(dataclasses.asdict, texts), *map(dataclasses.asdict, questions)]
-        hashed.update("".join(canonical(part) + "\n" for part in parts).encode())
-        if total < kept:
-            examples += questions[: kept - total]
-            documents.update((text.id, text) for text in texts)
+        hashed.update("".join(f"{canonical(part)}\n" for part in parts).encode())
+        if total < wanted:
+            examples += questions[: wanted - total]
+            for text in texts:
+                documents[text.id] = text
         total += len(questions)
         if total == options.questions:
             break
-    source = (
-        f"made up by pocket: {options.kind}, seed {options.seed}, {options.tokens} tokens a text"
-    )
-    source += "" if where is None else f", {where}"
+    length = f"{options.tokens} tokens a text"
+    source = f"made up by pocket: {options.kind}, seed {options.seed}, {length}"
+    if where is not None:
+        source += f", {where}"
     return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source)
+
+
+def _read_official(
+    kind: str, made: Mapping[str, Any], where: Placement | None
+) -> tuple[Example, Document]:
+    """Read a row of an official format by its parser.
+
+    Args:
+        kind: The data set whose format it is.
+        made: The row.
+        where: Where to put its supporting paragraphs; None to leave them.
+    """
+    parse = registry.import_target(registry.shipped("row_formats")[kind])
+    row = parse(dict(made))
+    assert isinstance(row, Row)  # the world makes no row to leave out
+    if where is not None:
+        row = rearrange(row, where)
+    return assemble(row)

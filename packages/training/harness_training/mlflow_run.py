@@ -17,9 +17,8 @@ from harness.storage.files import read_json_or_empty, write_json
 from harness.tracking.track import StoreError, mlflow_errors
 
 _sent: list[Any] = []  # MLflow's promises for the numbers of the run that is active
-_begun: list[
-    tuple[Any, str, Path, str, Callable[[str], None]]
-] = []  # MLflow's client, the id of its run; begin's
+_begun: list[tuple[Any, str, Path, str, Callable[[str], None]]] = []
+"""MLflow's client, the id of its run; the arguments of `begin`."""
 
 
 def begin(
@@ -27,7 +26,8 @@ def begin(
 ) -> None:
     """Start the run of the training in `out`, or go on with it. warn: gets a sentence where numbers
     are not logged."""
-    file, store = out / "mlflow.json", digest(uri)[:16]
+    file = out / "mlflow.json"
+    store = digest(uri)[:16]
     before = read_json_or_empty(file)
     try:
         with mlflow_errors([out], uri):
@@ -51,7 +51,9 @@ def begin(
             for name in params.keys() - run.data.params.keys():
                 client.log_param(run.info.run_id, name, params[name])
     except (StoreError, CannotRun) as error:
-        reason = error.reason if isinstance(error, StoreError) else str(error)
+        reason = str(error)
+        if isinstance(error, StoreError):
+            reason = error.reason
         warn(f"not logged to MLflow ({reason}); the training goes on, its numbers are in log.jsonl")
         return
     write_json(file, {"run": run.info.run_id, "store": store})

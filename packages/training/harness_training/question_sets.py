@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -29,7 +28,7 @@ from harness.datasets.files import first_key
 from harness.datasets.loading import load
 from harness.datasets.retrieved import load_questions
 from harness.errors import DataError, HarnessError, UserError
-from harness.types import Document, Example
+from harness.types import Document, Example, Question
 from harness.words import words
 
 if TYPE_CHECKING:
@@ -37,12 +36,8 @@ if TYPE_CHECKING:
 
 _TRAINING = re.compile(r"train", re.IGNORECASE)
 _OTHER_SPLITS = re.compile(r"dev|test|valid|eval", re.IGNORECASE)
-_SPLITS = {
-    "train",
-    "dev",
-    "test",
-    "validation",
-}  # keys of a file that holds several, as ASQA's does
+_SPLITS = {"train", "dev", "test", "validation"}
+"""Keys of a file that holds several splits, as ASQA's does."""
 _OTHER_ID = re.compile(r"(test|dev|valid|validation|val|eval)[_-]\d+", re.IGNORECASE)
 _MOST_REFUSED = 0.2  # of a data set's questions; with more, the file is not what it says it is
 
@@ -66,18 +61,18 @@ def check_training(config: DatasetConfig) -> None:
     if config.split != "train":
         raise UserError(
             f"'{config.name}' would be read from its split '{config.split}', and adapters are "
-            "trained on training "
-            "splits only; leave dataset.split out"
+            "trained on training splits only; leave dataset.split out"
         )
-    path = Path(config.data) if config.data is not None else None
-    if path is None or not path.is_file() or is_archive(path.name) or is_training_name(path.name):
+    if config.data is None:
+        return
+    path = Path(config.data)
+    if not path.is_file() or is_archive(path.name) or is_training_name(path.name):
         return
     if first_key(path) not in _SPLITS:
         raise UserError(
             f"'{path.name}' is no training file by its name ('train', and no 'dev' or 'test'), and "
-            "adapters are "
-            f"trained on training splits only; name the training file of '{config.name}' with "
-            "--data"
+            "adapters are trained on training splits only; name the training file of "
+            f"'{config.name}' with --data"
         )
 
 
@@ -94,14 +89,12 @@ def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
     """Raise UserError where one of the ids is of a known evaluation split. name: the data set;
     source: its file."""
     for key in ids:
-        if (
-            not COUNTER.fullmatch(key)
-            and hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids()
-        ):
+        if COUNTER.fullmatch(key):
+            continue
+        if hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids():
             raise UserError(
                 f"'{source}' has evaluation questions of '{name}' (id {key}), and adapters are "
-                "trained on training "
-                "splits only; name its training split"
+                "trained on training splits only; name its training split"
             )
 
 
@@ -109,10 +102,8 @@ def _evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
     """Load (id, text) of evaluation questions; a file that is not in the preset's format may be in
     FlashRAG's."""
     if config.format == "retrieved":  # its questions alone: they come without documents here
-        return [
-            (row.id, row.question)
-            for row in load_questions(config.model_copy(update={"options": {}}))
-        ]
+        config = config.model_copy(update={"options": {}})
+        return [(row.id, row.question) for row in load_questions(config)]
     try:
         return [(e.question.id, e.question.text) for e in load(config).examples]
     except DataError:
@@ -139,12 +130,7 @@ class TrainingQuestions:
         Per "document": those questions' documents, each text once.
         """
         seen: set[str] = set()
-        sets = [
-            [(name, example.question) for example in every[:max_rows]]
-            for name, every in self.examples.items()
-        ]
-        in_turn = (pair for row in itertools.zip_longest(*sets) for pair in row if pair is not None)
-        for name, question in in_turn:
+        for name, question in self._in_turn(max_rows):
             documents = [self.documents[name][i] for i in question.document_ids]
             if per == "question":
                 yield f"{name}/{question.id}", question, documents
@@ -153,6 +139,43 @@ class TrainingQuestions:
                 if document.text not in seen:
                     seen.add(document.text)
                     yield f"{name}/{document.id}", None, [document]
+
+    def _in_turn(self, max_rows: int) -> Iterator[tuple[str, Question]]:
+        """The first `max_rows` questions of each set with its name, one of each set in turn."""
+        for number in range(max_rows):
+            more = False
+            for name, examples in self.examples.items():
+                if number < len(examples):
+                    more = True
+                    yield name, examples[number].question
+            if not more:
+                return
+
+
+@dataclass
+class _Evaluation:
+    """Evaluation questions: their ids but for counters, and the words of their texts."""
+
+    ids: set[str] = field(default_factory=set)
+    texts: set[tuple[str, ...]] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, configs: Iterable[DatasetConfig]) -> _Evaluation:
+        """The evaluation questions of these data sets."""
+        evaluation = cls()
+        for config in configs:
+            for key, text in _evaluation_questions(config):
+                evaluation.texts.add(tuple(words(text)))
+                if not COUNTER.fullmatch(key):
+                    evaluation.ids.add(key)
+        return evaluation
+
+    def holds(self, example: Example) -> bool:
+        """Whether a question is one of them, or of another split by its id."""
+        question = example.question
+        if _OTHER_ID.fullmatch(question.id) or question.id in self.ids:
+            return True
+        return tuple(words(question.text)) in self.texts
 
 
 def load_questions_apart(
@@ -172,37 +195,26 @@ def load_questions_apart(
         name = one.training.name
         check_training(one.training)
         dataset = load_once(one.training, max_rows)
-        refuse_evaluation(
-            (example.question.id for example in dataset.examples), name, dataset.source
-        )
-        apart = [pair for config in one.evaluation for pair in _evaluation_questions(config)]
-        ids, texts = (
-            {key for key, _ in apart if not COUNTER.fullmatch(key)},
-            {tuple(words(text)) for _, text in apart},
-        )
-        examples[name] = [
-            example
-            for example in dataset.examples
-            if not (_OTHER_ID.fullmatch(key := example.question.id) or key in ids)
-            and tuple(words(example.question.text)) not in texts
-        ]
-        documents[name], digests[name] = dataset.documents, dataset.fingerprint[:16]
+        ids = [example.question.id for example in dataset.examples]
+        refuse_evaluation(ids, name, dataset.source)
+        evaluation = _Evaluation.of(one.evaluation)
+        examples[name] = [e for e in dataset.examples if not evaluation.holds(e)]
+        documents[name] = dataset.documents
+        digests[name] = dataset.fingerprint[:16]
         refused = len(dataset) - len(examples[name])
         if refused > _MOST_REFUSED * len(dataset):
             raise UserError(
                 f"{refused} of {len(dataset)} questions of '{name}' ({dataset.source}) are "
-                "evaluation questions by "
-                "their id or text; name its training split"
+                "evaluation questions by their id or text; name its training split"
             )
         if refused:
             tell(
                 f"{name}: {refused} of {len(dataset)} questions are evaluation questions too, and "
                 "left out"
             )
-        if not texts:
+        if not evaluation.texts:
             tell(
                 f"warning: {name}: there are no evaluation questions to compare with; name them "
-                "with --exclude FILE, "
-                "so that none of them is trained on"
+                "with --exclude FILE, so that none of them is trained on"
             )
     return TrainingQuestions(examples, documents, digests)

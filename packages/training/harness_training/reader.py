@@ -96,10 +96,10 @@ class ReaderTraining:
         rows = self.rows()
         base = Base(self.base, self.settings, self.device)
         data, skills = self._token_rows(base, rows)
-        counted = ", ".join(f"{name} {count}" for name, count in skills.most_common())
+        counts = [f"{name} {count}" for name, count in skills.most_common()]
         tell(
             f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: "
-            f"{counted}"
+            f"{', '.join(counts)}"
         )
         start = None
         from_adapter: dict[str, Any] = {}
@@ -154,7 +154,11 @@ class ReaderTraining:
 
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
-        sources = {name: s.measured for name, s in self.settings.sources.items() if s.measured}
+        sources: dict[str, str] = {}
+        for name, source in self.settings.sources.items():
+            files = source.measured
+            if files:
+                sources[name] = files
         exam_rows = load_rows(sources, self.data, training=False)
         check_apart(self.rows(), exam_rows)
         adapted = self.base.model_copy(update={"adapter": str(self.folder)})
@@ -174,9 +178,8 @@ class ReaderTraining:
 
     def rows(self) -> list[RealRow]:
         """The training rows. Raises UserError, DataError."""
-        return load_rows(
-            {name: s.files for name, s in self.settings.sources.items()}, self.data, training=True
-        )
+        files = {name: source.files for name, source in self.settings.sources.items()}
+        return load_rows(files, self.data, training=True)
 
     def _recipes(self) -> list[Recipe]:
         """The recipes of made-up scenes that the settings list for the reader; none where they list
@@ -193,8 +196,12 @@ class ReaderTraining:
         mixture = Mixture(weights, self.settings.real, self._recipes(), task_settings.length)
         teacher = load_teacher(self.base, max(task_settings.length, base.window))
         trees = lesson_trees(rows, mixture, declared_skills(), teacher, self.seed)
-        taken = list(itertools.islice(trees, task_settings.scenes))
-        return Rows([tree.row() for _, tree in taken]), Counter(skill for skill, _ in taken)
+        rows_of_tokens = Rows()
+        skills: Counter[str] = Counter()
+        for skill, tree in itertools.islice(trees, task_settings.scenes):
+            rows_of_tokens.rows.append(tree.row())
+            skills[skill] += 1
+        return rows_of_tokens, skills
 
 
 @dataclass(frozen=True)
@@ -312,8 +319,13 @@ def _probe_auc(
 
 def _scene_score(scene: Scene, outcome: SceneOutcome) -> float:
     """Accuracy of the scene's probes at 0.5; without probes the mean token F1 of its replies."""
+    scores: list[float] = []
     if scene.verdicts:
-        probes = zip(outcome.p_first, scene.verdicts, strict=True)
-        return float(np.mean([(p > 0.5) == verdict for p, verdict in probes]))
-    replies = zip(outcome.written, scene.replies, strict=True)
-    return float(np.mean([qa_f1_score(text, [right]) for text, right in replies]))
+        for p, verdict in zip(outcome.p_first, scene.verdicts, strict=True):
+            right = (p > 0.5) == verdict
+            scores.append(right)
+    else:
+        for written, reply in zip(outcome.written, scene.replies, strict=True):
+            f1 = qa_f1_score(written, [reply])
+            scores.append(f1)
+    return float(np.mean(scores))

@@ -51,8 +51,11 @@ class RealRow:
 def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
     """Raise UserError where one of the evaluation rows `others` is a training row, by its id or by
     its question."""
-    ids = {row.id for row in training}
-    questions = {row.questions[0].text for row in training}
+    ids: set[str] = set()
+    questions: set[str] = set()
+    for row in training:
+        ids.add(row.id)
+        questions.add(row.questions[0].text)
     for row in others:
         if row.id in ids or row.questions[0].text in questions:
             raise UserError(
@@ -73,13 +76,16 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
     for dataset, pattern in sources.items():
         for path in sorted(folder.rglob(pattern)):
             if training != is_training_name(path.name):
-                kind = "a" if training else "no"
+                kind = "no"
+                if training:
+                    kind = "a"
                 raise UserError(
                     f"'{path.name}' should be {kind} training file by its name; correct the pattern"
                 )
             real_rows = _rows_of_file(dataset, path)
             if training:
-                refuse_evaluation((row.id for row in real_rows), dataset, path.name)
+                ids = [row.id for row in real_rows]
+                refuse_evaluation(ids, dataset, path.name)
             rows += real_rows
     if not rows:
         raise UserError(
@@ -112,7 +118,10 @@ def _real_row(
     if len(example.question.document_ids) > 1:
         return None
     document = documents[example.question.document_ids[0]]
-    passages = tuple(document.text[p.start : p.end].strip() for p in document.passages)
+    passages: list[str] = []
+    for passage in document.passages:
+        text = document.text[passage.start : passage.end]
+        passages.append(text.strip())
     needs = _gold_passages(document, example)
     answer = example.gold.answers[0]
     if not needs and not answer.lower().startswith("unanswerable"):
@@ -125,7 +134,8 @@ def _real_row(
         *_relation_questions(extra.get("evidences") or [], passages),
     ]
     steps = tuple(_as_question(hop["question"]) for hop in hops)
-    return RealRow(example.question.id, dataset, task, passages, tuple(questions), steps)
+    name = example.question.id
+    return RealRow(name, dataset, task, tuple(passages), tuple(questions), steps)
 
 
 def _gold_passages(document: Document, example: Example) -> tuple[int, ...]:

@@ -79,8 +79,7 @@ class Settings(BaseModel):
         if not recipes:
             raise UserError(
                 f"tasks.{task}.recipes is missing, so no texts of the synthetic world can be made; "
-                "let a teacher label "
-                "with --teacher MODEL --dataset NAME, or use --profile pocket"
+                "let a teacher label with --teacher MODEL --dataset NAME, or use --profile pocket"
             )
         made: list[Any] = []
         for number, values in enumerate(recipes):
@@ -95,21 +94,28 @@ S = TypeVar("S", bound=Settings)
 def _folders() -> list[Path]:
     """Folders with the YAML files of training settings, the user's own first."""
     user_folder = os.environ.get(ENV)
-    return [
-        *([Path(user_folder) / "training"] if user_folder else []),
-        Path(__file__).parent / "profiles",
-    ]
+    own = Path(__file__).parent / "profiles"
+    if not user_folder:
+        return [own]
+    return [Path(user_folder) / "training", own]
 
 
 def profiles(method: str) -> list[str]:
     """The profiles that a method's training has settings for."""
-    return sorted(
-        {
-            path.stem.removeprefix(f"{method}-")
-            for f in _folders()
-            for path in f.glob(f"{method}-*.yaml")
-        }
-    )
+    names: set[str] = set()
+    for folder in _folders():
+        for path in folder.glob(f"{method}-*.yaml"):
+            names.add(path.stem.removeprefix(f"{method}-"))
+    return sorted(names)
+
+
+def _profile_file(name: str) -> Path | None:
+    """The file of a profile, the user's own first; None where there is none."""
+    for folder in _folders():
+        path = folder / name
+        if path.is_file():
+            return path
+    return None
 
 
 def read_settings(
@@ -127,28 +133,27 @@ def read_settings(
     every mistake.
     """
     name = f"{method}-{profile}.yaml"
-    path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
+    path = _profile_file(name)
     if path is None:
-        raise UserError(
-            f"the training of '{method}' has no profile '{profile}'; it has: "
-            f"{', '.join(profiles(method)) or 'none'}"
-        )
+        known = ", ".join(profiles(method)) or "none"
+        raise UserError(f"the training of '{method}' has no profile '{profile}'; it has: {known}")
     layers: list[tuple[str, dict[str, Any]]] = [(f"profiles/{name}", read_yaml(path))]
     if own is not None:
         layers.append((own.name, read_yaml(own)))
     typed = [_as_layer(form, key, value, tasks) for key, value in sets.items()]
-    layers += [
-        ("--set", values) for values in sorted(typed, key=lambda values: "common" not in values)
-    ]  # tasks' last
+    typed.sort(key=lambda values: "common" not in values)  # tasks' last
+    layers += [("--set", values) for values in typed]
     settings: list[Layer] = [(layers[0][0], {"tasks": {task: {} for task in tasks}})]
     for origin, values in layers:
         values.pop("summary", None)
         common = values.pop("common", {})  # below the layer's own "tasks" and below later layers
         settings += [(origin, {"tasks": dict.fromkeys(tasks, common)}), (origin, values)]
     tree = Tree(settings)
-    if others := [task for task in tree.values["tasks"] if task not in tasks]:
+    own_tasks = ", ".join(tasks)
+    others = [task for task in tree.values["tasks"] if task not in tasks]
+    if others:
         raise ConfigError(
-            [f"unknown task '{task}'; '{method}' has: {', '.join(tasks)}" for task in others]
+            [f"unknown task '{task}'; '{method}' has: {own_tasks}" for task in others]
         )
     return build(form, tree, "")
 
@@ -164,20 +169,15 @@ def _as_layer(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) 
         return {"tasks": {task: {name: value}}}
     if key in TaskSettings.model_fields:
         return {"common": {key: value}}
-    if (
-        head in form.model_fields
-        and head != "tasks"
-        and (not rest or head not in Settings.model_fields)
-    ):
+    may_be_nested = not rest or head not in Settings.model_fields
+    if head in form.model_fields and head != "tasks" and may_be_nested:
         for part in reversed(key.split(".")):
             value = {part: value}
         return dict(value)
-    settable = [
-        *(name for name in form.model_fields if name != "tasks"),
-        *TaskSettings.model_fields,
-    ]
-    raise unknown(
-        f"key '{key}' (--set)",
-        key,
-        [*settable, *(f"{task}.{name}" for task in tasks for name in settable)],
-    )
+    names = dict.fromkeys(form.model_fields)
+    del names["tasks"]
+    settable = [*names, *TaskSettings.model_fields]
+    known = list(settable)
+    for task in tasks:
+        known += [f"{task}.{name}" for name in settable]
+    raise unknown(f"key '{key}' (--set)", key, known)

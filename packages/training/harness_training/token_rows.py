@@ -47,7 +47,8 @@ class Row:
     def _branch_ends(self) -> list[int]:
         if not self.branches:
             return []
-        return [*(start for start, _ in self.branches[1:]), len(self.ids)]
+        starts = [start for start, _ in self.branches]
+        return [*starts[1:], len(self.ids)]
 
     def masked_blocks(self) -> list[tuple[int, int, int, int]]:
         """Return the blocks (first row, end, first column, end) of attention to mask besides the
@@ -127,8 +128,12 @@ def truncate(row: Row, length: int) -> Row:
     target = min(max_target, target)
     kept = min(length - target, source)
     ids = row.ids[:kept] + row.ids[source : source + target]
-    targets = [place - source + kept for place in row.targets]
-    return Row(ids, tuple(place for place in targets if place < len(ids)))
+    targets: list[int] = []
+    for place in row.targets:
+        moved = place - source + kept
+        if moved < len(ids):
+            targets.append(moved)
+    return Row(ids, tuple(targets))
 
 
 def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
@@ -162,13 +167,16 @@ class Tree:
     branches: list[Branch]
 
     def __len__(self) -> int:
-        return len(self.trunk) + sum(len(b.ids) for b in self.branches)
+        length = len(self.trunk)
+        for branch in self.branches:
+            length += len(branch.ids)
+        return length
 
     @property
     def replies(self) -> list[int]:
         """The number of targets of each reply: of the trunk, if it has any, then of each branch."""
         lengths = [len(self.targets), *(len(branch.targets) for branch in self.branches)]
-        return [targets for targets in lengths if targets]
+        return list(filter(None, lengths))
 
     def row(self, by_reply: bool = True) -> Row:
         """The tree as one row. by_reply: a reply's weight is the square root of its number of
@@ -198,7 +206,7 @@ def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
     branch.
     """
     if len(transcripts) < 2 or any(t.probes for t in transcripts):
-        return [_tree_of_one(t) for t in transcripts]
+        return list(map(_tree_of_one, transcripts))
     shared = _shared_tokens(transcripts) - 1
     branches = []
     for t in transcripts:
@@ -216,7 +224,8 @@ def _tree_of_one(transcript: Transcript) -> Tree:
 
 def _shared_tokens(transcripts: Sequence[Transcript]) -> int:
     """How many first tokens all have in common, before the first target of any."""
-    shared = min(min(t.targets) for t in transcripts) - 1
+    first_targets = [min(transcript.targets) for transcript in transcripts]
+    shared = min(first_targets) - 1
     first = transcripts[0].ids
     for other in transcripts[1:]:
         at = 0

@@ -65,13 +65,10 @@ class Stop:
     score: Score = None
 
 
-def duel(
-    selection: Selection,
-    stop: Stop,
-    methods: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="METHOD", help="Two methods or more.", show_default=False),
-    ] = None,
+@dataclass(frozen=True)
+class Execution:
+    """How the questions are asked."""
+
     parallel: Annotated[
         int,
         execution(
@@ -79,9 +76,19 @@ def duel(
             "Questions of a method to run at a time; looks come after as many.",
             min=1,
         ),
-    ] = 1,
-    retry_failed: RetryFailed = False,
-    quiet: Quiet = False,
+    ] = 1
+    retry_failed: RetryFailed = False
+    quiet: Quiet = False
+
+
+def duel(
+    selection: Selection,
+    stop: Stop,
+    how: Execution,
+    methods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="METHOD", help="Two methods or more.", show_default=False),
+    ] = None,
     out: Out = RESULTS,
     json: Json = False,
 ) -> int:
@@ -106,8 +113,8 @@ def duel(
     folder = local_folder(out)
     plans = _plans(selection, methods or [])
     print_warnings(plans)
-    asking = Asking(["harness", *sys.argv[1:]], parallel, retry_failed)
-    progress = Progress() if quiet else ProgressLine()
+    asking = Asking(["harness", *sys.argv[1:]], how.parallel, how.retry_failed)
+    progress = Progress() if how.quiet else ProgressLine()
     try:
         outcome = run_duel(plans, rules, folder, asking=asking, progress=progress)
     except Interrupted:

@@ -60,16 +60,16 @@ def train(options: Options) -> int:
 
     check_options(options.device, options.mlflow)
     folder = Path(options.out)
+    begin: Path | None = None
+    window = WINDOW
     if options.begin is not None:
-        llama.check_folder(Path(options.begin), folder / "model")
-    window = (
-        WINDOW
-        if options.begin is None
-        else llama.config_of(Path(options.begin)).max_position_embeddings
-    )
-    course = read_curriculum(
-        None if options.curriculum is None else Path(options.curriculum), window
-    )
+        begin = Path(options.begin)
+        llama.check_folder(begin, folder / "model")
+        window = llama.config_of(begin).max_position_embeddings
+    curriculum: Path | None = None
+    if options.curriculum is not None:
+        curriculum = Path(options.curriculum)
+    course = read_curriculum(curriculum, window)
     check_writable(folder)
     left_out = {"out", "mlflow"}
     params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
@@ -77,9 +77,8 @@ def train(options: Options) -> int:
     def run(report: Report, stop: threading.Event) -> int:
         from pocket.train.trainer import Settings, Trainer
 
-        first = None if options.begin is None else Path(options.begin)
         settings = Settings(
-            folder, course, first, options.seed, options.steps, device=options.device
+            folder, course, begin, options.seed, options.steps, device=options.device
         )
         trainer = Trainer(settings, report)
         trainer.run(stop)
@@ -87,11 +86,9 @@ def train(options: Options) -> int:
 
     done, step = run_until_stopped(run, folder, options.mlflow, "pocket training", params)
     if not done:
-        where = (
-            "the last checkpoint is kept"
-            if step is None
-            else f"a checkpoint of step {step} is saved"
-        )
+        where = "the last checkpoint is kept"
+        if step is not None:
+            where = f"a checkpoint of step {step} is saved"
         print_resume_command(f"interrupted; {where}")
         return 130
     print(folder / "model")

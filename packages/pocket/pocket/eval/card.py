@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from harness_training.loop import Progress
 
     from pocket.eval.exam import Row
+    from pocket.tasks.recipes import Recipe
 
 
 _SCENES, _TEXTS = 3, 12  # scenes of a fingerprint, and texts that each is looked for in
@@ -49,7 +51,8 @@ better. Replies are compared letter for letter, on texts it never saw.
 """
 _NOTES = {
     EXACT: "Share of replies that are the answer letter for letter.",
-    AREA: "Area under the ROC curve of P(first label) over all probes; the floor is that of counting the parts shown.",
+    AREA: "Area under the ROC curve of P(first label) over all probes; the floor is that of "
+    "counting the parts shown.",
     INVENTED: "Share of what was written that is not in the text; less is better.",
     "kept": "Share of what is in the text that was written.",
 }
@@ -60,17 +63,23 @@ def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> 
     """The card with these rows; rows of other skills stay if their exam had the same `questions` a
     cell and `seed`."""
     results: list[Mapping[str, Any]] = [asdict(row) for row in rows]
-    exam, skills = {"questions": questions, "seed": seed}, {row["skill"] for row in results}
-    kept = [row for row in card.results if row["skill"] not in skills] if card.exam == exam else []
-    return replace(card, exam=exam, results=[*kept, *results])
+    exam = {"questions": questions, "seed": seed}
+    skills = {row["skill"] for row in results}
+    others: list[Result] = []
+    if card.exam == exam:
+        others = [row for row in card.results if row["skill"] not in skills]
+    return replace(card, exam=exam, results=[*others, *results])
 
 
 @lru_cache(maxsize=256)
 def fingerprint(skill: Skill, folder: Path) -> str:
     """sha256 of the token ids, targets and probes of `skill` on fixed scenes, with the tokenizer of
     `folder`."""
-    plays = [_teacher(folder).play(skill, scene) for scene in _fingerprint_scenes(skill)]
-    parts = [[t.ids, t.targets, [[a.at, list(a.ids)] for a in t.probes]] for t in plays]
+    parts: list[list[Any]] = []
+    for scene in _fingerprint_scenes(skill):
+        transcript = _teacher(folder).play(skill, scene)
+        probes = [[probe.at, list(probe.ids)] for probe in transcript.probes]
+        parts.append([transcript.ids, transcript.targets, probes])
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
 
@@ -85,28 +94,39 @@ def _fingerprint_scenes(skill: Skill) -> list[Scene]:
     """Three scenes of the skill's kind, of each kind of text in turn; where it can, one in which
     the model replies."""
     from pocket.eval.exam import default_cell
-    from pocket.tasks.catalog import make_scenes
 
     recipe = default_cell(skill.scene, skill.name).recipe
     scenes: list[Scene] = []
     for number in range(_SCENES):
-        narrowed = recipe.model_copy(update={"kinds": (recipe.kinds[number % len(recipe.kinds)],)})
-        rolls = (Dice("fingerprint", number, text) for text in range(_TEXTS))
-        drawn = (
-            scene
-            for dice in rolls
-            for scene in make_scenes(narrowed, skill.scene, dice, "evaluation")
-        )
+        kind = recipe.kinds[number % len(recipe.kinds)]
+        narrowed = recipe.model_copy(update={"kinds": (kind,)})
+        drawn = _draw_scenes(skill, narrowed, number)
         first = next(drawn, None)
         if first is None:
             raise CannotRun(
                 f"no text of the world makes a scene of kind '{skill.scene}', which '{skill.name}' "
                 "declares"
             )
-        scenes.append(
-            first if first.replies else next((scene for scene in drawn if scene.replies), first)
-        )
+        scenes.append(_first_with_reply(first, drawn))
     return scenes
+
+
+def _draw_scenes(skill: Skill, recipe: Recipe, number: int) -> Iterator[Scene]:
+    """Scenes of the skill's kind about the first texts of the fingerprint's scene of that
+    number."""
+    from pocket.tasks.catalog import make_scenes
+
+    for text in range(_TEXTS):
+        dice = Dice("fingerprint", number, text)
+        yield from make_scenes(recipe, skill.scene, dice, "evaluation")
+
+
+def _first_with_reply(first: Scene, others: Iterable[Scene]) -> Scene:
+    """The first of the scenes in which the model replies; `first` if it does in none."""
+    for scene in chain([first], others):
+        if scene.replies:
+            return scene
+    return first
 
 
 def stale(card: Card, skills: Iterable[Skill]) -> list[tuple[str, str]]:
@@ -130,19 +150,19 @@ def trained_prompts(card: Card) -> list[str]:
 
     from pocket.tasks.catalog import profile_methods
 
-    every = [
-        method
-        for parameters in ({}, profile_methods())
-        for method in methods_by_preset(parameters).values()
-    ]
-    unchanged = (
-        m
-        for m in every
-        if skills_of(m) and all(why == UNTRAINED for _, why in stale(card, skills_of(m)))
-    )
-    return sorted(
-        {digest for method in unchanged for digest in prompt_digests(method.prompts()).values()}
-    )
+    digests: set[str] = set()
+    for parameters in ({}, profile_methods()):
+        for method in methods_by_preset(parameters).values():
+            if _is_unchanged(card, skills_of(method)):
+                digests.update(prompt_digests(method.prompts()).values())
+    return sorted(digests)
+
+
+def _is_unchanged(card: Card, skills: Sequence[Skill]) -> bool:
+    """Whether there are skills, and none has changed since training."""
+    if not skills:
+        return False
+    return all(why == UNTRAINED for _, why in stale(card, skills))
 
 
 def trained_skills(passed: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -154,14 +174,15 @@ def trained_skills(passed: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     from pocket.tasks.recall import DRILLS
 
-    names: list[str] = []
+    names: dict[str, None] = {}
     for line in passed:
-        numbered = (
-            (int(number), skill)
-            for number, _, skill in (key.partition(" ") for key in line["right"])
-        )
-        names += [skill for _, skill in sorted(numbered)]
-    return [name for name in dict.fromkeys(names) if name not in DRILLS]
+        numbered: list[tuple[int, str]] = []
+        for key in line["right"]:
+            number, _, skill = key.partition(" ")
+            numbered.append((int(number), skill))
+        for _, skill in sorted(numbered):
+            names[skill] = None
+    return [name for name in names if name not in DRILLS]
 
 
 def training_history(folder: Path) -> list[Mapping[str, Any]]:
@@ -170,8 +191,9 @@ def training_history(folder: Path) -> list[Mapping[str, Any]]:
     card = read_card(folder)
     if card is None or not card.trained:
         return []
-    last = {key: value for key, value in card.trained.items() if key != "before"}
-    return [*card.trained.get("before", ()), last]
+    last = dict(card.trained)
+    before = last.pop("before", ())
+    return [*before, last]
 
 
 def card_after_training(
@@ -189,19 +211,18 @@ def card_after_training(
 
     skill_names = skills()
     names = [name for name in trained_skills(progress.passed) if name in skill_names]
-    trained = {
+    trained: dict[str, Any] = {
         "seed": seed,
         "steps": progress.step,
         "tokens": progress.tokens,
         "seconds": round(progress.seconds),
         "stages": progress.passed,
         "hardware": {"device": processor(device), "threads": torch.get_num_threads()},
-        **{
-            ours: origin[key]
-            for ours, key in (("began", "begin"), ("before", "history"))
-            if origin.get(key)
-        },
     }
+    if origin.get("begin"):
+        trained["began"] = origin["begin"]
+    if origin.get("history"):
+        trained["before"] = origin["history"]
     prints = {name: fingerprint(skill_names[name], folder) for name in names}
     card = replace(blank_card(folder), trained=trained, skills=prints)
     return replace(card, prompts=trained_prompts(card))
@@ -211,47 +232,55 @@ def card_page(card: Card) -> str:
     """The card as Markdown: the trainings of the weights, the first one first, and the results of
     the exam."""
     parts = [_HEAD.format(name=card.name), "## Training\n"]
-    if training := card.trained:
-        every = [*training.get("before", ()), training]
-        steps, tokens, seconds = (
-            sum(run.get(key, 0) for run in every) for key in ("steps", "tokens", "seconds")
-        )
-        hardware = training.get("hardware", {})
-        parts.append(
-            f"{len(every)} trainings, each from the weights of the one before: {steps:,} steps, "
-            f"{tokens:,} tokens, "
-            f"{seconds / 60:,.0f} minutes, on {hardware.get('device', 'unknown')} with "
-            f"{hardware.get('threads', '?')} "
-            "threads. card.json has the replies right at the end of each stage and the sha256 of "
-            "the weights.\n"
-        )
-        lines = []
-        for run in every:
-            stages = "; ".join(stage["stage"] for stage in run.get("stages", ()))
-            lines.append(
-                f"- seed {run.get('seed')}, {run.get('steps', 0):,} steps: "
-                f"{stages or 'no stage passed'}\n"
-            )
-        parts.append("".join(lines))
+    if card.trained:
+        parts += _training_parts(card.trained)
     else:
         parts.append("Nothing is known of it.\n")
     if not card.results:
         return "\n".join([*parts, "It was not examined yet: `harness pocket eval` does that.\n"])
-    exam, lines = card.exam, []
-    for heading, ((_, *texts), *rows) in tables(card.results):
-        asked = [
-            f"{name}: "
-            + "; ".join(f"{text} = {cell}" for text, cell in zip(texts, cells, strict=True) if cell)
-            for name, *cells in rows
-        ]
-        lines.append(f"- **{heading}.** " + ". ".join(asked))
     head = (
-        f"Exam of seed {exam.get('seed')}, {exam.get('questions')} questions a cell; percent [95 % "
-        "interval] of n. "
-        "Lengths are characters / 4. The floor is what guessing without reading would reach.\n"
+        f"Exam of seed {card.exam.get('seed')}, {card.exam.get('questions')} questions a cell; "
+        "percent [95 % interval] of n. Lengths are characters / 4. The floor is what guessing "
+        "without reading would reach.\n"
     )
     notes = [f"- {name}: {text}" for name, text in _NOTES.items()]
+    lines = [_table_line(heading, rows) for heading, rows in tables(card.results)]
     return "\n".join([*parts, "## Results\n", head, *notes, "", *lines]) + "\n"
+
+
+def _training_parts(training: Mapping[str, Any]) -> list[str]:
+    """What all trainings of the weights took together, and a line for each."""
+    steps = 0
+    tokens = 0
+    seconds = 0.0
+    lines = ""
+    runs = [*training.get("before", ()), training]
+    for run in runs:
+        steps += run.get("steps", 0)
+        tokens += run.get("tokens", 0)
+        seconds += run.get("seconds", 0)
+        stages = [stage["stage"] for stage in run.get("stages", ())]
+        passed = "; ".join(stages) or "no stage passed"
+        lines += f"- seed {run.get('seed')}, {run.get('steps', 0):,} steps: {passed}\n"
+    hardware = training.get("hardware", {})
+    device = hardware.get("device", "unknown")
+    summary = (
+        f"{len(runs)} trainings, each from the weights of the one before: {steps:,} steps, "
+        f"{tokens:,} tokens, {seconds / 60:,.0f} minutes, on {device} with "
+        f"{hardware.get('threads', '?')} threads. card.json has the replies right at the end of "
+        "each stage and the sha256 of the weights.\n"
+    )
+    return [summary, lines]
+
+
+def _table_line(heading: str, rows: Sequence[Sequence[str]]) -> str:
+    """A table of the exam in one line: "- **answer: exact match.** one hop: 8 facts = 97; ..."."""
+    (_, *texts), *body = rows
+    asked: list[str] = []
+    for name, *cells in body:
+        filled = [f"{text} = {cell}" for text, cell in zip(texts, cells, strict=True) if cell]
+        asked.append(f"{name}: {'; '.join(filled)}")
+    return f"- **{heading}.** {'. '.join(asked)}"
 
 
 def _percent(value: float) -> str:
@@ -263,8 +292,11 @@ def _cell(row: Result) -> str:
     if row["value"] is None:
         return "-"
     text = f"{with_interval(_percent, row['value'], row['low'], row['high'])} of {row['n']}"
-    text += "" if row["floor"] is None else f", floor {_percent(row['floor'])}"
-    return text + (f", {row['failed']} failed" if row["failed"] else "")
+    if row["floor"] is not None:
+        text += f", floor {_percent(row['floor'])}"
+    if row["failed"]:
+        text += f", {row['failed']} failed"
+    return text
 
 
 def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
@@ -274,9 +306,13 @@ def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
     for row in results:
         groups.setdefault((row["skill"], row["measure"]), []).append(row)
     for (skill, measure), rows in groups.items():
-        texts, kinds = (list(dict.fromkeys(row[key] for row in rows)) for key in ("text", "asked"))
-        cells = {(row["asked"], row["text"]): _cell(row) for row in rows}
-        body = [[name, *(cells.get((name, text), "") for text in texts)] for name in kinds]
+        texts = dict.fromkeys(row["text"] for row in rows)
+        by_kind: dict[str, dict[str, str]] = {}  # kind of question -> text -> cell
+        for row in rows:
+            by_kind.setdefault(row["asked"], {})[row["text"]] = _cell(row)
+        body: list[list[str]] = []
+        for kind, cells in by_kind.items():
+            body.append([kind, *(cells.get(text, "") for text in texts)])
         yield f"{skill}: {measure}", [["", *texts], *body]
 
 
@@ -284,7 +320,8 @@ def write_card(card: Card, to: Path | None = None) -> Path:
     """Write card.json and CARD.md beside the weights, or into the folder `to`; returns it. Raises
     OSError."""
     to = to or card.folder
-    values = {part.name: getattr(card, part.name) for part in fields(card) if part.name != "folder"}
+    values = dict(vars(card))
+    del values["folder"]
     to.mkdir(parents=True, exist_ok=True)
     (to / "CARD.md").write_text(card_page(card), encoding="utf-8")
     write_json(to / "card.json", values)

@@ -9,11 +9,10 @@ metrics.py has the measures. Nothing here depends on how the model was trained. 
 characters here.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 from harness_training.exam import pick_scene, record_scene
 from harness_training.tasks import SceneOutcome, Skill
@@ -73,12 +72,12 @@ class Cell:
 def _cells_by_size(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
     """Cells of one kind of question, a key of ASKED, over 8 facts and over whole documents of each
     length."""
-    texts: list[tuple[str, dict[str, Any]]] = [("8 facts", {"facts": (8, 8)})]
-    texts += [(f"{n} tokens", {"tokens": (n, n)}) for n in _LENGTHS]
-    return [
-        Cell(ASKED[ask], text, Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, **size), ask)
-        for text, size in texts
-    ]
+    of_facts = Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, facts=(8, 8))
+    rows = [Cell(ASKED[ask], "8 facts", of_facts, ask)]
+    for n in _LENGTHS:
+        of_tokens = Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, tokens=(n, n))
+        rows.append(Cell(ASKED[ask], f"{n} tokens", of_tokens, ask))
+    return rows
 
 
 def _answer_cells(skill: str) -> list[Cell]:
@@ -114,27 +113,32 @@ def _search_cells(skill: str) -> list[Cell]:
 def _points_cells(skill: str) -> list[Cell]:
     """Points of 100, 250 and 400 tokens; 100 are single sentences, as a document has 200 tokens at
     least."""
-    recipes = [(100, Recipe(skill=skill, kinds=READ, facts=(7, 7)))]
-    recipes += [(n, Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=2)) for n in (250, 400)]
-    return [Cell("points", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
+    sentences = Recipe(skill=skill, kinds=READ, facts=(7, 7))
+    rows = [Cell("points", "100 tokens", sentences, share=0.25)]
+    for n in (250, 400):
+        document = Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=2)
+        rows.append(Cell("points", f"{n} tokens", document, share=0.25))
+    return rows
 
 
 def _gathered_cells(skill: str) -> list[Cell]:
     """Names in points of 100, 250 and 400 tokens, and in points of a whole document."""
-    recipes = [
-        (n, Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2))
-        for n in (100, 250, 400)
-    ]
-    cells = [Cell("names", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
+    rows: list[Cell] = []
+    for n in (100, 250, 400):
+        points = Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2)
+        rows.append(Cell("names", f"{n} tokens", points, share=0.25))
     level = Recipe(skill=skill, kinds=READ, tokens=(1640, 1640), pieces=2)
-    return [*cells, Cell("names", "of a document", level, share=0.5)]
+    return [*rows, Cell("names", "of a document", level, share=0.5)]
+
+
+def _choice_cells(skill: str) -> list[Cell]:
+    """One and two hops with options, over 8 facts and over whole documents."""
+    return [*_cells_by_size(skill, "one", _CHOICE), *_cells_by_size(skill, "two", _CHOICE)]
 
 
 _CELLS: dict[str, Callable[[str], list[Cell]]] = {
     "answer": _answer_cells,
-    "choose": lambda skill: [
-        cell for ask in ("one", "two") for cell in _cells_by_size(skill, ask, _CHOICE)
-    ],
+    "choose": _choice_cells,
     "pecan search": _search_cells,
     "pecan points": _points_cells,
     "pecan points of points": _gathered_cells,
@@ -144,15 +148,18 @@ _CELLS: dict[str, Callable[[str], list[Cell]]] = {
 def default_cell(scene: str, skill: str = "") -> Cell:
     """The cell of a skill that the exam does not know, by its kind of scene: one and two hops at
     250 tokens."""
-    share = 0.25 if scene in ("points", "gathered") else 1.0
+    share = 1.0
+    if scene in ("points", "gathered"):
+        share = 0.25
     if scene == "gathered":
         recipe = Recipe(skill=skill, kinds=READ, facts=(250 // _FACT, 250 // _FACT), pieces=2)
-    else:
-        kinds = _CHOICE if scene == "choice" else READ
-        pieces = {"sufficiency": 3, "points": 2, "followed": 3}.get(scene, 1)
-        recipe = Recipe(
-            skill=skill, kinds=kinds, tokens=(250, 250), ask={"one": 1.0, "two": 1.0}, pieces=pieces
-        )
+        return Cell("one and two hops", "250 tokens", recipe, share=share)
+    kinds: tuple[str, ...] = READ
+    if scene == "choice":
+        kinds = _CHOICE
+    pieces = {"sufficiency": 3, "points": 2, "followed": 3}.get(scene, 1)
+    ask = {"one": 1.0, "two": 1.0}
+    recipe = Recipe(skill=skill, kinds=kinds, tokens=(250, 250), ask=ask, pieces=pieces)
     return Cell("one and two hops", "250 tokens", recipe, share=share)
 
 
@@ -194,16 +201,14 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         question = getattr(shown.asker, cell.ask)()
         if question is None:
             return None
-        asker = copy(
-            shown.asker
-        )  # always asks this question, so that a scene and its proof stay together
+        # Always asks this question, so that a scene and its proof stay together.
+        asker = copy(shown.asker)
         vars(asker).update(dict.fromkeys(ASKED, lambda: question))
         shown = replace(shown, asker=asker)
         if cell.needed:
             facts = tuple(dice.shuffled(question.supports))
-            shown = replace(
-                shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,)
-            )
+            text = " ".join(shown.sentences[fact] for fact in facts)
+            shown = replace(shown, texts=(text,), stated=(facts,))
     scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
     if not scenes:
         return None
@@ -216,10 +221,14 @@ def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[S
 
     A function of cell, count and seed: skills with equal cells have the same texts.
     """
-    rolls = (Dice("exam", seed, cell.asked, cell.text, number) for number in range(count * _TRIES))
-    return islice(
-        (drawn for dice in rolls if (drawn := _draw_sitting(skill, cell, dice)) is not None), count
-    )
+    drawn = 0
+    for number in range(count * _TRIES):
+        if drawn == count:
+            return
+        sitting = _draw_sitting(skill, cell, Dice("exam", seed, cell.asked, cell.text, number))
+        if sitting is not None:
+            drawn += 1
+            yield sitting
 
 
 def examine(
@@ -237,26 +246,46 @@ def examine(
     model's errors, except those of a single question.
     """
     rows: list[Row] = []
-    for skill in declared().values() if skills is None else skills:
+    if skills is None:
+        skills = declared().values()
+    for skill in skills:
         for cell in cells(skill):
             count = max(_LEAST, round(questions * cell.share))
-            sittings = [
-                replace(s, outcome=record_scene(model, skill, s.scene))
-                for s in draw_sittings(skill, cell, count, seed)
-            ]
-            head, failed = (
-                (skill.name, cell.asked, cell.text),
-                sum(s.outcome.failed for s in sittings),
-            )
-            measured = measure(skill.scene, sittings)
-            new = [
-                Row(*head, name, v.mean, v.low, v.high, v.n, floor, failed)
-                for name, (v, floor) in measured.items()
-            ]
-            rows += new
-            shares = ("-" if row.value is None else f"{100 * row.value:.0f} %" for row in new)
-            results = ", ".join(
-                f"{row.measure} {share} of {row.n}" for row, share in zip(new, shares, strict=True)
-            )
+            sittings: list[Sitting] = []
+            for sitting in draw_sittings(skill, cell, count, seed):
+                outcome = record_scene(model, skill, sitting.scene)
+                sittings.append(replace(sitting, outcome=outcome))
+            measured = _rows_of_cell(skill, cell, sittings)
+            rows += measured
+            results = ", ".join(map(_result, measured))
             progress(f"{skill.name}, {cell.asked}, {cell.text}: {results}")
     return rows
+
+
+def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list[Row]:
+    """A row for each measure of a cell."""
+    failed = sum(sitting.outcome.failed for sitting in sittings)
+    rows: list[Row] = []
+    for name, (value, floor) in measure(skill.scene, sittings).items():
+        row = Row(
+            skill=skill.name,
+            asked=cell.asked,
+            text=cell.text,
+            measure=name,
+            value=value.mean,
+            low=value.low,
+            high=value.high,
+            n=value.n,
+            floor=floor,
+            failed=failed,
+        )
+        rows.append(row)
+    return rows
+
+
+def _result(row: Row) -> str:
+    """ "exact match 97 % of 100"."""
+    share = "-"
+    if row.value is not None:
+        share = f"{100 * row.value:.0f} %"
+    return f"{row.measure} {share} of {row.n}"

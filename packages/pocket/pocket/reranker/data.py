@@ -15,6 +15,7 @@ most of its sentence.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +30,8 @@ Offsets = Callable[[str], Sequence[tuple[int, int]]]
 
 KINDS = ("musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality", "retrieved")
 HOPS = (1, 2)
-_TOKENS, _SIZES = (800, 1640), (60, 100, 100, 150)  # of texts (characters / 4) and of chunks
+_TOKENS = (800, 1640)  # of texts (characters / 4)
+_SIZES = (60, 100, 100, 150)  # of chunks
 _TRIES = 8  # texts looked at for one question; few have none that is answered
 
 
@@ -50,15 +52,11 @@ def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
     """Yield the questions of the text `made` that some fact supports, each with all its chunks of
     `size` tokens."""
     chunks: list[Support] = []
+    words: list[str] = []
     for document in made.documents:
-        starts = [start for start, _ in offsets(document.text)]
-        cuts = list(dict.fromkeys([0, *starts[size::size]])) if starts else []
-        chunks += [
-            Support(document.id, *ends)
-            for ends in zip(cuts, [*cuts[1:], len(document.text)], strict=True)
-        ]
-    text = {d.id: d.text for d in made.documents}
-    words = tuple(text[c.document_id][c.start : c.end] for c in chunks)
+        for start, end in _cut_places(document.text, size, offsets):
+            chunks.append(Support(document.id, start, end))
+            words.append(document.text[start:end])
     for example, source in zip(made.examples, made.asked, strict=True):
         facts = spans(made.pages, source.supports, whole=False)
         stating = np.zeros(len(chunks), dtype=bool)
@@ -67,7 +65,16 @@ def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
             of_page = [c.document_id == fact.document_id for c in chunks]
             stating[int(np.argmax(np.where(of_page, shared, -1)))] = True
         if facts:
-            yield Listed(example.question.text, tuple(chunks), words, stating, facts)
+            yield Listed(example.question.text, tuple(chunks), tuple(words), stating, facts)
+
+
+def _cut_places(text: str, size: int, offsets: Offsets) -> Iterator[tuple[int, int]]:
+    """Yield the characters [start, end) of each chunk of `size` tokens; nothing of a text without
+    tokens."""
+    starts = [start for start, _ in offsets(text)]
+    if starts:
+        cuts = [*dict.fromkeys([0, *starts[size::size]]), len(text)]
+        yield from pairwise(cuts)
 
 
 def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Listed]:
@@ -77,10 +84,13 @@ def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Li
     Questions about one text come together: a chunk that one needs another does not, so the question
     has to be read.
     """
-    dice, lists = Dice("reranker", seed, step), list[Listed]()
+    dice = Dice("reranker", seed, step)
+    lists: list[Listed] = []
     for attempt in range(_TRIES * count):
         number = step * _TRIES * count + attempt
-        kind, tokens, size = dice.pick(KINDS), dice.pick(_TOKENS), dice.pick(_SIZES)
+        kind = dice.pick(KINDS)
+        tokens = dice.pick(_TOKENS)
+        size = dice.pick(_SIZES)
         made = sample(
             kind,
             FIRST_TRAINING_SEED + seed,

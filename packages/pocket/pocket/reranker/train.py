@@ -87,7 +87,8 @@ class Trainer(Loop["list[Listed]"]):
         llama.check_folder(settings.begin, settings.out / "none")
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
         about["begin"] = llama.weights_digest(settings.begin)
-        self.settings, self.tell = settings, tell
+        self.settings = settings
+        self.tell = tell
         self.net = cut_to_layers(settings.begin, settings.layers, settings.seed)
         self.tokenizer = pair_tokenizer(settings.begin, settings.out / "model")
         self.offsets = offsets_of(self.tokenizer)
@@ -103,7 +104,8 @@ class Trainer(Loop["list[Listed]"]):
 
     def _after_save(self) -> None:
         """Write the model as it is now, and its card."""
-        folder, settings, p = self.settings.out / "model", self.settings, self.progress
+        folder = self.settings.out / "model"
+        p = self.progress
         llama.save_weights(self.net, folder, "float32")  # else padding changes scores
         trained: dict[str, Any] = {
             **self.about,
@@ -114,7 +116,7 @@ class Trainer(Loop["list[Listed]"]):
         write_json(
             folder / "card.json", {"name": "pocket-reranker", "trained": trained, "sha256": sums}
         )
-        values = {**trained, "step": p.step, "layers": settings.layers}
+        values = {**trained, "step": p.step, "layers": self.settings.layers}
         (folder / "CARD.md").write_text(_CARD.format(**values), encoding="utf-8")
 
     def _batches(self) -> Generator[list[Listed]]:
@@ -130,10 +132,10 @@ class Trainer(Loop["list[Listed]"]):
         stating = [torch.from_numpy(item.stating) for item in batch]
         losses = [-s.log_softmax(0)[marks].mean() for s, marks in zip(scores, stating, strict=True)]
         loss: Any = sum(losses, torch.zeros(())) / len(batch)
-        step, steps = self.progress.step, self.settings.steps
-        value = self.backward(
-            [loss], _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps)
-        )
+        step = self.progress.step
+        warm_up = min(1.0, (step + 1) / _WARM)
+        fall = max(_LEAST, 1 - step / self.settings.steps)
+        value = self.backward([loss], _RATE * warm_up * fall)
         for of_item, item in zip(scores, batch, strict=True):  # ties keep the order of the text
             best = np.argsort(-of_item.detach().numpy(), kind="stable")[:_TOP]
             self.found.append(float(item.stating[best].sum() / item.stating.sum()))
@@ -142,9 +144,13 @@ class Trainer(Loop["list[Listed]"]):
 
     def _scores(self, lists: Sequence[Listed]) -> list[Tensor]:
         """Scores [chunks] of each question, float32."""
-        pairs = [(item.question, text) for item in lists for text in item.texts]
+        questions: list[str] = []
+        texts: list[str] = []
+        for item in lists:
+            questions += [item.question] * len(item.texts)
+            texts += item.texts
         rows = self.tokenizer(
-            [q for q, _ in pairs], [t for _, t in pairs],
+            questions, texts,
             truncation=True, max_length=LONGEST, padding=True, return_tensors="pt",
         )  # fmt: skip
         self.progress.tokens += int(rows["attention_mask"].sum())

@@ -11,6 +11,7 @@ every probe.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from harness_training.teacher import Teacher
@@ -39,7 +40,8 @@ class Batch:
     @property
     def kept(self) -> int:
         """Replies that are trained on."""
-        return sum(len(tree.replies) for trees in self.passes for tree in trees)
+        trees = chain.from_iterable(self.passes)
+        return sum(len(tree.replies) for tree in trees)
 
 
 def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
@@ -49,18 +51,15 @@ def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
     dropped = misses = 0
     while sum(map(len, taken)) < tokens:
         whole = next(trees)
-        room, branches = size - len(whole.trunk), list[Branch]()
-        for branch in whole.branches:
-            if len(branch.ids) <= room:
-                branches.append(branch)
-                room -= len(branch.ids)
-        tree = Tree(whole.trunk, whole.targets, branches)
-        fits = room >= 0 and bool(branches or whole.targets)  # the trunk, and something to learn
-        dropped += len(whole.replies) - (len(tree.replies) if fits else 0)
-        misses = 0 if fits else misses + 1
-        if fits:
+        tree = _cut_to(whole, size)
+        if tree is None:
+            dropped += len(whole.replies)
+            misses += 1
+        else:
+            dropped += len(whole.replies) - len(tree.replies)
+            misses = 0
             taken.append(tree)
-        elif misses > _TRIES:
+        if misses > _TRIES:
             raise UserError(
                 f"no text of this recipe fits a row of {size} tokens; give the recipe a larger size"
             )
@@ -70,6 +69,21 @@ def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
             passes.append([])
         passes[-1].append(tree)
     return Batch(passes, dropped)
+
+
+def _cut_to(whole: Tree, size: int) -> Tree | None:
+    """The tree without the branches that do not fit into `size` tokens; None if its trunk does not,
+    or nothing is left to learn."""
+    room = size - len(whole.trunk)
+    branches: list[Branch] = []
+    for branch in whole.branches:
+        if len(branch.ids) <= room:
+            branches.append(branch)
+            room -= len(branch.ids)
+    learns = bool(branches or whole.targets)
+    if room < 0 or not learns:
+        return None
+    return Tree(whole.trunk, whole.targets, branches)
 
 
 def make_batch(
@@ -87,7 +101,8 @@ def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) ->
         assert recipe.pairs is not None  # the curriculum checks that
         while True:
             yield DRILLS[recipe.skill](drills, dice, recipe.pairs, recipe.between)
-    skill, number = skills()[recipe.skill], 0
+    skill = skills()[recipe.skill]
+    number = 0
     while True:
         inner = Dice("text", dice.between(0, 2**31), number)
         if recipe.pairs is not None:
@@ -107,5 +122,6 @@ def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) ->
 def share_right(right: Tensor, trees: Sequence[Tree]) -> float:
     """Share of the trees' replies whose tokens were all the likeliest. right [targets]: whether
     each target was."""
-    lengths = [tokens for tree in trees for tokens in tree.replies]
-    return float(torch.stack([reply.all() for reply in torch.split(right, lengths)]).float().mean())
+    lengths = list(chain.from_iterable(tree.replies for tree in trees))
+    all_right = [reply.all() for reply in torch.split(right, lengths)]
+    return float(torch.stack(all_right).float().mean())

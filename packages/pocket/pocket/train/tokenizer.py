@@ -8,6 +8,7 @@ are learnt several times faster. Lossless: what the vocabulary lacks becomes byt
 
 import json
 from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,14 @@ def _training_texts(seed: int) -> Iterator[str]:
             made = sample(
                 kind, FIRST_TRAINING_SEED + seed, tokens=_TOKENS, purpose="training", number=number
             )
-            yield from (d.text for d in made.documents)
-            yield from (e.question.text for e in made.examples)
-    words = [
-        *(str(n) for n in range(1000)),
-        *(name for kind in ENDINGS for name in names.short_names(kind)),
-    ]
-    for text in (*words, _INSTRUCTIONS):
-        yield from [text] * _OFTEN
+            for document in made.documents:
+                yield document.text
+            for example in made.examples:
+                yield example.question.text
+    numbers = map(str, range(1000))
+    made_up = chain.from_iterable(map(names.short_names, ENDINGS))
+    for text in (*numbers, *made_up, _INSTRUCTIONS):
+        yield from repeat(text, _OFTEN)
 
 
 def build(folder: Path, seed: int = 0) -> Any:

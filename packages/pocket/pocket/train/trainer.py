@@ -159,7 +159,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         """
         p = self.progress
         with ThreadPoolExecutor(1) as pool:
-            made_ahead_for, coming = (p.stage, p.step), pool.submit(self._batch, p.stage, p.step)
+            made_ahead_for = (p.stage, p.step)
+            coming = pool.submit(self._batch, *made_ahead_for)
             while True:
                 if made_ahead_for != (p.stage, p.step):  # the stage ended
                     coming = pool.submit(self._batch, p.stage, p.step)
@@ -179,10 +180,9 @@ class Trainer(Loop[tuple[int, Batch]]):
 
         def losses() -> Iterator[torch.Tensor]:
             for trees_of_pass in made.passes:
-                half = {
-                    f"net.{name}": weight.to(torch.bfloat16)
-                    for name, weight in self.weights.items()
-                }
+                half: dict[str, torch.Tensor] = {}
+                for name, weight in self.weights.items():
+                    half[f"net.{name}"] = weight.to(torch.bfloat16)
                 rows = [tree.row(by_reply=False) for tree in trees_of_pass]
                 loss, right = torch.func.functional_call(self._loss, half, (rows,))
                 hits.append(right)
@@ -201,22 +201,16 @@ class Trainer(Loop[tuple[int, Batch]]):
     def _after_step(self) -> None:
         """Go to the next stage when every recipe has reached its gate, or the stage's steps are
         used up."""
-        p, stage = self.progress, self._stage()
-        enough = [p.recent.get(str(i), []) for i in range(len(stage.recipes))]
-        gates = [stage.gate if r.gate is None else r.gate for r in stage.recipes]
-        mastered = all(
-            g == 0 or (len(r) >= stage.over and np.mean(r) >= g)
-            for g, r in zip(gates, enough, strict=True)
-        )
+        p = self.progress
+        stage = self._stage()
+        mastered = self._is_mastered(stage)
         if not mastered and p.step - p.since < stage.steps:
             return
-        shares = {
-            f"{i} {r.skill}": round(float(np.mean(s)), 4)
-            for i, (r, s) in enumerate(zip(stage.recipes, enough, strict=True))
-            if s
-        }
+        shares = self._shares_right(digits=4)
         minutes = round(p.seconds / 60, 1)
-        before = p.passed[-1].get("minutes", 0.0) if p.passed else 0.0
+        minutes_before = 0.0
+        if p.passed:
+            minutes_before = p.passed[-1].get("minutes", 0.0)
         p.passed.append(
             {
                 "stage": stage.name,
@@ -224,23 +218,57 @@ class Trainer(Loop[tuple[int, Batch]]):
                 "mastered": mastered,
                 "right": shares,
                 "minutes": minutes,  # total, as in older logs
-                "stage_minutes": round(minutes - before, 1),
+                "stage_minutes": round(minutes - minutes_before, 1),
             }
         )
-        self.tell(
-            f"stage '{stage.name}' {'mastered' if mastered else 'ended'} at step {p.step}: {shares}"
-        )
-        p.stage, p.since, p.recent = p.stage + 1, p.step, {}
+        how = "mastered" if mastered else "ended"
+        self.tell(f"stage '{stage.name}' {how} at step {p.step}: {shares}")
+        p.stage += 1
+        p.since = p.step
+        p.recent = {}
         self._lost = {}
+
+    def _is_mastered(self, stage: Stage) -> bool:
+        """Whether every recipe of the stage has reached its gate."""
+        for number, recipe in enumerate(stage.recipes):
+            gate = recipe.gate
+            if gate is None:
+                gate = stage.gate
+            if gate == 0:
+                continue
+            recent = self.progress.recent.get(str(number), [])
+            if len(recent) < stage.over or np.mean(recent) < gate:
+                return False
+        return True
+
+    def _shares_right(self, digits: int) -> dict[str, float]:
+        """ "0 answer" -> share of the recipe's recent replies that are right, rounded."""
+        recipes = self._stage().recipes
+        shares: dict[str, float] = {}
+        for number in sorted(map(int, self.progress.recent)):
+            recent = self.progress.recent[str(number)]
+            if recent:
+                share = float(np.mean(recent))
+                shares[f"{number} {recipes[number].skill}"] = round(share, digits)
+        return shares
+
+    def _shares_lost(self) -> dict[str, float]:
+        """ "0 answer" -> share of the recipe's replies that are too long for a row, where it is
+        more than _LOST."""
+        recipes = self._stage().recipes
+        shares: dict[str, float] = {}
+        for number, (dropped, used) in sorted(self._lost.items()):
+            share = dropped / max(1, dropped + used)
+            if share > _LOST:
+                shares[f"{number} {recipes[number].skill}"] = round(share, 3)
+        return shares
 
     def _log(self, loss: float) -> None:
         """Log and tell the stage, the mean loss, the shares right of each recipe and the speed."""
-        p, stage = self.progress, self._stage()
-        right = {
-            f"{i} {stage.recipes[int(i)].skill}": round(float(np.mean(s)), 3)
-            for i, s in sorted(p.recent.items())
-        }
-        line = {
+        p = self.progress
+        stage = self._stage()
+        right = self._shares_right(digits=3)
+        line: dict[str, object] = {
             "step": p.step,
             "stage": stage.name,
             "loss": round(loss, 5),
@@ -248,21 +276,15 @@ class Trainer(Loop[tuple[int, Batch]]):
             "minutes": round(p.seconds / 60, 2),
             "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9)),
         }
-        shares = {
-            n: dropped / max(1, dropped + kept) for n, (dropped, kept) in sorted(self._lost.items())
-        }
-        lost = {
-            f"{n} {stage.recipes[n].skill}": round(share, 3)
-            for n, share in shares.items()
-            if share > _LOST
-        }
+        lost = self._shares_lost()
         self._lost = {}
-        self.log_line({**line, "left_out": lost} if lost else line)
-        self.tell(
-            f"step {p.step}  {stage.name}  loss {loss:.4f}  right {right}  "
-            + (f"left out for want of room {lost}  " if lost else "")
-            + f"{line['minutes']} min  {line['tokens_per_s']} tokens/s"
-        )
+        parts = [f"step {p.step}", stage.name, f"loss {loss:.4f}", f"right {right}"]
+        if lost:
+            line["left_out"] = lost
+            parts.append(f"left out for want of room {lost}")
+        parts += [f"{line['minutes']} min", f"{line['tokens_per_s']} tokens/s"]
+        self.log_line(line)
+        self.tell("  ".join(parts))
 
 
 def _sizes(settings: Settings) -> dict[str, int]:

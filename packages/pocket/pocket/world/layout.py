@@ -43,7 +43,9 @@ class Paragraph:
     @property
     def printed(self) -> str:
         """The sentences, below their title where it is printed."""
-        return f"{self.title}\n{self.text}" if self.headed else self.text
+        if self.headed:
+            return f"{self.title}\n{self.text}"
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +119,18 @@ def filler(dice: Dice) -> str:
 def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
     """Put sentences that say nothing between the others, until `room` characters are nearly
     used."""
-    left = room - len(GAP.join(p.printed for p in paragraphs))
+    left = room - len(_printed(paragraphs))
     while left > _SHORTEST:
         sentence = filler(dice)
         if len(sentence) + 1 <= left:
             lines = dice.pick(paragraphs).lines
             lines.insert(1 + dice.below(len(lines)), (None, sentence))
         left -= len(sentence) + 1
+
+
+def _printed(paragraphs: Sequence[Paragraph]) -> str:
+    """The text of the paragraphs."""
+    return GAP.join(paragraph.printed for paragraph in paragraphs)
 
 
 def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
@@ -143,7 +150,7 @@ def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page
                 place[fact] = number
             at += len(sentence) + 1  # and a space
         start = end + len(GAP)
-    document = Document(name, GAP.join(p.printed for p in paragraphs), title, tuple(passages))
+    document = Document(name, _printed(paragraphs), title, tuple(passages))
     return Page(document, tuple(stated), place)
 
 

@@ -55,21 +55,29 @@ class Namer:
         The numbers of the names are shuffled as they are drawn: there are millions of long ones.
         """
         for middles in count():
-            size, moved = len(short_names(kind)) * len(MIDDLES) ** middles, dict[int, int]()
+            size = len(short_names(kind)) * len(MIDDLES) ** middles
+            moved: dict[int, int] = {}
             for drawn in range(size):
                 at = drawn + self._dice.below(size - drawn)
                 number = moved.get(at, at)
                 moved[at] = moved.pop(drawn, drawn)
-                yield _name(kind, middles, number) if middles else short_names(kind)[number]
+                if middles:
+                    yield _name(kind, middles, number)
+                else:
+                    yield short_names(kind)[number]
 
 
-_VALUES = (Path(__file__).with_name("words") / "values.txt").read_text(
-    "utf-8"
-)  # a line with the kind, then its values
-_CHOICES = {
-    kind: split_words(values)
-    for kind, _, values in (part.partition("\n") for part in _VALUES.split("\n\n"))
-}
+def _read_values() -> dict[str, tuple[str, ...]]:
+    """Kind -> its values. The table has a line with each kind, then its values."""
+    table = (Path(__file__).with_name("words") / "values.txt").read_text("utf-8")
+    values_of: dict[str, tuple[str, ...]] = {}
+    for part in table.split("\n\n"):
+        kind, _, values = part.partition("\n")
+        values_of[kind] = split_words(values)
+    return values_of
+
+
+_CHOICES = _read_values()
 _NUMBERS: dict[str, tuple[int, int, int, str]] = {  # kind: lowest, highest, step, unit
     "year": (1201, 1989, 1, ""),
     "length": (31, 988, 1, " kilometres"),
@@ -107,5 +115,7 @@ def aliases(answer: str) -> tuple[str, ...]:
     if answer.startswith("the "):
         short = answer.removeprefix("the ")
         name = short.rpartition(" ")[2]
-        return (short, name) if name[:1].isupper() else (short,)
+        if name[:1].isupper():
+            return (short, name)
+        return (short,)
     return ()

@@ -38,6 +38,7 @@ OPENERS = {
 }
 """The phrases that a sentence may open with."""
 _OPENED = 0.15
+_FLAG_MARKS = {"yes": ".+", "no": ".-"}
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Schema:
         relation = self.relations[fact.relation]
         mark = "."
         if relation.object == "flag":
-            mark = ".+" if fact.object == "yes" else ".-"
+            mark = _FLAG_MARKS[fact.object]
         text = dice.pick(relation.lines[mark])
         opened = dice.chance(_OPENED) and text.startswith("{")
         text = text.format(s=fact.subject, o=fact.object)
@@ -154,7 +155,9 @@ class Schema:
         phrase = path.start
         for step in path.steps:
             lines = self.relations[step.removeprefix(INVERSE)].lines
-            mark = "-" if step.startswith(INVERSE) else "="
+            mark = "="
+            if step.startswith(INVERSE):
+                mark = "-"
             phrase = dice.pick(lines[mark]).format(s=phrase, o=phrase)
         return phrase
 
@@ -168,7 +171,9 @@ class Schema:
         relation = self.relations[path.steps[-1].removeprefix(INVERSE)]
         if isinstance(query, Path):
             inner = self._phrase_but_last(path, dice)
-            mark = "!" if path.steps[-1].startswith(INVERSE) else "?"
+            mark = "?"
+            if path.steps[-1].startswith(INVERSE):
+                mark = "!"
             text = dice.pick(relation.lines[mark])
             return _capital(text.format(s=inner, o=inner))
         if isinstance(query, Same):

@@ -8,8 +8,9 @@ OUT/adapters/<task>       the adapter with its card   OUT/adapters/CARD.md    be
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Mapping
-from dataclasses import asdict
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
     from harness_training.question_sets import QuestionSet
     from harness_training.reader import ReaderTraining
     from harness_training.settings import Settings
+    from harness_training.tasks import TrainingTask
 
 
-_READER, _READER_PROFILE = "reader", "cpu"
+_READER = "reader"
+_READER_PROFILE = "cpu"
 _ROUTED = ("model", "dataset", "teacher")
-_PLACE = "{dataset}"  # in a path: the data set's name, so that one option names a file for each of several
+_PLACE = "{dataset}"
+"""In a path: the data set's name, so that one option names a file for each of several."""
 
 
 def train(
@@ -57,32 +61,15 @@ def train(
     from harness.storage.files import check_writable, save_error
     from harness_training.exam import table_rows
 
-    folder, reader = Path(out), method == _READER
-    training, params, use = _reader(options, folder) if reader else _course(method, options, folder)
+    folder = Path(out)
+    run = _planned(method, options, folder)
     try:
         if not options.eval_only:
             check_writable(folder)
-            done, finished = run_until_stopped(
-                lambda tell, stop: training.run(tell, stop, options.steps),
-                folder, options.mlflow, "adapter training", params,
-            )  # fmt: skip
-            if not done:
-                kept = (
-                    "a checkpoint of the step is"
-                    if reader
-                    else "labels and a checkpoint of the step are"
-                )
-                print_resume_command(f"interrupted; {kept} saved")
-                return INTERRUPTED
-            if reader or finished:
-                say(use)
-            if not finished:
-                say(
-                    f"stopped after {options.steps} steps; the same command without --steps resumes"
-                )
-            if reader or not finished:
-                return 0
-        measures = training.examine(say)
+            code = _train(run, options, folder)
+            if code is not None:
+                return code
+        measures = run.training.examine(say)
     except OSError as error:
         raise save_error(folder, error, "--out") from error
     rows = [asdict(measure) for measure in measures]
@@ -93,71 +80,178 @@ def train(
     return 0
 
 
-def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[str, str], str]:
-    """The training of a method, its parameters for MLflow, and a line on how to use its adapters.
-    Raises UserError.
+@dataclass(frozen=True)
+class _Run:
+    """A training that can start.
+
+    Args:
+        training: The training.
+        params: What MLflow is told of it.
+        use: A line on how to use its adapters.
+        saved: What an interruption leaves behind, in words.
+        examined: Whether its adapters are measured after it.
+    """
+
+    training: Course | ReaderTraining
+    params: dict[str, str]
+    use: str
+    saved: str
+    examined: bool
+
+
+def _planned(method: str, options: TrainOptions, folder: Path) -> _Run:
+    """The training that the command asks for. Raises UserError."""
+    if method == _READER:
+        return _reader(options, folder)
+    return _course(method, options, folder)
+
+
+def _train(run: _Run, options: TrainOptions, folder: Path) -> int | None:
+    """Train until the end, --steps or a signal; returns the exit code, None if the adapters are to
+    be measured now."""
+
+    def train_steps(tell: Callable[[str], None], stop: threading.Event) -> bool:
+        return run.training.run(tell, stop, options.steps)
+
+    done, finished = run_until_stopped(
+        train_steps, folder, options.mlflow, "adapter training", run.params
+    )
+    if not done:
+        print_resume_command(f"interrupted; {run.saved} saved")
+        return INTERRUPTED
+    if finished or not run.examined:
+        say(run.use)
+    if not finished:
+        say(f"stopped after {options.steps} steps; the same command without --steps resumes")
+    if finished and run.examined:
+        return None
+    return 0
+
+
+def _course(name: str, options: TrainOptions, out: Path) -> _Run:
+    """The training of a method. Raises UserError.
 
     name: the method's preset; out: the training folder. No model is loaded.
     """
-    preset, method = _trainable_method(name)
-    check_options(options.device, options.mlflow)
-    if (options.teacher is None) != (options.dataset is None):
-        raise UserError(
-            "a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither"
-        )
-    for option, value in (("--data", options.data), ("--exclude", options.exclude)):
-        if options.dataset is None and value is not None:
-            raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
-    sets = _sets_by_target(parse_assignments(options.sets, "--set "))
     from harness.config.resolve import resolved
-    from harness.llm.backend import check_greedy, model_facts
-    from harness_training import settings as read
+    from harness.llm.backend import check_greedy
     from harness_training.course import Course
 
-    base = check_greedy(
-        resolved("models", model=options.model, sets=sets["model"]), "a model in training"
-    )
-    chosen = split_names(options.task)
+    preset, method = _trainable_method(name)
+    check_options(options.device, options.mlflow)
+    _check_label_options(options)
+    sets = _sets_by_target(parse_assignments(options.sets, "--set "))
+    base = resolved("models", model=options.model, sets=sets["model"])
+    base = check_greedy(base, "a model in training")
     offered = {task.name: task for task in trainings_of(method)}
-    if foreign := [task for task in chosen if task not in offered]:
-        raise UnknownName(f"task of '{preset}'", foreign[0], offered)
-    tasks = [task for name, task in offered.items() if not chosen or name in chosen]
-    profile = options.profile or ("pocket" if base.embedded else "paper")
-    config_file = Path(options.config) if options.config is not None else None
-    # Settings are kept by the preset's name, else by the longest beginning of it that has some.
-    parts = preset.split("-")
-    heads = ["-".join(parts[:n]) for n in range(len(parts), 0, -1)]
-    kept = next((head for head in heads if read.profiles(head)), preset)
-    settings = read.read_settings(
-        read.Settings, kept, profile, list(offered), sets[""], config_file
-    )
-    labelled = None
+    tasks = _chosen_tasks(preset, offered, split_names(options.task))
+    settings = _read_course(preset, options, base, list(offered), sets[""])
+    labels = None
     if options.teacher is not None:
-        teacher = check_greedy(
-            resolved("models", model=options.teacher, sets=sets["teacher"]), "a teacher"
-        )
-        labelled = make_labels(options, settings, teacher, sets["dataset"])
+        teacher = resolved("models", model=options.teacher, sets=sets["teacher"])
+        teacher = check_greedy(teacher, "a teacher")
+        labels = make_labels(options, settings, teacher, sets["dataset"])
     if base.backend != "hf":
         raise UserError(
             f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or "
             "a hub id"
         )
-    if problems := model_facts(base).problems:
-        raise UserError(problems[0])
-    for task in tasks if labelled is None else ():
-        settings.recipes(task.name, task.skill.name)
-    params = {"method": preset, "base": base.name, "seed": str(options.seed)}
-    params |= {
-        "teacher": options.teacher or "the synthetic world",
-        "dataset": options.dataset or "",
-    }
-    words = [f"roles.refiner.adapters.{task.name}={out / 'adapters' / task.name}" for task in tasks]
-    use = f"use them: harness run --method {name} ... --set {' '.join(words)}"
-    return (
-        Course(preset, method, base, tasks, settings, out, options.seed, options.device, labelled),
-        params,
-        use,
+    _check_files(base)
+    if labels is None:
+        for task in tasks:
+            settings.recipes(task.name, task.skill.name)
+    adapters: list[str] = []
+    for task in tasks:
+        folder = out / "adapters" / task.name
+        adapters.append(f"roles.refiner.adapters.{task.name}={folder}")
+    return _Run(
+        Course(preset, method, base, tasks, settings, out, options.seed, options.device, labels),
+        params={
+            "method": preset,
+            "base": base.name,
+            "seed": str(options.seed),
+            "teacher": options.teacher or "the synthetic world",
+            "dataset": options.dataset or "",
+        },
+        use=f"use them: harness run --method {name} ... --set {' '.join(adapters)}",
+        saved="labels and a checkpoint of the step are",
+        examined=True,
     )
+
+
+def _check_label_options(options: TrainOptions) -> None:
+    """Raise UserError for a teacher without a data set, or the reverse, or options of a data set
+    that is not named."""
+    if (options.teacher is None) != (options.dataset is None):
+        raise UserError(
+            "a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither"
+        )
+    if options.dataset is not None:
+        return
+    for option, value in (("--data", options.data), ("--exclude", options.exclude)):
+        if value is not None:
+            raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
+
+
+def _chosen_tasks(
+    preset: str, offered: Mapping[str, TrainingTask], chosen: Sequence[str]
+) -> list[TrainingTask]:
+    """The tasks that --task names, all without it.
+
+    Args:
+        preset: The method's preset.
+        offered: Name -> task of the method.
+        chosen: Names.
+
+    Raises:
+        UnknownName: The method has no such task.
+    """
+    for name in chosen:
+        if name not in offered:
+            raise UnknownName(f"task of '{preset}'", name, offered)
+    return [task for name, task in offered.items() if not chosen or name in chosen]
+
+
+def _read_course(
+    preset: str,
+    options: TrainOptions,
+    base: ModelConfig,
+    tasks: Sequence[str],
+    sets: Mapping[str, Any],
+) -> Settings:
+    """The settings of the training, kept by the preset's name, else by the longest beginning of it
+    that has some.
+
+    Args:
+        preset: The method's preset.
+        options: The command's options.
+        base: The model to train.
+        tasks: The names of the method's tasks.
+        sets: --set for the settings.
+    """
+    from harness_training import settings as stored
+
+    profile = options.profile
+    if profile is None:
+        profile = "pocket" if base.embedded else "paper"
+    config_file = None
+    if options.config is not None:
+        config_file = Path(options.config)
+    name = preset
+    while not stored.profiles(name) and "-" in name:
+        name = name.rpartition("-")[0]
+    if not stored.profiles(name):
+        name = preset
+    return stored.read_settings(stored.Settings, name, profile, tasks, sets, config_file)
+
+
+def _check_files(base: ModelConfig) -> None:
+    """Raise UserError if the files of the model to train cannot be used."""
+    from harness.llm.backend import model_facts
+
+    problems = model_facts(base).problems
+    if problems:
+        raise UserError(problems[0])
 
 
 def _sets_by_target(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -168,8 +262,10 @@ def _sets_by_target(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         target, _, rest = key.partition(".")
         if target == "datasets" and rest:
             routed["dataset"][key] = value
+        elif target == "teacher" and rest:
+            routed[target][f"model.{rest}"] = value
         elif target in _ROUTED and rest:
-            routed[target][f"model.{rest}" if target == "teacher" else key] = value
+            routed[target][key] = value
         else:
             routed[""][key] = value
     return routed
@@ -183,7 +279,8 @@ def _trainable_method(name: str) -> tuple[str, Method]:
     from harness.engine.settled_method import make_method
 
     part = resolve_part("methods", Choices(method=name))
-    preset, method = str(part.value.name), make_method(part.value, part.origins)
+    preset = str(part.value.name)
+    method = make_method(part.value, part.origins)
     if not trainings_of(method):
         raise UserError(
             f"'{preset}' has no adapters to train; name a method that has, for instance longrefiner"
@@ -204,29 +301,33 @@ def make_labels(
 
     names = split_names([options.dataset or ""])
     if len(names) > 1:
-        for option, value in (
-            ("--data", options.data),
-            ("--set dataset.documents", sets.get("dataset.documents")),
-        ):
-            if value is not None and _PLACE not in str(value):
-                raise UserError(
-                    f"{option} names one place for {len(names)} data sets; write {_PLACE} where "
-                    "the name of each goes"
-                )
-    if other := [
-        key for key in sets if key.startswith("datasets.") and key.split(".")[1] not in names
-    ]:
-        raise UserError(
-            f"--set {other[0]}: '{other[0].split('.')[1]}' is not among the data sets of --dataset"
-        )
-    chosen = [
-        one for name in names if (one := _question_set(name, options, settings, sets)) is not None
-    ]
+        _check_places(names, options, sets)
+    for key in sets:
+        prefix, _, rest = key.partition(".")
+        name = rest.partition(".")[0]
+        if prefix == "datasets" and name not in names:
+            raise UserError(f"--set {key}: '{name}' is not among the data sets of --dataset")
+    chosen: list[QuestionSet] = []
+    for name in names:
+        questions = _question_set(name, options, settings, sets)
+        if questions is not None:
+            chosen.append(questions)
     if not chosen:
         raise UserError(
             f"{options.dataset} has no training split, so no adapter can be trained on it"
         )
     return Labels(teacher, tuple(chosen), options.parallel)
+
+
+def _check_places(names: Sequence[str], options: TrainOptions, sets: Mapping[str, Any]) -> None:
+    """Raise UserError for a path that several data sets would share."""
+    documents = sets.get("dataset.documents")
+    for option, value in (("--data", options.data), ("--set dataset.documents", documents)):
+        if value is not None and _PLACE not in str(value):
+            raise UserError(
+                f"{option} names one place for {len(names)} data sets; write {_PLACE} where the "
+                "name of each goes"
+            )
 
 
 def _question_set(
@@ -239,23 +340,24 @@ def _question_set(
 
     dataset: DatasetConfig = resolved("datasets", dataset=name)
     places = settings.splits.get(dataset.name, {})
-    data = None if options.data is None else options.data.replace(_PLACE, dataset.name)
     if places is None:
         say(f"'{dataset.name}' has no training split, so it is left out")
         return None
-    mine = f"datasets.{dataset.name}."
-    row_options: dict[str, Any] = {
-        key: v.replace(_PLACE, dataset.name) if isinstance(v, str) else v
-        for key, v in sets.items()
-        if not key.startswith("datasets.")
-    }
-    row_options |= {
-        f"dataset.{key.removeprefix(mine)}": v for key, v in sets.items() if key.startswith(mine)
-    }
-    retrieved = "dataset.documents" in row_options
-    local = () if data is None else ("hub", "subset") if retrieved else ("hub", "subset", "format")
-    preset = {"split": "train", **{key: value for key, value in places.items() if key not in local}}
-    row_options = {**{f"dataset.{key}": value for key, value in preset.items()}, **row_options}
+    data = None
+    if options.data is not None:
+        data = options.data.replace(_PLACE, dataset.name)
+    given = _sets_of_dataset(dataset.name, sets)
+    # What a local file has itself: where it is, and its format unless documents are retrieved.
+    local: tuple[str, ...] = ()
+    if data is not None:
+        local = ("hub", "subset", "format")
+        if "dataset.documents" in given:
+            local = ("hub", "subset")
+    row_options: dict[str, Any] = {"dataset.split": "train"}
+    for key, value in places.items():
+        if key not in local:
+            row_options[f"dataset.{key}"] = value
+    row_options.update(given)
     training = resolved("datasets", dataset=name, data=data, sets=row_options)
     check_training(training)
     evaluation: list[DatasetConfig] = []
@@ -264,17 +366,33 @@ def _question_set(
     elif Path(data).is_dir():
         evaluation.append(resolved("datasets", dataset=name, data=data))
     if options.exclude is not None:
-        evaluation.append(
-            resolved("datasets", dataset=name, data=options.exclude.replace(_PLACE, dataset.name))
-        )
+        excluded = options.exclude.replace(_PLACE, dataset.name)
+        evaluation.append(resolved("datasets", dataset=name, data=excluded))
     return QuestionSet(training, tuple(evaluation))
 
 
-def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str, str], str]:
+def _sets_of_dataset(name: str, sets: Mapping[str, Any]) -> dict[str, Any]:
+    """The --set of one data set: those for all, with its name in paths, then datasets.NAME.KEY as
+    dataset.KEY."""
+    mine = f"datasets.{name}."
+    of_all: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for key, value in sets.items():
+        if key.startswith(mine):
+            own[f"dataset.{key.removeprefix(mine)}"] = value
+        elif key.startswith("datasets."):
+            continue
+        elif isinstance(value, str):
+            of_all[key] = value.replace(_PLACE, name)
+        else:
+            of_all[key] = value
+    return {**of_all, **own}
+
+
+def _reader(options: TrainOptions, out: Path) -> _Run:
     """As `_course`, for one adapter that serves all methods
     (packages/training/harness_training/reader.py)."""
     from harness.config.resolve import resolved
-    from harness.llm.backend import model_facts
     from harness_training.reader import ReaderSettings, ReaderTraining
     from harness_training.settings import read_settings
 
@@ -288,25 +406,28 @@ def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str,
             "--exclude"
         )
     check_options(options.device, options.mlflow)
-    sets = parse_assignments(options.sets, "--set ")
-    of_model = {key: value for key, value in sets.items() if key.startswith("model.")}
-    reader_sets = {key: value for key, value in sets.items() if key not in of_model}
-    config_file = Path(options.config) if options.config is not None else None
-    settings = read_settings(
-        ReaderSettings,
-        _READER,
-        options.profile or _READER_PROFILE,
-        [_READER],
-        reader_sets,
-        config_file,
-    )
-    base = resolved("models", model=options.model, sets=of_model)
-    if problems := model_facts(base).problems:
-        raise UserError(problems[0])
-    params = {"method": _READER, "base": base.name, "seed": str(options.seed), "data": options.data}
-    use = f"use it: --set model.adapter={out / 'adapters' / _READER}"
-    return (
-        ReaderTraining(base, settings, Path(options.data), out, options.seed, options.device),
-        params,
-        use,
+    model_sets: dict[str, Any] = {}
+    reader_sets: dict[str, Any] = {}
+    for key, value in parse_assignments(options.sets, "--set ").items():
+        target = model_sets if key.startswith("model.") else reader_sets
+        target[key] = value
+    config_file = None
+    if options.config is not None:
+        config_file = Path(options.config)
+    profile = options.profile or _READER_PROFILE
+    settings = read_settings(ReaderSettings, _READER, profile, [_READER], reader_sets, config_file)
+    base = resolved("models", model=options.model, sets=model_sets)
+    _check_files(base)
+    data = Path(options.data)
+    return _Run(
+        ReaderTraining(base, settings, data, out, options.seed, options.device),
+        params={
+            "method": _READER,
+            "base": base.name,
+            "seed": str(options.seed),
+            "data": options.data,
+        },
+        use=f"use it: --set model.adapter={out / 'adapters' / _READER}",
+        saved="a checkpoint of the step is",
+        examined=False,
     )
