@@ -7,6 +7,7 @@ from harness.errors import UserError
 from harness.stats.best_of_several import BesideBest, compare_with_best, selection_bias
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.run_records import values_of
 
 
 def beside_best(runs: Sequence[StoredRun], score: str, best: str | None = None) -> BesideBest:
@@ -45,15 +46,16 @@ def common_scores(
 ) -> tuple[dict[str, list[float]], list[int]]:
     """Name of each run -> its scores of the questions that all of them have one for, and the
     clusters of these. Raises UserError, UnknownName."""
-    values: dict[str, dict[str, float]] = {}
-    for run in runs:
-        values[run.name] = facts.scored(run, score).by_question()
-    first = facts.scored(runs[0], score)
-    shared = set(first.ids).intersection(*values.values())
-    common = list(filter(shared.__contains__, first.ids))
+    columns = [facts.scored(run, score) for run in runs]
+    first = columns[0]
+    shared = set(first.ids)
+    by_run = {}
+    for run, column in zip(runs, columns, strict=True):
+        values = column.by_question()
+        by_run[run.name] = values
+        shared &= values.keys()
+    common = [question for question in first.ids if question in shared]
     if not common:
         raise UserError(f"the runs have no question with the score {score} in common")
-    scores: dict[str, list[float]] = {}
-    for name, by_question in values.items():
-        scores[name] = list(map(by_question.__getitem__, common))
-    return scores, list(map(first.clusters_by_question().__getitem__, common))
+    scores = {name: values_of(values, common) for name, values in by_run.items()}
+    return scores, values_of(first.clusters_by_question(), common)

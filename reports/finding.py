@@ -227,7 +227,7 @@ class _Tested:
     def sentences(self) -> list[str]:
         """On floors, quality and cost; none is proposed where a floor may be as good as the best."""
         floors = self.group.floors
-        close = [floor for floor in floors if not self._is_separated(floor)]
+        close = self._not_separated(floors)
         if close:
             named = _named_floors(close, self.differences)
             return [f"The data cannot separate {self._them} from {named}."]
@@ -240,6 +240,10 @@ class _Tested:
         sentences += self._cost()
         return sentences
 
+    def _not_separated(self, runs: Sequence[Ranked]) -> list[Ranked]:
+        """The runs that the data cannot separate from the best one."""
+        return [run for run in runs if not self.differences[run.run].separated]
+
     @property
     def _them(self) -> str:
         """The leaders, as a pronoun."""
@@ -247,13 +251,10 @@ class _Tested:
             return "it"
         return "them"
 
-    def _is_separated(self, run: Ranked) -> bool:
-        return self.differences[run.run].separated
-
     @property
     def _rivals(self) -> list[Ranked]:
         """The methods below the best that the data cannot separate from it."""
-        return [each for each in self.group.others if not self._is_separated(each)]
+        return self._not_separated(self.group.others)
 
     def _equality(self) -> list[str]:
         """How sure the equality of methods with the same score is: the interval of the difference,
@@ -322,8 +323,12 @@ class _Tested:
 
     def _worse(self) -> list[Ranked]:
         """The methods that the data separate from the best one."""
-        tested = [each for each in self.group.methods if each.run in self.differences]
-        return list(filter(self._is_separated, tested))
+        worse = []
+        for each in self.group.methods:
+            difference = self.differences.get(each.run)
+            if difference is not None and difference.separated:
+                worse.append(each)
+        return worse
 
 
 @dataclass(frozen=True)

@@ -149,14 +149,18 @@ def with_rows(
             "--data holds the rows of one data set, but the runs have several; name runs over one "
             "of them"
         )
-    placed = [with_data_at(run, data) for run in runs]
-    pairs = list(zip(placed, rows_of(runs, data=data, whole=whole), strict=True))
-    problems = [f"{run.path}: {rows.problem}" for run, rows in pairs if rows.problem is not None]
-    if len(problems) == len(pairs):
+    found = []
+    problems = []
+    for run, rows in zip(runs, rows_of(runs, data=data, whole=whole), strict=True):
+        if rows.problem is None:
+            found.append((with_data_at(run, data), rows))
+        else:
+            problems.append(f"{run.path}: {rows.problem}")
+    if not found:
         raise UserError(f"{problems[0]}; name the file of the rows with --data")
     for problem in problems:
         warn(f"warning: left out: {problem}")
-    return [(run, rows) for run, rows in pairs if rows.problem is None]
+    return found
 
 
 class _Examples(Mapping[str, Example]):

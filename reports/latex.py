@@ -32,7 +32,13 @@ _ESCAPED = {
     "×": r"$\times$",
     "·": r"$\cdot$",
     "…": r"\dots{}",
-    **{c: "\\" + c for c in "&%$#_{}"},
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
 }
 _WORDS = {"tflops": "TFLOPs", "n": "n", "p": "p"}
 _COST_FAMILIES = ("tflops", "tokens", "ratio", "money", "seconds")
@@ -73,7 +79,7 @@ class PaperTable:
 
 def escape(text: str) -> str:
     """Text of one line with LaTeX's special characters escaped."""
-    escaped = "".join(_ESCAPED.get(character, character) for character in text)
+    escaped = text.translate(str.maketrans(_ESCAPED))
     return escaped.replace("--", "-{}-").replace("–", "--")  # "--set" is no dash
 
 
@@ -90,12 +96,12 @@ def table(paper: PaperTable) -> str:
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{_alignment(paper.numeric)}}}",
         r"\toprule",
-        _row(escape(head) for head in short_heads(paper.heads, paper.names)),
+        _row(map(escape, short_heads(paper.heads, paper.names))),
         r"\midrule",
         *_body(paper),
         r"\bottomrule",
         r"\end{tabular}}",
-        *(_note_line(note) for note in (*notes, *paper.footnotes)),
+        *map(_note_line, (*notes, *paper.footnotes)),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
