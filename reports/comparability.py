@@ -389,14 +389,14 @@ def _rows(run: StoredRun) -> _Rows:
 
 def _reduced(run: StoredRun, ids: frozenset[str]) -> StoredRun:
     """The run with these questions alone."""
-    kept = [record for record in run.records if record.question_id in ids]
-    if len(kept) == len(run.records):
+    shared = [record for record in run.records if record.question_id in ids]
+    if len(shared) == len(run.records):
         return run
     note = (
-        f"reduced to the {len(kept)} of {len(run.records)} questions that every run was asked "
+        f"reduced to the {len(shared)} of {len(run.records)} questions that every run was asked "
         "(--common)"
     )
-    return replace(run, records=kept, whole=run, notes=(*run.notes, note))
+    return replace(run, records=shared, whole=run, notes=(*run.notes, note))
 
 
 def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:

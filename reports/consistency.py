@@ -58,6 +58,8 @@ _FLAGS = ("model.embedded", "model.small", "model.logprobs", "model.keep_thinkin
 _AHEAD = timedelta(days=1)  # that another machine's clock may be ahead
 _IN_FLIGHT = 64  # questions that may be begun before the first prompt is sent
 _STATIC = 12  # characters of a prompt that are enough to know it by
+_LEAST_KNOWN = 3  # characters beside a question that are enough to find it by
+_FIELD = re.compile(r"\{[a-z_]+\}")
 _NAME = re.compile(r".+--([0-9a-f]{8})")
 
 
@@ -114,20 +116,26 @@ def unchecked(run: StoredRun, found: Examined) -> list[str]:
 def _loose_settings(run: StoredRun) -> list[str]:
     """Keys of run.yaml that change answers or costs and are not at their defaults, which neither
     the hash nor an identity covers; and the flags that are in no hash."""
-    keys = [key for key in facts_of(run) if not key.startswith("manifest.")]
-    loose = [
-        key for key in keys if kind_of(key) in ("answers", "cost") and not _HASHED.fullmatch(key)
-    ]
-    return list(dict.fromkeys([*loose, *_FLAGS]))
+    loose: dict[str, None] = {}
+    for key in facts_of(run):
+        if key.startswith("manifest.") or _HASHED.fullmatch(key):
+            continue
+        if kind_of(key) in ("answers", "cost"):
+            loose[key] = None
+    loose.update(dict.fromkeys(_FLAGS))
+    return list(loose)
 
 
 def _file_misfits(run: StoredRun) -> Iterator[str]:
+    """Files that were changed, after the run ended or before a later command."""
     names = changed_files(run.path, run.manifest, run.summary) or []
-    if names:
-        was = "was" if len(names) == 1 else "were"
-        yield f"{', '.join(names)} {was} changed after the run ended"
-    if before := run.summary.edited:
-        yield f"{', '.join(before)} had been changed before a later command wrote to the folder"
+    if len(names) == 1:
+        yield f"{names[0]} was changed after the run ended"
+    elif names:
+        yield f"{', '.join(names)} were changed after the run ended"
+    edited = run.summary.edited
+    if edited:
+        yield f"{', '.join(edited)} had been changed before a later command wrote to the folder"
 
 
 def _name_misfits(run: StoredRun) -> Iterator[str]:
@@ -205,10 +213,10 @@ def _reader_misfits(config: Mapping[str, Any], manifest: RunManifest) -> Iterato
 
 
 def _time_misfits(manifest: RunManifest) -> Iterator[str]:
-    latest = datetime.now(UTC) + _AHEAD
+    """Times of the run and its starts that cannot be."""
     for start in manifest.run_and_starts:
         began, ended = _time(start.started), _time(start.finished)
-        if any(time is not None and time > latest for time in (began, ended)):
+        if _is_future(began) or _is_future(ended):
             yield "it was started or finished in the future"
             return
         if began is not None and ended is not None and ended < began:
@@ -217,11 +225,19 @@ def _time_misfits(manifest: RunManifest) -> Iterator[str]:
 
 
 def _time(text: Any) -> datetime | None:
+    """A time of the manifest; None where there is none. One without a zone is in UTC."""
     try:
         time = datetime.fromisoformat(str(text))
     except ValueError:
         return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    if time.tzinfo is None:
+        return time.replace(tzinfo=UTC)
+    return time
+
+
+def _is_future(time: datetime | None) -> bool:
+    """Whether a time is later than any clock may be."""
+    return time is not None and time > datetime.now(UTC) + _AHEAD
 
 
 def _count_misfits(run: StoredRun) -> Iterator[str]:
@@ -313,36 +329,51 @@ def _usage_misfits(run: StoredRun) -> Iterator[str]:
         for key, total in flatten(spent, "usage").items():
             theirs[key] = total / int(answered.sum())
     ours = flatten({"usage": run.summary.usage, "index": run.summary.index.to_json()})
-    odd = [key for key in {**ours, **theirs} if not _is_same(ours.get(key), theirs.get(key))]
-    if odd:
-        values = f"{ours.get(odd[0])}, the records give {theirs.get(odd[0])}"
-        yield f"summary.json has {odd[0]} {values}"
+    for key in {**ours, **theirs}:
+        stated = ours.get(key)
+        found = theirs.get(key)
+        if not _is_same(stated, found):
+            yield f"summary.json has {key} {stated}, the records give {found}"
+            return
 
 
 def _is_same(stored: Any, here: Any) -> bool:
-    """Whether two numbers are equal but for rounding; a cost that is not listed is 0."""
-    numbers = [0.0 if value in (None, {}) or value != value else value for value in (stored, here)]
-    if not all(isinstance(number, int | float) for number in numbers):
+    """Whether two numbers are equal but for rounding; values that are no numbers are not compared."""
+    stored = _zero_if_absent(stored)
+    here = _zero_if_absent(here)
+    if not isinstance(stored, int | float) or not isinstance(here, int | float):
         return True
-    return math.isclose(*numbers, rel_tol=1e-6, abs_tol=1e-9)
+    return math.isclose(stored, here, rel_tol=1e-6, abs_tol=1e-9)
+
+
+def _zero_if_absent(value: Any) -> Any:
+    """The value; 0 for a cost that is not listed, and for NaN."""
+    if value is None or value == {} or value != value:
+        return 0.0
+    return value
 
 
 def _index_misfits(run: StoredRun) -> Iterator[str]:
     """What does not fit in the costs of indexes."""
     says = declared(run)
-    spent = [line.usage for line in run.documents]
-    numbers = [used.get("tokens_in") or 0 for usage in spent for used in usage.values()]
-    if any(number < 0 for number in numbers):
+    costs: set[float] = set()
+    for line in run.documents:
+        for used in line.usage.values():
+            costs.add(used.get("tokens_in") or 0)
+    if min(costs, default=0) < 0:
         yield "an index has costs below zero"
-    if says is not None and not says.indexes and any(numbers):
+    if says is None:
+        return
+    if not says.indexes and any(costs):
         yield "indexes have costs, and the method builds none"
-    if says is not None and says.one_request and _used_reader(run):
+    if says.one_request and _used_reader(run):
         yield "indexes have requests to a language model, and the method makes none for them"
-    if says is not None and says.indexes and run.records and not run.documents:
+    if says.indexes and run.records and not run.documents:
         yield "the method builds indexes, and documents.jsonl has none"
 
 
 def _used_reader(run: StoredRun) -> bool:
+    """Whether building an index sent requests to a language model."""
     for line in run.documents:
         for used in line.usage.values():
             if (used.get("requests") or 0) > (used.get("encoder_requests") or 0):
@@ -351,11 +382,15 @@ def _used_reader(run: StoredRun) -> bool:
 
 
 def _prompt_misfits(run: StoredRun) -> Iterator[str]:
-    """A first prompt that none of the recorded prompts begins to be."""
+    """A first prompt that holds nothing of the recorded prompts."""
     says = declared(run)
-    scoring = says.scoring_roles if says is not None else frozenset()
+    scoring: frozenset[str] = frozenset()
+    if says is not None:
+        scoring = says.scoring_roles
     prompts = run.manifest.prompts
-    parts = [part for text in prompts.values() for part in _static_parts(text)]
+    parts: list[str] = []
+    for prompt in prompts.values():
+        parts += _static_parts(prompt)
     for role, first in run.manifest.first_prompts.items():
         text = first.text or ""
         if role in scoring:
@@ -400,25 +435,37 @@ def _question_in(text: str, prompts: Mapping[str, str]) -> str | None:
     no recorded prompt gives it."""
     for prompt in prompts.values():
         before, field, after = prompt.partition("{question}")
-        after = after.removeprefix("{options}")
-        lead = re.split(r"\{[a-z_]+\}", before)[-1]
-        end = re.split(r"\{[a-z_]+\}", after)[0]
-        start = text.rfind(lead) if field and len(lead) > 2 and len(end) > 2 else -1
-        stop = text.find(end, start + len(lead)) if start >= 0 else -1
-        if stop >= 0:
-            return text[start + len(lead) : stop]
+        if not field:
+            continue
+        lead = _FIELD.split(before)[-1]
+        end = _FIELD.split(after.removeprefix("{options}"))[0]
+        question = _between(text, lead, end)
+        if question is not None:
+            return question
     return None
 
 
+def _between(text: str, lead: str, end: str) -> str | None:
+    """What stands between the last `lead` and the next `end`; None where one is missing or too short
+    to know it by."""
+    if len(lead) < _LEAST_KNOWN or len(end) < _LEAST_KNOWN or lead not in text:
+        return None
+    start = text.rfind(lead) + len(lead)
+    stop = text.find(end, start)
+    if stop < 0:
+        return None
+    return text[start:stop]
+
+
 def _is_question(asked: str, question: str | None, has_options: bool) -> bool:
-    """Whether a prompt asks this question; behind it stand its options alone."""
+    """Whether a prompt asks this question; only its options may follow it."""
     return asked == question or (has_options and asked.startswith(f"{question}\n"))
 
 
 def _static_parts(prompt: str) -> list[str]:
     """The texts of a prompt between its fields: "Text:\\n{text}\\n\\nQuestion: {question}" ->
     ["\\n\\nQuestion: "]."""
-    return [part for part in re.split(r"\{[a-z_]+\}", prompt) if len(part.strip()) >= _STATIC]
+    return [part for part in _FIELD.split(prompt) if len(part.strip()) >= _STATIC]
 
 
 def _example_misfits(run: StoredRun) -> Iterator[str]:

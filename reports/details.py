@@ -173,9 +173,9 @@ class _Answers:
         answer = _answer_json(record, of_run, length, self.convention)
         if searches is not None:
             steps = answer.get("steps", ())
-            replay = searches.replay(of_run.run, record, of_run.rows, steps)
-            if replay:
-                answer["replay"] = replay
+            played = searches.played(of_run.run, record, of_run.rows, steps)
+            if played:
+                answer["replay"] = played
         return answer
 
 
@@ -459,7 +459,7 @@ def _answer_json(
     Args:
         record: The record.
         of_run: Its run.
-        length: How much of it is kept.
+        length: How much of it the page holds.
         convention: How FLOPs are counted.
     """
     shown, steps = record.shown, search_steps(record.steps)

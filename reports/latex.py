@@ -20,26 +20,28 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-_ESCAPED = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "†": r"$^{\dagger}$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "…": r"\dots{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-}
+_ESCAPED = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "†": r"$^{\dagger}$",
+        "×": r"$\times$",
+        "·": r"$\cdot$",
+        "…": r"\dots{}",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+    }
+)
 _WORDS = {"tflops": "TFLOPs", "n": "n", "p": "p"}
 _COST_FAMILIES = ("tflops", "tokens", "ratio", "money", "seconds")
 _COMMAND = r"(?:\bharness [a-z]|(?<![\w-])--[a-z])"
@@ -79,7 +81,7 @@ class PaperTable:
 
 def escape(text: str) -> str:
     """Text of one line with LaTeX's special characters escaped."""
-    escaped = text.translate(str.maketrans(_ESCAPED))
+    escaped = text.translate(_ESCAPED)
     return escaped.replace("--", "-{}-").replace("–", "--")  # "--set" is no dash
 
 

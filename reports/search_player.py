@@ -2,7 +2,7 @@
 them.
 
     searches = Searches(size)
-    searches.replay(run, record, rows, steps)   a replay, or None where nothing can be played
+    searches.played(run, record, rows, steps)   what plays the search, or None where nothing can be played
     searches.graphs                             packed (reports/compressed_json.py), one an index
 
     graph     {"width", "height", "bands": [["chunks", y], ...], "spots": [[x, y, width, height], ...],
@@ -71,7 +71,7 @@ class Searches:
         self._problems: list[str] = []
         self._left = 0
 
-    def replay(
+    def played(
         self, run: StoredRun, record: StoredRecord, rows: Rows, steps: Sequence[dict[str, Any]]
     ) -> dict[str, Any] | None:
         """The JSON that plays the search of a record; None where it went over no graph, or there is
@@ -81,7 +81,7 @@ class Searches:
             run: The run.
             record: The record.
             rows: The rows of its data set.
-            steps: The record's steps as JSON; each gets what only a replay shows of it.
+            steps: The record's steps as JSON; each gets what only the player shows of it.
         """
         if not any(step["node"] is not None for step in record.steps):
             return None
@@ -150,7 +150,7 @@ def _counted_searches(count: int) -> str:
 
 
 def _played(step: SearchStep, example: Example | None) -> dict[str, Any]:
-    """What only a replay shows of a step."""
+    """What only the player shows of a step."""
     edge = None
     if step.edge is not None:
         edge = round(step.edge, 4)

@@ -1,5 +1,5 @@
 """The tables of a page as one .xlsx file: numbers are numbers, the ends of an interval are columns
-of their own, and text that begins like a formula stays text.
+of their own, and text that looks like a formula stays text.
 
     workbook(rows)      -> bytes of a file with the sheets "summary", "all columns" and "notes"
 """

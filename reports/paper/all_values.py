@@ -206,7 +206,7 @@ def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
 
 
 def _kind(verdict: str) -> str:
-    """The kind that a verdict begins with."""
+    """The kind at the start of a verdict."""
     for kind in _ALL_KINDS:
         if verdict.startswith(kind):
             return kind
