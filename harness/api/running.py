@@ -149,6 +149,7 @@ def _run_all(
     runs = Runs(lost={lost.run: lost.why for lost in planned.lost})
 
     def execute(plan: PlannedRun) -> runner.RunResult:
+        """Run a plan with the options of the request."""
         return runner.run(
             plan,
             request.folder,

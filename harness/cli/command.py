@@ -76,6 +76,7 @@ def _completion(kind: str) -> Callable[[str], list[str]]:
     """The function that gives the names of presets of a kind which complete a word."""
 
     def names(incomplete: str) -> list[str]:
+        """The names that start like the word that is being typed."""
         from harness.config import presets
 
         return [name for name in presets.names(kind) if name.startswith(incomplete)]

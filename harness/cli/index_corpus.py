@@ -69,6 +69,7 @@ def index_corpus(
         path = _file_of(path, folder)
 
     def work() -> int:
+        """Build the index and say where it is. Returns the exit code."""
         request = IndexRequest(path, folder, kind, settled, words)
         with stage_progress() as progress:
             facts = build_index(request, progress)

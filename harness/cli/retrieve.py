@@ -106,6 +106,7 @@ def retrieve(options: RetrieveOptions, json: Json = False) -> int:
         source["data"] = Path(options.data).name
 
     def work() -> int:
+        """Search for every question and print the result. Returns the exit code."""
         with stage_progress() as progress:
             result = write_retrieved(request, questions, source, progress)
         if json:

@@ -198,6 +198,7 @@ class WorkerOptions:
         }
 
         def execute(plan: PlannedRun) -> RunResult:
+            """Run a plan, or one shard of it, in this process."""
             arguments["progress"] = progress(plan)
             if self.shard is None:
                 return runner.run(plan, request.folder, **arguments)

@@ -15,12 +15,17 @@ def stage_progress() -> Iterator[Callable[[str, int, int | None], None]]:
     bars: dict[str, tqdm[Any]] = {}
 
     def show(stage: str, done: int, total: int | None) -> None:
+        """Show how much of a stage is done, in place of the stage before it."""
         if stage not in bars:
             for bar in bars.values():
                 bar.close()
-            often = 0.2 if sys.stderr.isatty() else 60.0
             bars[stage] = tqdm(
-                desc=stage, total=total, initial=done, leave=False, mininterval=often, unit=""
+                desc=stage,
+                total=total,
+                initial=done,
+                leave=False,
+                mininterval=_seconds_between_lines(),
+                unit="",
             )
         bars[stage].update(done - bars[stage].n)
 
@@ -29,3 +34,10 @@ def stage_progress() -> Iterator[Callable[[str, int, int | None], None]]:
     finally:
         for bar in bars.values():
             bar.close()
+
+
+def _seconds_between_lines() -> float:
+    """How often a bar is drawn: a terminal shows it at once, a log gets a line a minute."""
+    if sys.stderr.isatty():
+        return 0.2
+    return 60.0

@@ -19,17 +19,22 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> in
     """
     folders = run_folders(runs)
     uri = uri and expand_home(uri)
-    for place in dict.fromkeys(
-        uri or tracking.default_uri(folder.parent.parent) for folder in folders
-    ):
-        if problems := tracking.uri_problems(place):
+    places: dict[str, None] = {}
+    for folder in folders:
+        places[uri or tracking.default_uri(folder.parent.parent)] = None
+    for place in places:
+        problems = tracking.uri_problems(place)
+        if problems:
             raise CannotRun(". ".join(problems))
 
     def log(folder: Path) -> None:
+        """Log a run and print its folder."""
         tracking.track(folder, uri, traces=traces)
         print(folder, flush=True)
 
     errors = tracking.log_each(folders, log)
     for sentence in tracking.error_sentences(errors):
         say(f"error: {sentence}")
-    return 3 if errors else 0
+    if errors:
+        return 3
+    return 0

@@ -20,6 +20,7 @@ from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import part_of_run
 from harness.errors import CannotRun, UserError
 from harness.llm.model_info import local_folder
+from harness.llm.scripted import Scripted
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -167,8 +168,6 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
         raise UserError(f"{run.path} was imported, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config["model"], str(run.path))
     if config.backend == "scripted":
-        from harness.llm.scripted import Scripted
-
         return Scripted().load(config).count
     from transformers import AutoTokenizer
 
