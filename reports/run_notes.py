@@ -14,6 +14,7 @@ from harness.cost.usage import ENCODERS, add_usage, price_of, sum_phases
 from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.stats.bootstrap import Labels
+from harness.stats.sign_flips import one_outweighs
 from harness.storage.manifest_file import Correction
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import lacking_replies, reply_sentences
@@ -273,10 +274,13 @@ def cluster_notes(
         )
     if len(sizes) == 1:
         return [f"{_link(document_ids, total)}: no interval", *notes]
+    linked = f"{largest} of {total} questions are linked through documents that they share"
+    one_of = f"{linked}, one of {len(sizes)} clusters"
+    if not notes and one_outweighs(sizes):
+        return [f"{one_of}: too many for a test or an interval of a difference"]
     if total < _MANY or 2 * largest <= total:
         return notes
-    linked = f"{largest} of {total} questions are linked through documents that they share"
-    return [f"{linked}, one of {len(sizes)} clusters: intervals are wide", *notes]
+    return [f"{one_of}: intervals are wide", *notes]
 
 
 def _link(document_ids: Iterable[Sequence[str]], total: int) -> str:

@@ -28,7 +28,7 @@ from harness.stats.sign_flips import flip_sets, unseen_weight
 
 ALPHA = 0.05
 _RESAMPLES = 1000  # of the selection bias, which is written with one digit
-_FEWEST_SHRUNK = 4  # methods; the James-Stein estimator needs that many
+_FEWEST_OF_JAMES_STEIN = 4  # methods
 _TOLERANCE = 1e-9  # equal statistics differ by the order of additions
 
 
@@ -91,11 +91,6 @@ class BesideBest:
         others = [row.name for row in self.rows if row.name != self.best and row.p >= ALPHA]
         return (self.best, *others)
 
-    @property
-    def can_separate(self) -> bool:
-        """Whether this test could find any difference with so many documents."""
-        return 2.0 * 0.5**self.documents < ALPHA
-
 
 def compare_with_best(
     scores: Mapping[str, Sequence[float] | Floats],
@@ -116,11 +111,11 @@ def compare_with_best(
         ValueError: A value that is not finite, or lengths that differ.
     """
     names = list(scores)
-    columns = [per_cluster(values, clusters) for values in scores.values()]
-    sizes = columns[0][1]
-    sums = np.stack([column for column, _ in columns], axis=1)
+    sums, sizes = _by_document(scores, clusters)
     means = sums.sum(axis=0) / sizes.sum()
-    chosen = int(np.argmax(np.round(means, 12))) if best is None else names.index(best)
+    chosen = int(np.argmax(np.round(means, 12)))
+    if best is not None:
+        chosen = names.index(best)
     joint = _joint_p(sums, sizes, chosen, seed)
     pairs = len(names) * (len(names) - 1) // 2
     rows = []
@@ -134,6 +129,15 @@ def compare_with_best(
         p = max(joint[place], alone.p)
         rows.append(FromBest(name, float(means[place]), alone.difference, alone.low, alone.high, p))
     return BesideBest(names[chosen], tuple(rows), len(sizes), int(sizes.sum()))
+
+
+def _by_document(
+    scores: Mapping[str, Sequence[float] | Floats], clusters: Labels
+) -> tuple[Floats, Floats]:
+    """Sums of the scores, (G, k), and numbers of questions, (G,), of each document."""
+    columns = [per_cluster(values, clusters) for values in scores.values()]
+    sums = np.stack([column for column, _ in columns], axis=1)
+    return sums, columns[0][1]
 
 
 def _joint_p(sums: Floats, sizes: Floats, best: int, seed: int) -> list[float]:
@@ -176,15 +180,15 @@ def selection_bias(scores: Mapping[str, Sequence[float] | Floats], clusters: Lab
     is compared with the mean that it was drawn from (the optimism of the bootstrap, B. Efron,
     JASA 78, 1983). The means that are drawn from are shrunk to their average as James and Stein
     (1961) do, by what documents make them differ: else equal methods would seem to differ, and the bias
-    of 20 of them would come out a third too small.
+    would come out a third too small.
 
     Args:
         scores: Method -> (n,) scores of the same questions in the same order; two methods or more.
         clusters: n labels.
     """
-    columns = [per_cluster(values, clusters) for values in scores.values()]
+    sums, sizes = _by_document(scores, clusters)
     generator = np.random.default_rng(0)
-    *merged, sizes = merge_clusters([*[sums for sums, _ in columns], columns[0][1]], generator)
+    *merged, sizes = merge_clusters([*sums.T, sizes], generator)
     sums = np.stack(merged, axis=1)
     documents = len(sizes)
     drawn = generator.multinomial(documents, np.full(documents, 1.0 / documents), _RESAMPLES)
@@ -197,7 +201,10 @@ def selection_bias(scores: Mapping[str, Sequence[float] | Floats], clusters: Lab
 
 
 def _shrunk(means: Floats, errors: Floats) -> Floats:
-    """The means, moved to their average.
+    """The means, moved to their average by the share of their spread that documents explain.
+
+    The share is that of James and Stein; for 2 and 3 methods, where theirs does not exist, it is the
+    moment estimate, the variance by documents over that of the means.
 
     Args:
         means: (k,) of the methods.
@@ -205,10 +212,13 @@ def _shrunk(means: Floats, errors: Floats) -> Floats:
     """
     count = len(means)
     between = float(means.var(ddof=1))
-    if count < _FEWEST_SHRUNK or between <= 0.0:
+    if between <= 0.0:
         return means
     own = errors - errors.mean(axis=1, keepdims=True)
     within = float((own**2).sum(axis=1).mean()) / (count - 1)
-    kept = max(0.0, 1.0 - (count - 3) / (count - 1) * within / between)
+    share = within / between
+    if count >= _FEWEST_OF_JAMES_STEIN:
+        share *= (count - 3) / (count - 1)
+    kept = max(0.0, 1.0 - share)
     shrunk: Floats = means.mean() + kept * (means - means.mean())
     return shrunk

@@ -44,7 +44,7 @@ LEVEL = 0.95  # of every interval that is shown, unless its place says otherwise
 FEWEST = 3  # clusters of an interval: two say next to nothing about the spread between documents
 WIDEST_COSTS = math.log(1000.0)  # an interval of costs that reaches further says nothing
 # Documents whose spread is as large as it can be, chosen by simulation.
-WORST_CORRELATION = 0.75
+WORST_BETWEEN = 0.75
 WORST_SPREAD = 2.0
 FEWEST_FOR_COSTS = 8  # of equal weight: costs have no upper end that bounds what was not seen
 
@@ -190,11 +190,13 @@ def _variance_of_mean(sums: Floats, squares: Floats, sizes: Floats) -> float:
 
         V = s^2 (1 + r (n q - 1)) / n,   q = sum of (n_g / n)^2,   s^2: variance of a score
 
-    r is the moment estimate from all pairs of one document, each document weighing n_g - 1. Both r
-    and s^2 lean towards their largest values, 1 and m (1 - m), with the weights of
-    WORST_CORRELATION and WORST_SPREAD documents against the number of documents that carry the
-    spread. Those are few near 0 and 1: where one document of fifty is wrong, little is known of how
-    its questions agree.
+    r is the moment estimate from all pairs of one document, each document weighing n_g - 1. Both
+    r s^2, the variance between documents, and s^2 lean towards the largest variance that values in
+    [0, 1] with this mean can have, m (1 - m) (R. Bhatia and C. Davis 2000), with the weights of
+    WORST_BETWEEN and WORST_SPREAD documents against the number of documents that carry the spread.
+    Those are few near 0 and 1: where one document of fifty is wrong, little is known of how its
+    questions agree. Where three documents of a hundred are wholly wrong, a fifth of all samples of
+    fifty show none of them; nearly all intervals that miss the truth are of such samples.
     """
     total = sizes.sum()
     mean = sums.sum() / total
@@ -209,11 +211,13 @@ def _variance_of_mean(sums: Floats, squares: Floats, sizes: Floats) -> float:
     for _ in range(3):  # residuals from an estimated mean agree less, by the variance of the mean
         correlation = seen + (1.0 + min(max(correlation, 0.0), 1.0) * design) / float(total)
     correlation = min(max(correlation, 0.0), 1.0)
-    carrying = _effective_number((sizes - 1.0) * within / sizes)
-    correlation = (carrying * correlation + WORST_CORRELATION) / (carrying + WORST_CORRELATION)
-    carrying = _effective_number(within)
     largest = float(mean * (1.0 - mean))
+    carrying = _effective_number((sizes - 1.0) * within / sizes)
+    between = correlation * spread
+    between = (carrying * between + WORST_BETWEEN * largest) / (carrying + WORST_BETWEEN)
+    carrying = _effective_number(within)
     spread = (carrying * spread + WORST_SPREAD * largest) / (carrying + WORST_SPREAD)
+    correlation = min(between / spread, 1.0)
     effect = 1.0 + correlation * design
     return spread * effect / max(float(total) - effect, 1e-9)
 

@@ -16,8 +16,14 @@ from typing import Literal
 import numpy as np
 
 from harness.stats.bootstrap import FEWEST, LEVEL, Labels, per_cluster
-from harness.stats.resampling import Floats, student_quantile
-from harness.stats.sign_flips import enclosed, flip_sets, sign_flip_test
+from harness.stats.resampling import EQUAL, Floats, student_quantile
+from harness.stats.sign_flips import (
+    carrying_documents,
+    enclosed,
+    flip_sets,
+    one_outweighs,
+    sign_flip_test,
+)
 
 POWER = 0.8
 _SIMULATED = 200  # samples of `detectable_difference`
@@ -102,11 +108,14 @@ def detectable_difference(
 
     Returns:
         None where this test cannot find any difference, because its smallest p, 2 / 2^G, is above 5
-        % / tests, or as it would be larger than 1; and where no spread was seen.
+        % / tests, one document outweighs the others, or it would be larger than 1; and where fewer
+        than 3 documents carry the spread, which is as good as unknown then.
     """
     sums, sizes = per_cluster(values_difference, clusters)
     count, alpha = len(sizes), 0.05 / tests
-    if count < FEWEST or np.ptp(sums / sizes) <= 1e-12 or 2.0 * 0.5**count > alpha:
+    if count < FEWEST or 2.0 * 0.5**count > alpha or one_outweighs(sizes):
+        return None
+    if np.ptp(sums / sizes) <= EQUAL or float(carrying_documents(sums, sizes)) < FEWEST:
         return None
     if count > _NEARLY_NORMAL:
         least = _detectable_by_many(sums, sizes, alpha)
@@ -153,16 +162,17 @@ def _detectable_by_many(sums: Floats, sizes: Floats, alpha: float) -> float:
 def _detectable_by_simulation(sums: Floats, sizes: Floats, alpha: float) -> float:
     """How far the lower end of the interval lies below the true mean in all but 20 % of samples.
 
-    A sample is G documents drawn with replacement. Its spread is scaled by the root of (G - 1) /
-    chi^2 with G - 1 degrees of freedom, as the spread of few documents is itself uncertain: without
-    it the power is 0.6 to 0.7 with 6 to 10 documents. A true difference moves the interval by as
-    much, so it is found where it exceeds this distance.
+    A sample is G documents drawn with replacement. Its spread is scaled by the root of G / chi^2
+    with G - 2 degrees of freedom, as the spread of few documents is itself uncertain: that is its
+    posterior with the uniform prior on the standard deviation that A. Gelman recommends (Bayesian
+    Analysis 1, 2006). A true difference moves the interval by as much, so it is found where it
+    exceeds this distance.
     """
     count = len(sizes)
     generator = np.random.default_rng(0)
     drawn = generator.integers(0, count, (count, _SIMULATED))
     residuals = sums - sums.sum() / sizes.sum() * sizes
-    scale = np.sqrt(count / generator.chisquare(count - 1, _SIMULATED))
+    scale = np.sqrt(count / generator.chisquare(count - 2, _SIMULATED))
     sample, its_sizes = residuals[drawn] * scale, sizes[drawn]
     flips = flip_sets(count, generator)
     lows, _ = enclosed(flips @ sample, flips @ its_sizes, sample, its_sizes, span=1.0)

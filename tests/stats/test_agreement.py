@@ -66,7 +66,7 @@ def test_labels_of_some_and_a_lenient_judge_of_all_cover_the_truth(rate):
         judges_hits += by_judge.low <= rate <= by_judge.high
     assert hits >= 0.93 * TRIALS
     assert width < width_of_labels
-    assert judges_hits < 0.9 * TRIALS  # the judge alone is too kind
+    assert judges_hits < 0.93 * TRIALS  # the judge alone is too kind
 
 
 def test_copies_of_documents_do_not_narrow_a_prediction_powered_mean():

@@ -1,5 +1,6 @@
 """Which questions are resampled as one, and what is said where nearly all of them are."""
 
+import json
 import random
 
 import pytest
@@ -17,6 +18,7 @@ CHAIN = [(f"p{i}", f"p{i + 1}") for i in range(4)]
 SKEWED = [("a", f"b{i}") for i in range(15)] + [(f"c{i}",) for i in range(10)]
 LINKED = "linked through documents that they share"
 FEW = "this test cannot find a difference with fewer than 6"
+TOO_MANY = "too many for a test or an interval of a difference"
 RETRIEVED = {"dataset": {"name": "nq", "format": "retrieved", "scorers": [SCORE]}}
 
 
@@ -66,7 +68,8 @@ def test_questions_with_retrieved_passages_stand_alone() -> None:
         ([*CHAIN, ("x",)], [f"documents: 2; {FEW}"]),
         ([(f"c{i}",) for i in range(5)], [f"documents: 5; {FEW}"]),
         ([(f"c{i}",) for i in range(6)], []),
-        (SKEWED[:20], [f"15 of 20 questions are {LINKED}, one of 6 clusters: intervals are wide"]),
+        (SKEWED, [f"15 of 25 questions are {LINKED}, one of 11 clusters: intervals are wide"]),
+        (SKEWED[:20], [f"15 of 20 questions are {LINKED}, one of 6 clusters: {TOO_MANY}"]),
         (SKEWED[5:], []),
     ],
 )
@@ -101,3 +104,16 @@ class TestReports:
             assert (
                 len([note for note in compare(runs).iloc[0]["notes"] if note.endswith(ending)]) == 2
             )
+
+    def test_a_document_that_outweighs_the_others_gets_no_test_and_no_interval(
+        self, tmp_path, command
+    ) -> None:
+        """All documents prefer one method; 15 of 20 questions are about one of six."""
+        two_runs(tmp_path, SKEWED[:20], 0.2)
+        chosen = ["--columns", "method,p,difference,difference.low,detectable,notes"]
+        code, out, err = command("compare", str(tmp_path), "--format", "json", *chosen)
+        assert code == 0, err
+        row = next(row for row in json.loads(out) if row["method"] == "pecan")
+        assert (row["p"], row["difference.low"], row["detectable"]) == (1.0, None, None)
+        assert row["difference"] > 0
+        assert any(TOO_MANY in note for note in row["notes"])
