@@ -1,9 +1,9 @@
 """Edited run folders, judged by the commands: python -m bench.fabricated [--careful] [--only NAME]
 
-Honest runs of the embedded model are made once. For each edit of bench/fabrications.py,
-fabrications_read.py and fabrications_third.py, a copy of a BM25 run is edited on disk, and `harness compare`, `report`,
-`export` and `verify` are called on it beside honest runs of other methods. --careful: the checksums
-in summary.json are computed anew after the edit, as a forger who has read the code would.
+Honest runs of the embedded model are made once. For each edit of bench/fabrications*.py, a copy of
+a BM25 run is edited on disk, and `harness compare`, `report`, `export` and `verify` are called on
+it beside honest runs of other methods. --careful: the checksums in summary.json are computed anew
+after the edit, as a forger who has read the code would.
 
 Printed: edits that compare and report pass in silence and that verify calls consistent, and honest
 pairs that are refused or marked without cause. All four should be none. Kinds that no file shows
@@ -21,6 +21,8 @@ from tempfile import TemporaryDirectory
 
 from bench.commands import Said, call
 from bench.fabrications import EDITS, Edit, Folder
+from bench.fabrications_fifth import FIFTH_EDITS
+from bench.fabrications_fourth import FOURTH_EDITS
 from bench.fabrications_read import HONEST, READ_EDITS, Honest
 from bench.fabrications_third import THIRD_EDITS
 
@@ -98,6 +100,7 @@ def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, fou
             edit.change(folder)
             if careful:
                 folder.seal()
+            here["bm25"] = folder.path
             compared, reported, verified = judged(here)
         silent_compare = is_silent(compared, plain[0])
         silent_report = is_silent(reported, plain[1])
@@ -137,7 +140,7 @@ def main() -> None:
     parser.add_argument("--careful", action="store_true")
     parser.add_argument("--only", help="the edit of this name alone")
     options = parser.parse_args()
-    edits = chosen((*EDITS, *READ_EDITS, *THIRD_EDITS), options.only)
+    edits = chosen((*EDITS, *READ_EDITS, *THIRD_EDITS, *FOURTH_EDITS, *FIFTH_EDITS), options.only)
     pairs = () if options.only else HONEST
     found = Found()
     with TemporaryDirectory() as folder:

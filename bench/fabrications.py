@@ -14,12 +14,15 @@ from typing import Any
 import yaml
 
 from bench.commands import call
+from harness.engine.run_hash import recorded_inputs
 from harness.storage.checksums import checksums
+from harness.storage.run_folder import read_run
+from harness.storage.run_summary import summarise
 
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Folder:
     """A run folder that is edited; other: an honest run of another method over the same
     questions."""
@@ -34,11 +37,20 @@ class Folder:
             _set(held["config"], key.split("__"), value)
         (self.path / "run.yaml").write_text(yaml.safe_dump(held, sort_keys=False))
 
+    def origin(self, path: str, origin: str) -> None:
+        """Say that a setting comes from elsewhere."""
+        held = yaml.safe_load((self.path / "run.yaml").read_text())
+        held["origins"][path] = origin
+        (self.path / "run.yaml").write_text(yaml.safe_dump(held, sort_keys=False))
+
     def manifest(self, **changes: Any) -> None:
         """Set values of manifest.json likewise."""
         held = json.loads((self.path / "manifest.json").read_text())
         for key, value in changes.items():
             _set(held, key.split("__"), value)
+        (self.path / "manifest.json").write_text(json.dumps(held, indent=2))
+
+    def write_manifest(self, held: Record) -> None:
         (self.path / "manifest.json").write_text(json.dumps(held, indent=2))
 
     def manifest_of(self) -> Record:
@@ -77,6 +89,25 @@ class Folder:
                 change(phase)
 
         self.each(both)
+
+    def text(self, name: str, change: Callable[[str], str]) -> None:
+        """Change the text of a file."""
+        place = self.path / name
+        place.write_text(change(place.read_text()))
+
+    def rename(self) -> None:
+        """Give manifest and folder the hash of the settings as they are now."""
+        run = read_run(self.path)
+        inputs = recorded_inputs(run.config, run.manifest)
+        assert inputs is not None
+        self.manifest(hash=inputs.hash8())
+        start = self.path.name.rpartition("--")[0]
+        self.path = self.path.rename(self.path.with_name(f"{start}--{inputs.hash8()}"))
+
+    def summarise(self) -> None:
+        """Compute the numbers of summary.json anew from the records."""
+        run = read_run(self.path)
+        self.summary(**summarise(run.records, run.documents, run.config).to_json())
 
     def seal(self) -> None:
         """Compute the checksums of summary.json anew, as a careful forger would."""

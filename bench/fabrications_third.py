@@ -7,8 +7,6 @@ from typing import Any
 from bench.commands import call
 from bench.fabrications import Edit, Folder, Record, described
 from harness.cost.flops import ModelShape
-from harness.storage.run_folder import read_run
-from harness.storage.run_summary import summarise
 
 _COUNTS = ("tokens_in", "tokens_out", "seconds")
 
@@ -131,8 +129,7 @@ def _unknown(folder: Folder) -> None:
             phase["flops"] = dict.fromkeys(phase["flops"], flops)
             phase["roles"] = {"reader": flops}
     folder.write(rows)
-    run = read_run(folder.path)
-    folder.summary(**summarise(run.records, run.documents, run.config).to_json())
+    folder.summarise()
 
 
 def _conventions(phase: Record) -> None:

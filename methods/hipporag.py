@@ -176,6 +176,16 @@ class HippoRAG(ExtractingMethod):
         retry = Retry(retries=0, window=config.window)
         return ask_parsed(model, pieces, max_tokens, parse, retry).found or []
 
+    def most_shown(self) -> int | None:
+        """The setting k."""
+        k: int = self.config.k
+        return k
+
+    def most_tokens_shown(self) -> int | None:
+        """k of the longest passages."""
+        tokens: int = self.config.k * self.config.chunk_tokens
+        return tokens
+
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:

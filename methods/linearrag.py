@@ -308,6 +308,16 @@ class LinearRAG(ReadingMethod):
         """The names in a text."""
         return recogniser(self.config.recogniser).names(text)
 
+    def most_shown(self) -> int | None:
+        """The setting k."""
+        k: int = self.config.k
+        return k
+
+    def most_tokens_shown(self) -> int | None:
+        """k of the longest passages."""
+        tokens: int = self.config.k * self.config.chunk_tokens
+        return tokens
+
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:

@@ -138,6 +138,19 @@ class TopK(ReadingMethod):
         texts = texts_at(document.text, chunks)
         return {"chunks": stored(chunks), **self.prepare(texts, tools)}
 
+    def most_shown(self) -> int | None:
+        """The setting k."""
+        k: int | None = self.config.k
+        return k
+
+    def most_tokens_shown(self) -> int | None:
+        """k of the longest chunks, or the budget."""
+        if self.config.k is None:
+            budget: int | None = self.config.budget
+            return budget
+        tokens: int = self.config.k * self.config.chunk_tokens
+        return tokens
+
     def prepare(self, texts: list[str], tools: Tools) -> Index:
         """What the ranking needs beside the chunks' `texts` in the document's index (nothing by
         default)."""

@@ -87,6 +87,17 @@ class SelfRoute(Dense):
         numbered = NUMBERED.of(self.config)
         return ["".join(numbered.fill(number=str(i), text=text)) for i, text in enumerate(texts, 1)]
 
+    def most_shown(self) -> int | None:
+        """k chunks, or the whole document, which is two passages where it loses its middle."""
+        k: int | None = self.config.k
+        if k is None:
+            return None
+        return max(k, 2)
+
+    def most_tokens_shown(self) -> int | None:
+        """None, as the whole document may be shown."""
+        return None
+
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:

@@ -179,6 +179,18 @@ class StagedRetrieval(ReadingMethod):
             one_request=not stages.rewrites, takes_retriever=stages.section_tokens is None
         )
 
+    def most_shown(self) -> int | None:
+        """The setting k, which counts sections where these are shown."""
+        k: int | None = self.config.k
+        return k
+
+    def most_tokens_shown(self) -> int | None:
+        """k of the longest chunks or sections, or the budget."""
+        stages: StagedConfig = self.config
+        if stages.k is None:
+            return stages.budget
+        return (stages.section_tokens or stages.chunk_tokens) * stages.k
+
     def templates(self) -> Sequence[Prompt]:
         """The prompt that its settings ask queries with, and the shared reading prompts."""
         stages: StagedConfig = self.config

@@ -14,9 +14,10 @@ from reports.rescored import rescored
 
 
 def identity(run: StoredRun) -> str:
-    """What copies of a run folder have in common: the id that was drawn at its start."""
+    """What copies of a run folder have in common: the id that was drawn at its start, and the hash
+    of the settings."""
     own = run.whole or run
-    return str(own.manifest.id or id(own))
+    return f"{own.manifest.id or id(own)} {own.manifest.hash}"
 
 
 class Checks:

@@ -7,6 +7,7 @@ footnote, has no ratio to a reference that was asked something else, and dominat
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ from reports.settings import made_with
 
 _CORPUS = "manifest.corpus.searched"
 _RECALL = "evidence_recall"  # which a table shows beside the headline
+_NOTED = re.compile(r"whether its files .*|what was asked.*|.*, a score of its data set")
+"""What tables say was not checked; verify says all."""
 QuestionSet = tuple[str | None, frozenset[str]]
 
 
@@ -357,9 +360,9 @@ def record_notes(run: StoredRun, checks: Checks) -> list[str]:
         problem, _ = checks.rescored(run, name)
         if problem is not None:
             notes.append(f"does not fit: {problem}")
-    files = [phrase for phrase in checks.unchecked(run) if "files" in phrase]
-    if files and run.summary.is_finished:
-        notes.append(f"not checked: {files[0]}")
+    for phrase in checks.unchecked(run):
+        if _NOTED.fullmatch(phrase) and run.summary.is_finished:
+            notes.append(f"not checked: {phrase}")
     return notes
 
 

@@ -12,7 +12,6 @@ fits can still be made up; only a run of one's own shows that.
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -31,9 +30,11 @@ from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import summarise
 from harness.storage.summary_file import ScoreMean
 from harness.types import LOGGED
+from reports.clock import clock_misfits, date_misfits
 from reports.declared import declared
 from reports.differences import facts_of, kind_of
 from reports.examined import Examined
+from reports.run_presets import mark_misfits, preset_gaps
 from reports.run_records import count_failed
 
 _IN_IDENTITY = {
@@ -53,9 +54,8 @@ _HASHED = re.compile(
     rf"|model\.({'|'.join(_IN_IDENTITY)})(\..*)?"
 )
 """Settings that the hash or the reader's identity covers."""
-_FLAGS = ("model.embedded", "model.small", "model.logprobs", "model.keep_thinking")
+_FLAGS = ("model.name", "model.embedded", "model.small", "model.logprobs", "model.keep_thinking")
 """Settings that no hash covers at any value, the default included."""
-_AHEAD = timedelta(days=1)  # that another machine's clock may be ahead
 _IN_FLIGHT = 64  # questions that may be begun before the first prompt is sent
 _STATIC = 12  # characters of a prompt that are enough to know it by
 _LEAST_KNOWN = 3  # characters beside a question that are enough to find it by
@@ -76,13 +76,19 @@ def misfits(run: StoredRun, found: Examined) -> list[str]:
 
 def file_misfits(run: StoredRun) -> list[str]:
     """What does not fit between the files of a whole run, its names, and today's date."""
-    return [*_file_misfits(run), *_name_misfits(run), *_time_misfits(run.manifest)]
+    return [
+        *_file_misfits(run),
+        *_name_misfits(run),
+        *date_misfits(run.manifest),
+        *mark_misfits(run),
+    ]
 
 
 def record_misfits(run: StoredRun, found: Examined) -> list[str]:
     """What does not fit in the records of a whole run, and between them and its other files."""
     total = len(run.records)
     sentences = [f"{n} of {total} records have {what}" for what, n in found.problems.items()]
+    sentences += clock_misfits(run, *found.seconds.tolist())
     sentences += _count_misfits(run)
     sentences += _score_misfits(run)
     sentences += _index_misfits(run)
@@ -104,13 +110,25 @@ def unchecked(run: StoredRun, found: Examined) -> list[str]:
         phrases.append("whether its settings are those of the hash in its name")
     if declared(own) is None:
         phrases.append("whether its records are of its method")
-    if loose := _loose_settings(own):
+    phrases += preset_gaps(own)
+    loose = _loose_settings(own)
+    if loose:
         phrases.append(f"settings that no hash covers ({', '.join(loose)})")
     changes = [sorted(start.changed_keys) for start in own.manifest.starts]
     phrases += [f"what a change of {', '.join(keys)} did" for keys in changes if keys]
     if not found.has_texts:
         phrases.append("gold answers and question texts")
+    elif _lacks_first_prompt(own):
+        phrases.append("what was asked, as no first prompt is recorded")
     return phrases
+
+
+def _lacks_first_prompt(run: StoredRun) -> bool:
+    """Whether no first prompt of the reader is recorded, where its answers took requests."""
+    if run.manifest.hashed is None or run.manifest.first_prompts:
+        return False
+    says = declared(run)
+    return says is not None and says.one_request and not says.asks_application
 
 
 def _loose_settings(run: StoredRun) -> list[str]:
@@ -210,34 +228,6 @@ def _reader_misfits(config: Mapping[str, Any], manifest: RunManifest) -> Iterato
             continue
         if (ours or None) != (theirs or None):
             yield f"model.{name} is {ours}, the reader was loaded with {theirs}"
-
-
-def _time_misfits(manifest: RunManifest) -> Iterator[str]:
-    """Times of the run and its starts that cannot be."""
-    for start in manifest.run_and_starts:
-        began, ended = _time(start.started), _time(start.finished)
-        if _is_future(began) or _is_future(ended):
-            yield "it was started or finished in the future"
-            return
-        if began is not None and ended is not None and ended < began:
-            yield "it was finished before it was started"
-            return
-
-
-def _time(text: Any) -> datetime | None:
-    """A time of the manifest; None where there is none. One without a zone is in UTC."""
-    try:
-        time = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    if time.tzinfo is None:
-        return time.replace(tzinfo=UTC)
-    return time
-
-
-def _is_future(time: datetime | None) -> bool:
-    """Whether a time is later than any clock may be."""
-    return time is not None and time > datetime.now(UTC) + _AHEAD
 
 
 def _count_misfits(run: StoredRun) -> Iterator[str]:

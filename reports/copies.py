@@ -3,7 +3,11 @@
 is_copy(run, other)              whether every record of `run` is one of `other`, with the same settings
 changed_in_copy(run, other)      how many records differ in two copies of one run
 reproduction(run, other)         "the same run made twice: 58 of 60 answers are alike", or None
+reproductions(runs, labels)      the same for each run of a table that has an earlier one
 """
+
+from collections.abc import Sequence
+from operator import attrgetter
 
 from harness.config.schema import canonical
 from harness.storage.run_folder import StoredRun
@@ -56,9 +60,33 @@ def reproduction(run: StoredRun, other: StoredRun) -> str | None:
     return f"{what}: {len(alike)} of {len(shared)} answers are alike"
 
 
+def reproductions(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[str | None]:
+    """For each run, what it says of the first one of the same settings among the runs before it.
+
+    Args:
+        runs: The runs of a table.
+        labels: Their names there.
+
+    Returns:
+        A sentence for each run; None for the first of its settings.
+    """
+    first: dict[str, int] = {}
+    sentences: list[str | None] = []
+    for place, run in enumerate(runs):
+        earlier = first.setdefault(f"{run.path.name} {run.manifest.hash}", place)
+        same = None
+        if earlier != place:
+            same = reproduction(run, runs[earlier])
+        if same is None:
+            sentences.append(None)
+        else:
+            sentences.append(f"{labels[place]} and {labels[earlier]}: {same}")
+    return sentences
+
+
 def _predictions(run: StoredRun) -> dict[str, str]:
     """Question id -> answer, for the questions of a run, or of the part of one that it is."""
-    questions = {record.question_id for record in run.records}
+    questions = set(map(attrgetter("question_id"), run.records))
     whole = run.whole or run
     found = {}
     for record in whole.whole_records:

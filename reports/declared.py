@@ -9,6 +9,8 @@ is imported. Of a method of the user's own nothing is known.
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from harness.config import registry
 from harness.config.registry import short_name
 from harness.errors import UserError
@@ -23,7 +25,9 @@ class Declared:
     one_request: it asks a model once a question, and not for an index; reads_documents: it reads
     documents; indexes: it builds an index; floor: it only marks what others must beat;
     scoring_roles: roles whose model scores plain texts, which are no prompts; asks_application: its
-    reader is an application of the user's.
+    reader is an application of the user's; most_shown, most_tokens_shown: most passages
+    that an answer shows by its settings, and their tokens together; None where they set no number
+    or are not those of this version.
     """
 
     one_request: bool
@@ -32,6 +36,8 @@ class Declared:
     floor: bool
     scoring_roles: frozenset[str]
     asks_application: bool
+    most_shown: int | None
+    most_tokens_shown: int | None
 
     def as_json(self) -> dict[str, Any]:
         """The values by name, equal for equal ones."""
@@ -40,13 +46,15 @@ class Declared:
 
 def declared(run: StoredRun) -> Declared | None:
     """What the run's method declares; None for one that is not shipped."""
-    name = short_name(str(run.config["method"].get("implementation")))
-    if name not in registry.shipped("methods"):
+    method = _shipped_class(run)
+    if method is None:
         return None
-    try:
-        method: type[Method] = registry.load(name, Method)
-    except (UserError, ImportError):
-        return None
+    settled = shipped_method(run)
+    if run.config.get("retriever"):
+        settled = None  # passages are quotes of any length, which may have several places
+    most_shown = most_tokens_shown = None
+    if settled is not None:
+        most_shown, most_tokens_shown = settled.most_shown(), settled.most_tokens_shown()
     return Declared(
         one_request=method.traits.one_request,
         reads_documents=method.traits.reads_documents,
@@ -54,7 +62,35 @@ def declared(run: StoredRun) -> Declared | None:
         floor=method.traits.floor,
         scoring_roles=_scoring_roles(method),
         asks_application="application" in method.needs.get("reader", ()),
+        most_shown=most_shown,
+        most_tokens_shown=most_tokens_shown,
     )
+
+
+def shipped_method(run: StoredRun) -> Method | None:
+    """The method with the run's settings; None for one that is not shipped, and for settings that
+    are not those of this version."""
+    method = _shipped_class(run)
+    if method is None:
+        return None
+    params = dict(run.config["method"].get("params") or {})
+    if run.manifest.hashed is not None:
+        params = {**run.manifest.hashed.unset, **params}
+    try:
+        return method(method.Config(**params))
+    except ValidationError:
+        return None
+
+
+def _shipped_class(run: StoredRun) -> type[Method] | None:
+    name = short_name(str(run.config["method"].get("implementation")))
+    if name not in registry.shipped("methods"):
+        return None
+    try:
+        method: type[Method] = registry.load(name, Method)
+    except (UserError, ImportError):
+        return None
+    return method
 
 
 def _scoring_roles(method: type[Method]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -34,20 +35,25 @@ _COLUMNS = ("ids", "questions", "golds", "documents", "lengths", "spent")
 _PHASES = ("search", "answer")  # whose costs are those of a question
 _CHARACTERS = 5.0  # of a token, where no prompt says how many
 _MANY = 4  # times more characters of a token than usual are none of that model
+_LONGER = 2.5  # times more characters of a token than in the first prompt are none of its language
+_STATIC = 20  # characters of an answer that a token may stand for
 _FRAME = 1500  # characters of a prompt beside what it shows: question, markers, examples
 _RANKING = 2  # requests of a search that ranks by attention: one with the question, one without
 _ROUNDING = 1e-6
+_SLOWER = 1.1  # how much longer requests may seem than their question
+_EXACT = 0.002  # seconds that two clocks of a process may differ by
+_ROUNDED = 0.05  # seconds that are no difference
 _DIGITS = 4  # of seconds; two requests that take as long to more digits are one
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What a pass over a run's records found; the six arrays are sorted by `ids`.
+    """What a pass over a run's records found; the arrays of hashes are sorted by `ids`.
 
     ids: hashes of the question ids; questions: of question and options; golds: of gold answers and
     marks; documents: of the ids of the question's documents; lengths: of their numbers of
-    characters; spent: of the answer with all that it cost, seconds included; problems: what does
-    not fit -> number of records.
+    characters; spent: of the answer with all that it cost, seconds included; seconds: of the record
+    that took longest, and of all together; problems: what does not fit -> number of records.
     """
 
     ids: _Hashes
@@ -56,6 +62,7 @@ class Examined:
     documents: _Hashes
     lengths: _Hashes
     spent: _Hashes
+    seconds: NDArray[np.float64]
     problems: Mapping[str, int]
 
     @property
@@ -105,6 +112,7 @@ class Examination:
         self._problems = Counter[str]()
         self._find = _finder(run)
         self._rescorings = rescorings
+        self._longest = self._total = 0.0
 
     def add(self, record: StoredRecord) -> None:
         """Examine the next record."""
@@ -115,6 +123,9 @@ class Examination:
         self._columns["lengths"].append(_lengths_hash(record))
         self._columns["spent"].append(_spent_hash(record))
         self._problems.update(dict.fromkeys(self._find(record), 1))
+        seconds = float(record.notes.get("seconds") or 0)
+        self._longest = max(self._longest, seconds)
+        self._total += seconds
         for rescoring in self._rescorings:
             rescoring.add(record)
 
@@ -124,7 +135,8 @@ class Examination:
         columns = {}
         for name, column in self._columns.items():
             columns[name] = np.frombuffer(column, dtype=np.uint64)[order]
-        return Examined(**columns, problems=self._problems)
+        seconds = np.array([self._longest, self._total])
+        return Examined(**columns, seconds=seconds, problems=self._problems)
 
     def scores(self) -> dict[str, tuple[str | None, bool]]:
         """Of each score that was computed again, what `Rescoring.result` says."""
@@ -152,21 +164,28 @@ def _question_hash(record: StoredRecord) -> int:
 
 def _gold_hash(record: StoredRecord) -> int:
     gold = record.gold
-    return _UNKNOWN if gold is None else _hash([gold["answers"], gold.get("supporting")])
+    if gold is None:
+        return _UNKNOWN
+    return _hash([gold["answers"], gold.get("supporting")])
 
 
 def _lengths_hash(record: StoredRecord) -> int:
     lengths = record.document_characters
-    return _hash(lengths) if lengths else _UNKNOWN
+    if not lengths:
+        return _UNKNOWN
+    return _hash(lengths)
 
 
 def _spent_hash(record: StoredRecord) -> int:
     """The hash of a record's answer and costs; unknown where no seconds were measured to many
     digits, as equal costs are then no wonder."""
-    used = record.usage.values()
-    recalled = any(phase.get("recalled") for phase in used)
-    seconds = [phase.get("seconds") or 0 for phase in used]
-    if recalled or all(round(value, _DIGITS) == value for value in seconds):
+    exact = False
+    for phase in record.usage.values():
+        if phase.get("recalled"):
+            return _UNKNOWN
+        seconds = phase.get("seconds") or 0
+        exact = exact or round(seconds, _DIGITS) != seconds
+    if not exact:
         return _UNKNOWN
     return _hash([record.question_id, record.prediction, record.usage])
 
@@ -190,18 +209,21 @@ def _sizes(shapes: Sequence[ModelShape]) -> Sizes | None:
     """The sizes of these models; None without any."""
     if not shapes:
         return None
-    executed = min(shape.linear for shape in shapes)
+    widest = max(map(attrgetter("width"), shapes))
     return Sizes(
-        least={DEFAULT: min(shape.parameters for shape in shapes), "executed": executed},
+        least={
+            DEFAULT: min(map(attrgetter("parameters"), shapes)),
+            "executed": min(map(attrgetter("linear"), shapes)),
+        },
         least_of_others=min(shape.linear + shape.head for shape in shapes),
         most=[(shape.parameters, shape.pair) for shape in shapes],
-        pooled=max(2 * shape.width * (shape.width + 1) for shape in shapes),
+        pooled=2 * widest * (widest + 1),
     )
 
 
 def _known_shapes(manifest: RunManifest) -> list[ModelShape]:
     """The sizes of a run's models; [] where those of one are not recorded, or not all of them."""
-    names = {field.name for field in fields(ModelShape)}
+    names = set(map(attrgetter("name"), fields(ModelShape)))
     shapes = []
     for role, sizes in manifest.shapes.items():
         shape = None
@@ -219,14 +241,15 @@ def _finder(run: StoredRun) -> Any:
     """The function that yields what does not fit in a record of the run."""
     if run.manifest.imported is not None:
         return _imported_problems
-    by_role = run.manifest.shapes
-    unknown = [role for role, shape in by_role.items() if not shape]
+    unknown = []
+    if run.manifest.hashed is not None:
+        unknown = [role for role, shape in run.manifest.shapes.items() if not shape]
     return partial(
         _problems,
         made=Made(
             declared=declared(run),
             sizes=_sizes(_known_shapes(run.manifest)),
-            unknown=unknown if run.manifest.hashed is not None else [],
+            unknown=unknown,
             recalls=_may_recall(run),
             has_models=bool(run.manifest.models),
             is_application=_is_application(run, declared(run)),
@@ -235,6 +258,9 @@ def _finder(run: StoredRun) -> Any:
             task=len(str(run.config["dataset"].get("instruction") or "")),
             longest=_longest_answer(run.config),
             evidence=run.config["method"].get("view") == "evidence",
+            at_once=_questions_at_once(run),
+            is_loaded=_backend(run) == "hf",
+            roles=_roles(run),
         ),
     )
 
@@ -249,7 +275,8 @@ class Made:
     is_application: whether its reader is an application, which need not say what it read;
     characters: of a token; prompts, task: characters of the prompts and of the instruction; longest: most tokens of
     an answer, None if more may be thought; evidence: whether the supporting passages alone are
-    shown.
+    shown; at_once: most questions in flight, 0 if unknown or sent as a batch; is_loaded: whether
+    the reader is no server; roles: those of the run's models, None where a search has others.
     """
 
     declared: Declared | None
@@ -263,6 +290,25 @@ class Made:
     task: int
     longest: int | None
     evidence: bool
+    at_once: int
+    is_loaded: bool
+    roles: frozenset[str] | None
+
+
+def _questions_at_once(run: StoredRun) -> int:
+    """Most questions in flight in any start of the run; 0 where that is not recorded, and for
+    requests that were sent as a batch."""
+    if run.config["model"].get("batch") or not run.manifest.starts:
+        return 0
+    return run.manifest.most_in_flight
+
+
+def _roles(run: StoredRun) -> frozenset[str] | None:
+    """The roles of the models that the run names; None where it searches a corpus, whose encoder is
+    not among them."""
+    if run.manifest.corpus is not None or run.config.get("retriever"):
+        return None
+    return frozenset(run.manifest.models)
 
 
 def _is_application(run: StoredRun, says: Declared | None) -> bool:
@@ -281,8 +327,9 @@ def _backend(run: StoredRun) -> str:
 
 def _may_recall(run: StoredRun) -> bool:
     """Whether a start of the run had the cache of replies."""
-    commands = [str(start.command) for start in run.manifest.starts]
-    return run.config.get("cache") is not None or any("cache" in each for each in commands)
+    if run.config.get("cache") is not None:
+        return True
+    return any("--cache" in " ".join(start.command) for start in run.manifest.starts)
 
 
 def _characters_of_a_token(manifest: RunManifest) -> float:
@@ -297,7 +344,7 @@ def _longest_answer(config: Mapping[str, Any]) -> int | None:
     if config["model"].get("thinking") or config["model"].get("backend") != "hf":
         return None
     limits = [config["dataset"].get("max_answer_tokens"), config["model"].get("max_tokens")]
-    return max((limit for limit in limits if limit is not None), default=None)
+    return max(filter(None, limits), default=None)
 
 
 def _imported_problems(record: StoredRecord) -> Iterator[str]:
@@ -310,7 +357,8 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
     """What does not fit in a record, a phrase each."""
     if _is_negative(record.usage):
         yield "costs below zero"
-    if not all(0 <= value <= 1 for value in record.scores.values()):
+    values = record.scores.values()
+    if min(values, default=0) < 0 or max(values, default=0) > 1:
         yield "a score below 0 or above 1"
     yield from _place_problems(record)
     unknown = any(map(_lacks_tokens, record.usage.values()))
@@ -318,11 +366,16 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
         yield "tokens that are unknown, of models that are no application"
     if made.declared is None:
         return  # a method of the user's own may ask models that are not counted here
+    if record.error is None and not made.evidence:
+        yield from _number_problems(record, made.declared.most_shown)
+        yield from _length_problems(record, made)
     yield from _step_problems(record)
     if record.error is not None:
         return
     phases = [record.usage.get(phase) or {} for phase in _PHASES]
     yield from _usage_problems(phases, made)
+    if made.declared.one_request:
+        yield from _time_problems(record, phases, made)
     if made.is_application:
         yield from _application_problems(phases)
     elif made.has_models:
@@ -357,14 +410,32 @@ def _usage_problems(phases: Iterable[Mapping[str, Any]], made: Made) -> Iterator
             yield "replies from a cache that no start of the run had"
         if phase.get("uncounted") and made.sizes:
             yield "calls without FLOPs, of models whose sizes are recorded"
-        roles = phase.get("roles") or {}
-        if any(roles.get(role) for role in made.unknown):
-            yield "FLOPs of a model whose sizes are not recorded"
+        for role, used in (phase.get("roles") or {}).items():
+            if used and made.roles and role not in made.roles:
+                yield "FLOPs of a model that the run does not name"
+            if used and role in made.unknown:
+                yield "FLOPs of a model whose sizes are not recorded"
         flops = phase.get("flops") or {}
         if not flops.get(DEFAULT) or phase.get("uncounted") or not made.sizes:
             continue
-        if not all(_are_flops_of_tokens(name, flops[name], phase, made.sizes) for name in flops):
-            yield "FLOPs that are not those of its tokens"
+        for convention, total in flops.items():
+            if not _are_flops_of_tokens(convention, total, phase, made.sizes):
+                yield "FLOPs that are not those of its tokens"
+
+
+def _time_problems(
+    record: StoredRecord, phases: Sequence[Mapping[str, Any]], made: Made
+) -> Iterator[str]:
+    """What does not fit between the seconds of a question, of its one request, and of waiting."""
+    took = record.notes.get("seconds")
+    requested = _sum(phases, "seconds")
+    if took and made.at_once and not made.recalls and requested > _SLOWER * took + _EXACT:
+        yield "requests that took longer than their question"
+    alone = made.is_loaded and made.at_once == 1
+    if alone and _sum(phases, "queued") > _ROUNDED:
+        yield "waiting for other questions, where one was asked at a time"
+    if made.is_loaded and _sum(phases, "retries"):
+        yield "repeated requests to a server, where the model was loaded"
 
 
 def _are_flops_of_tokens(
@@ -395,6 +466,8 @@ def _request_problems(
     """What does not fit between an answer, its requests and what the method declares."""
     requests = _sum(phases, "requests") - _sum(phases, "encoder_requests")
     tokens_out = _sum(phases, "tokens_out")
+    if not requests and not _must_ask(record, made.declared):
+        return
     if not requests or not _sum(phases, "tokens_in"):
         yield "an answer without a request, or without a token that was read"
         return
@@ -408,11 +481,27 @@ def _request_problems(
     searched = _sum(phases[:1], "requests") - _sum(phases[:1], "encoder_requests")
     if requests - searched != 1 or searched > _RANKING:
         yield "several requests, where the method makes one"
+    answers_itself = made.is_application or not tokens_out
+    if (
+        not answers_itself
+        and len(prediction or "") > _MANY * made.characters * tokens_out + _STATIC
+    ):
+        yield "fewer tokens written than the answer has"
     if made.longest is not None and tokens_out > made.longest:
         yield "more tokens written than an answer may have"
-    cut = sum((phase.get("replies") or {}).get("unfinished", 0) for phase in phases)
+    cut = 0
+    for phase in phases:
+        cut += (phase.get("replies") or {}).get("unfinished", 0)
     if cut and made.longest is not None and prediction and 2 * len(prediction) < tokens_out:
         yield "an answer that is far shorter than the reply, which was cut at its limit"
+
+
+def _must_ask(record: StoredRecord, says: Declared | None) -> bool:
+    """Whether a model was asked for the answer of a record. A method of several requests may find
+    nothing to ask about; then it shows nothing, and no step of it read a token."""
+    if says is None or says.one_request or record.shown:
+        return True
+    return any(step.get("tokens") for step in record.steps)
 
 
 def _token_problems(
@@ -438,15 +527,19 @@ def _shown_characters(pieces: Iterable[Mapping[str, Any]]) -> int:
     """Characters of the pieces that were shown; of a generated one, those of its text."""
     total = 0
     for piece in pieces:
-        length = (piece.get("end") or 0) - (piece.get("start") or 0)
-        total += length if piece.get("kind") == "span" else len(piece.get("text") or "")
+        if piece.get("kind") == "span":
+            total += (piece.get("end") or 0) - (piece.get("start") or 0)
+        else:
+            total += len(piece.get("text") or "")
     return total
 
 
 def _place_problems(record: StoredRecord) -> Iterator[str]:
     """What does not fit between the places of the passages shown, their texts and the documents."""
-    spans = [piece for piece in record.shown or () if piece.get("kind") == "span"]
-    shown = {piece["document_id"] for piece in spans if piece.get("document_id")}
+    shown = set()
+    for piece in record.shown or ():
+        if piece.get("kind") == "span" and piece.get("document_id"):
+            shown.add(piece["document_id"])
     joined = record.notes.get("joined")
     if shown and not joined and shown.isdisjoint(record.document_ids):
         yield "passages shown of other documents"
@@ -462,6 +555,31 @@ def _place_problems(record: StoredRecord) -> Iterator[str]:
         if text and in_one_piece and len(text) != end - start:
             yield "a passage shown whose text is not as long as its place"
             return
+
+
+def _length_problems(record: StoredRecord, made: Made) -> Iterator[str]:
+    """What does not fit between the length of the passages shown and the method's settings."""
+    most = made.declared.most_tokens_shown if made.declared is not None else None
+    if most is None:
+        return
+    if _shown_characters(record.shown) > _LONGER * made.characters * most:
+        yield "longer passages shown than its settings allow"
+
+
+def _number_problems(record: StoredRecord, most: int | None) -> Iterator[str]:
+    """What does not fit between the number of passages shown and the method's settings; most: what
+    these allow, None for any number."""
+    if most is None:
+        return
+    number = 0
+    for piece in record.shown or ():
+        if piece.get("kind") != "source":
+            number += 1
+    crossings = max(0, len(record.document_ids) - 1)  # a passage may lie in two documents
+    if number > most + crossings:
+        yield "more passages shown than its settings allow"
+    if record.stop_reason == "k" and number < most:
+        yield "fewer passages shown than its settings ask for"
 
 
 def _step_problems(record: StoredRecord) -> Iterator[str]:

@@ -19,10 +19,13 @@ from unittest.mock import patch
 
 from harness.config.yaml_tree import dataset_of_run
 from harness.datasets import load
+from harness.datasets.base import Dataset
+from harness.datasets.question_kinds import random_sample
 from harness.errors import UserError
-from harness.storage.record_texts import POINTER, gold_of
+from harness.storage.record_texts import POINTER, checksum, gold_of
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import RecordsByQuestion, StoredRun
+from harness.storage.serialize import json_values
 from harness.types import Document, Example, Question
 from reports import facts
 
@@ -207,37 +210,93 @@ def _rows_in_records(run: StoredRun) -> Rows | None:
 def _rows_of_data_set(run: StoredRun) -> Rows:
     """The run's data set loaded again; `problem` where it is not here or not the one the run was
     made with."""
+    data = _load_data_set(run)
+    if isinstance(data, str):
+        return Rows(problem=data)
+    return Rows({example.question.id: example for example in data.examples}, data.documents)
+
+
+def _load_data_set(run: StoredRun) -> Dataset | str:
+    """The run's data set loaded again; why not, where it is not here or not the one the run was
+    made with."""
     name = run.config["dataset"]["name"]
     try:
         with offline():
             data = load(dataset_of_run(run.config, str(run.path)))
     except UserError as e:
-        return Rows(problem=f"the rows of {name} are not available: {e}")
+        return f"the rows of {name} are not available: {e}"
     if data.fingerprint != facts.fingerprint(run):
-        return Rows(
-            problem=f"the rows of {name} are not those the run was made with, so they are not shown"
-        )
-    return Rows({example.question.id: example for example in data.examples}, data.documents)
+        return f"the rows of {name} are not those the run was made with, so they are not shown"
+    return data
 
 
-def other_texts(run: StoredRun) -> int | None:
-    """How many records hold another question, gold answer or length of a text than the data set;
-    None if unknown.
+def data_misfits(run: StoredRun) -> list[str] | None:
+    """What a run holds otherwise than its data set, a sentence each: questions and gold answers,
+    passages shown, and which questions were asked; None if that is unknown.
 
     It is known of bundled data sets, and of those of the hub in the cache. A file of the user's
     proves nothing.
     """
     if run.config["dataset"].get("data"):
         return None
-    rows = _rows_of_data_set(run)
-    if rows.problem is not None:
+    loaded = _load_data_set(run)
+    if isinstance(loaded, str):
         return None
-    return sum(_differs(record, rows) for record in run.whole_records if record.gold)
+    rows = Rows({example.question.id: example for example in loaded.examples}, loaded.documents)
+    others = moved = 0
+    for record in run.whole_records:
+        if record.gold and _differs(record, rows):
+            others += 1
+        elif _shows_other_texts(record, rows):
+            moved += 1
+    total = len(run.records)
+    sentences = []
+    if others:
+        sentences.append(
+            f"{others} of {total} questions or gold answers are not those of the data set"
+        )
+    if moved:
+        sentences.append(f"{moved} of {total} records show texts that are not in their documents")
+    return [*sentences, *_selection_misfits(run, loaded)]
+
+
+def _shows_other_texts(record: StoredRecord, rows: Rows) -> bool:
+    """Whether a record shows a passage with another text than its document has at that place."""
+    for piece in record.shown:
+        document = rows.documents.get(piece.get("document_id") or "")
+        held = piece.get(POINTER) or piece.get("sha256")
+        if piece["kind"] != "span" or document is None:
+            continue
+        text = document.text[piece["start"] : piece["end"]]
+        if held is not None and held != checksum(text):
+            return True
+        if piece.get("text") and piece["text"] != text:
+            return True
+    return False
+
+
+def _selection_misfits(run: StoredRun, data: Dataset) -> Iterator[str]:
+    """Whether a finished run asked other questions than its settings say, or left out rows that its
+    data set has."""
+    skipped = run.manifest.dataset.skipped.values()
+    if sum(skipped) > sum(data.skipped.values()):
+        yield f"{sum(skipped)} rows are said to be left out, of the data set {sum(data.skipped.values())} are"
+    if not run.summary.is_finished or run.summary.stopped_early is not None:
+        return
+    config = run.config
+    if config.get("sample"):
+        data = random_sample(
+            data, config["dataset"]["format"], config["sample"], config.get("sample_seed") or 0
+        )
+    asked = {record.question_id for record in run.records}
+    first = {example.question.id for example in data.examples[: len(asked)]}
+    if asked != first:
+        yield f"its {len(asked)} questions are not the first ones of its data set"
 
 
 def _differs(record: StoredRecord, rows: Rows) -> bool:
-    """Whether a record holds another question, gold answer or length of a text than its data
-    set."""
+    """Whether a record holds another question, gold answer, mark of it (as its kind) or length of a
+    text than its data set. A mark that one of them lacks may be of another version."""
     example = rows.examples.get(record.question_id)
     if example is None:
         return True
@@ -248,5 +307,10 @@ def _differs(record: StoredRecord, rows: Rows) -> bool:
         return True
     if record.gold_answers != list(example.gold.answers):
         return True
+    marks = json_values(example.gold.extra, lost=[])
+    gold: Mapping[str, Any] = record.gold or {}
+    for key, value in (gold.get("extra") or {}).items():
+        if key in marks and marks[key] != value:
+            return True
     sizes = [len(rows.documents[name].text) for name in question.document_ids]
     return bool(record.document_characters != sizes)

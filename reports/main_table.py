@@ -58,6 +58,7 @@ from reports.comparability import (
     reasons_not_to_rank,
     record_notes,
 )
+from reports.copies import reproductions
 from reports.prices import other_prices
 from reports.run_columns import cells
 from reports.run_notes import run_notes
@@ -221,6 +222,8 @@ def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
     for row in rows:
         runs.append(row.run)
         labels.append(row.label)
+    for row, same_run in zip(rows, reproductions(runs, labels), strict=True):
+        row.notes += filter(None, (same_run,))
     same_answers = same_nodes_notes(runs, labels)
     reasons = reasons_not_to_rank(runs, checks)
     versions = other_versions(runs, checks)

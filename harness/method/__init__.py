@@ -138,6 +138,16 @@ class Method(abc.ABC):
         """
         return []
 
+    def most_shown(self) -> int | None:
+        """Most passages that the answer to a question shows, by the settings; None where they set
+        no number. An answer whose stop reason is "k" shows as many."""
+        return None
+
+    def most_tokens_shown(self) -> int | None:
+        """Most tokens of these passages together, by the reader's tokenizer; None where the
+        settings say nothing of it."""
+        return None
+
     def templates(self) -> Sequence[Prompt]:
         """Every prompt that this method may send, as its code has it; a configuration may replace
         any of them."""

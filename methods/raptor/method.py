@@ -64,6 +64,13 @@ class Raptor(reading.ReadingMethod):
         graph, vectors = build_tree(document, self.config, tools)
         return {**graph.to_index(), "embeddings": vectors}
 
+    def most_shown(self) -> int | None:
+        """The setting top_k, where it counts the nodes of all levels together."""
+        if self.config.retrieval == "traversal":
+            return None
+        top_k: int = self.config.top_k
+        return top_k
+
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:

@@ -37,7 +37,7 @@ from reports import facts
 from reports.checks import Checks
 from reports.columns import sections, shortened
 from reports.comparability import other_versions, reasons_not_to_rank
-from reports.gold_rows import other_texts
+from reports.gold_rows import data_misfits
 from reports.paper.comparable import differences
 from reports.paper.matching import Pair, incomplete, matches
 from reports.paper.measured import (
@@ -383,16 +383,10 @@ def _rescored_findings(run: StoredRun, score: str) -> Findings:
         return findings
     if not all_checked:
         return Findings(unchecked=["scores"])
-    n_other = other_texts(run)
-    if n_other is None:
+    misfits = data_misfits(run)
+    if misfits is None:
         return Findings(unchecked=["gold answers"])
-    if n_other:
-        problem = (
-            f"{n_other} of {len(run.records)} questions or gold answers are not those of the data "
-            "set"
-        )
-        return Findings([f"metric: {problem}"])
-    return Findings()
+    return Findings([f"metric: {sentence}" for sentence in misfits])
 
 
 def _ambiguous_places(values: Sequence[Value]) -> set[tuple[str, str]]:

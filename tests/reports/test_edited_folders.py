@@ -13,12 +13,15 @@ import pytest
 from bench.commands import call
 from bench.fabricated import copies, is_certified, is_silent, judged
 from bench.fabrications import EDITS, Folder
+from bench.fabrications_fifth import FIFTH_EDITS
+from bench.fabrications_fourth import FOURTH_EDITS
 from bench.fabrications_read import READ_EDITS
 from bench.fabrications_third import THIRD_EDITS
 from harness.cli.main import main
 from harness.storage import file_hash
+from tests.reports.build import record, span, write_run
 
-ALL = {edit.name: edit for edit in (*EDITS, *READ_EDITS, *THIRD_EDITS)}
+ALL = {edit.name: edit for edit in (*EDITS, *READ_EDITS, *THIRD_EDITS, *FOURTH_EDITS, *FIFTH_EDITS)}
 KINDS = (
     "gold is the answer",
     "question text",
@@ -47,6 +50,18 @@ KINDS = (
     "longer documents",
     "called served",
     "called a copy with other names",
+    *(edit.name for edit in FOURTH_EDITS),
+    "called sbert",
+    "long answers of one token",
+    "questions faster than their requests",
+    "no first prompt",
+    "other prompts, hash anew",
+    "a hidden score",
+    "half of the cost called the encoder's",
+    "seconds called waiting",
+    "retries of a loaded model",
+    "another method's rows and id",
+    "shorter chunks, hash anew",
 )
 
 
@@ -80,10 +95,29 @@ def test_an_edit_with_new_checksums_is_seen_by_every_command(name, honest, plain
         folder = Folder(here["bm25"], here["full-context"])
         edit.change(folder)
         folder.seal()
+        here["bm25"] = folder.path
         compared, reported, verified = judged(here)
     assert not is_silent(compared, plain[0])
     assert not is_silent(reported, plain[1])
     assert not is_certified(verified, edit)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("an easier kind of question", "gold answers are not those of the data set"),
+        ("passages of other places", "show texts that are not in their documents"),
+        ("the last questions called the first", "questions are not the first ones of its data set"),
+    ],
+)
+def test_verify_compares_a_bundle_with_a_data_set_that_is_at_hand(name, sentence, honest):
+    with copies(honest) as here:
+        folder = Folder(here["bm25"], here["full-context"])
+        ALL[name].change(folder)
+        folder.seal()
+        verified = judged(here)[2]
+    assert verified.code == 4
+    assert sentence in " ".join(verified.text.split())
 
 
 @pytest.mark.parametrize("file", ["run.yaml", "manifest.json", "records.jsonl", "documents.jsonl"])
@@ -107,6 +141,46 @@ def test_a_manifest_that_lacks_a_part_of_what_was_hashed_is_one_sentence(key, ho
         said = call("report", str(path.parent))
     assert said.code == 2
     assert f"{path}, field 'hashed.{key}': a wrong value (is missing)" in said.text
+
+
+def test_a_manifest_that_lacks_the_data_set_of_what_was_hashed_does_not_fit(honest):
+    with copies(honest) as here:
+        path = here["bm25"] / "manifest.json"
+        manifest = json.loads(path.read_text())
+        del manifest["dataset"]
+        path.write_text(json.dumps(manifest))
+        said = call("report", str(path.parent))
+    assert said.code == 0
+    assert "does not fit: its settings and models give the hash" in " ".join(said.text.split())
+
+
+def test_a_run_made_twice_is_two_runs_of_a_report_and_a_bundle(honest, command):
+    with copies(honest) as here:
+        root = here["bm25"].parent.parent
+        again = root / "again" / here["bm25"].name
+        shutil.copytree(here["bm25"], again)
+        other = Folder(again, here["full-context"])
+        other.manifest(id="0123456789abcdef")
+        other.seal()
+        bundle = str(root / "b.zip")
+        pair = (str(here["bm25"]), str(again))
+        _, reported, _ = command("report", *pair)
+        exported, _, _ = command("export", *pair, bundle)
+        verified, said, _ = command("verify", bundle)
+    assert (exported, verified) == (0, 0)
+    for text in (reported, said):
+        assert "the same run made twice: 2 of 2 answers are alike" in " ".join(text.split())
+    assert "2 runs, 4 answers" in said
+
+
+def test_two_copies_of_a_run_are_not_exported(honest, command):
+    with copies(honest) as here:
+        copy = here["bm25"].parent.parent / "copy" / here["bm25"].name
+        shutil.copytree(here["bm25"], copy)
+        bundle = str(copy.parent / "b.zip")
+        code, _, err = command("export", str(here["bm25"]), str(copy), bundle)
+    assert code == 2
+    assert "is given twice, from several folders; leave one out" in err
 
 
 def test_a_copy_is_one_run_and_a_changed_copy_is_none(honest, command):
@@ -162,3 +236,30 @@ def test_a_torn_file_of_kept_checks_is_made_anew(honest, keeps):
         for path in keeps.rglob("*.npz"):
             path.write_bytes(path.read_bytes()[:-100])
         assert call("report", root) == first
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_odd"),
+    [([], False), ([span("d0", 0, 9, "Some text")], True)],
+    ids=["none", "some"],
+)
+def test_a_method_that_found_nothing_to_ask_about_needs_no_request(
+    shown, is_odd, tmp_path, command
+):
+    settings = {"method": {"name": "graphrag-global", "implementation": "graphrag", "params": {}}}
+    rows = [record(0, 0.0, prediction="I do not know.", usage={}, shown=shown)]
+    write_run(tmp_path, rows, method="graphrag-global", settings=settings)
+    _, out, _ = command("report", str(tmp_path))
+    assert ("an answer without a request" in " ".join(out.split())) == is_odd
+
+
+def test_a_record_that_took_longer_than_any_start_of_its_run_is_named(tmp_path, command):
+    start = {"started": "2026-01-02T03:04:05+00:00", "finished": "2026-01-02T03:04:45+00:00"}
+    for seconds, folder in ((30.0, "fits"), (60.0, "long")):
+        rows = [record(i, 0.0, notes={"seconds": seconds}) for i in range(2)]
+        starts = [{**start, "parallel": 2}, {**start, "parallel": 2}]
+        write_run(tmp_path / folder, rows, manifest={"starts": starts, **start})
+    _, fits, _ = command("report", str(tmp_path / "fits"))
+    _, long, _ = command("report", str(tmp_path / "long"))
+    assert "does not fit" not in fits
+    assert "a record took 60.0 s, and no start of the run lasted as long" in " ".join(long.split())

@@ -21,7 +21,7 @@ from harness.engine.scoring import score_record
 from harness.storage.record_texts import gold_of, with_texts
 from harness.storage.records import IndexLine, StoredRecord
 from harness.storage.run_folder import read_run
-from reports.gold_rows import other_texts
+from reports.gold_rows import data_misfits
 from reports.paper.comparable import differences
 from reports.paper.printed import load
 from reports.paper.verdicts import frame
@@ -191,11 +191,12 @@ def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
         "manifest": {"dataset": {"fingerprint": plan.dataset.fingerprint}},
     }
     run = read_run(write_run(tmp_path, rows, dataset="pocket/musique", **parts))
-    assert other_texts(run) == 0
+    assert data_misfits(run) == []
     rows[0] = replace(rows[0], gold={**rows[0].gold, "answers": ["Tom"]})
     rows[1] = replace(rows[1], question="Is it Tom?")
-    assert other_texts(replace(run, records=rows)) == 2
-    assert other_texts(fabricated(run, {"dataset.data": "mine.jsonl"})) is None
+    (sentence,) = data_misfits(replace(run, records=rows))
+    assert sentence.startswith("2 of ")
+    assert data_misfits(fabricated(run, {"dataset.data": "mine.jsonl"})) is None
 
 
 def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest, tmp_path):

@@ -214,17 +214,15 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     """Write a bundle of `runs` to `path` and return the sha256 of its bundle.json.
 
     keep_texts: whether the data set's texts go with it, where the run holds them
-    (dataset.keep_texts). The order of the runs and the time change nothing. Raises UserError for
-    runs that have not ended or are given twice, and SaveError.
+    (dataset.keep_texts). The order of the runs and the time change nothing. A run that was made
+    twice is two runs of the bundle. Raises UserError for runs that have not ended or are given
+    twice, and SaveError.
     """
     entries: dict[str, dict[str, Any]] = {}
     files: dict[str, Iterable[bytes]] = {}
     digests = {README: digest(_README)}
     shown: list[StoredRun] = []
-    for run in sorted(runs, key=_folder_name):
-        place = _folder_name(run)
-        if place in entries:
-            raise UserError(f"{run.path.name} is given twice, from several folders; leave one out")
+    for place, run in _places(runs).items():
         _check_ended(run)
         keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
         manifest = run.manifest
@@ -264,6 +262,30 @@ def _check_ended(run: StoredRun) -> None:
         raise UserError(
             f"{run.path} has not ended; run the same command again before you export it"
         )
+
+
+def _places(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
+    """Folder in the bundle -> run, in an order that does not depend on that of `runs`. A run that
+    was made again lies in a folder of its own: musique, then musique.2.
+
+    Raises UserError for two copies of one run.
+    """
+    found: dict[str, StoredRun] = {}
+    for run in sorted(runs, key=_made):
+        folder, _, name = _folder_name(run).rpartition("/")
+        number, place = 1, f"{folder}/{name}"
+        while place in found:
+            if found[place].manifest.id == run.manifest.id:
+                raise UserError(f"{name} is given twice, from several folders; leave one out")
+            number += 1
+            place = f"{folder}.{number}/{name}"
+        found[place] = run
+    return found
+
+
+def _made(run: StoredRun) -> tuple[str, str, str]:
+    """A run's place in the order of a bundle: by folder, then by when it was made."""
+    return _folder_name(run), str(run.manifest.started), str(run.manifest.id)
 
 
 def _folder_name(run: StoredRun) -> str:

@@ -53,12 +53,14 @@ from harness_audit.bundle import (
     texts_digest,
 )
 from reports.consistency import misfits, unchecked
+from reports.copies import reproductions
 from reports.examined import examine
-from reports.gold_rows import other_texts
+from reports.gold_rows import data_misfits
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table", "does not fit"]
 NEVER_CHECKED = (
-    "that a model gave the answers",
+    "that a model gave the answers, by these settings",
+    "dates",
     "seconds",
     "prices",
     "packages, code and machine",
@@ -149,20 +151,41 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             _compare_numbers(
                 stored.get(key, {}),
                 here.get(key, {}),
-                ", ".join(key),
+                f"{key.dataset}, {key.run}",
                 report,
                 with_intervals=with_intervals,
             )
+        _note_reproductions(bundle, report)
         for run in against:
             _compare_own_run(bundle, run, report)
         return report
 
 
-def _rows_by_run(
-    rows: Sequence[Mapping[str, Any]],
-) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """(data set, run) -> its row of a table."""
-    return {(str(row.get("dataset")), str(row.get("run"))): row for row in rows}
+@dataclass(frozen=True)
+class _TableKey:
+    """What tells the rows of a table apart. number: from 1 on, of the rows of a run that was made
+    several times."""
+
+    dataset: str
+    run: str
+    number: int
+
+
+def _rows_by_run(rows: Sequence[Mapping[str, Any]]) -> dict[_TableKey, Mapping[str, Any]]:
+    """The rows of a table by their run."""
+    found: dict[_TableKey, Mapping[str, Any]] = {}
+    for row in rows:
+        key = _TableKey(str(row.get("dataset")), str(row.get("run")), 1)
+        while key in found:
+            key = replace(key, number=key.number + 1)
+        found[key] = row
+    return found
+
+
+def _note_reproductions(bundle: Bundle, report: Report) -> None:
+    """Say which runs of the bundle are one run made again, and how many answers are alike."""
+    sentences = reproductions(list(bundle.runs.values()), list(bundle.runs))
+    report.notes += filter(None, sentences)
 
 
 class _RunCheck:
@@ -266,19 +289,18 @@ class _RunCheck:
         return golds
 
     def _compare_with_known_rows(self) -> None:
-        """Compare questions and gold answers with the data set's rows where these are at hand
-        without --data."""
-        odd: int | None = 0
+        """Compare questions, gold answers and passages with the data set's rows where these are at
+        hand without --data."""
+        sentences: list[str] | None = []
         if any(self.questions.values()):
-            odd = other_texts(self.run)
-        if odd is None:
+            sentences = data_misfits(self.run)
+        if sentences is None:
             self._add_once("gold answers")
             self._note(
                 "gold answers are the bundle's own; to compare them with the data set's rows: "
                 "--data FILE"
             )
-        elif odd:
-            sentence = f"{odd} questions or gold answers are not those of the data set"
+        for sentence in sentences or ():
             self._run_differs("other texts", sentence)
 
     def _entry_misfits(self) -> Iterator[str]:

@@ -1,0 +1,205 @@
+"""Twenty more edits: settings that are false in every file alike, and costs under other names."""
+
+from typing import Any
+
+from bench.commands import call
+from bench.fabrications import Edit, Folder, Record
+
+_BY_SETTINGS = "that a model gave the answers, by these settings"
+"""Of what verify never checks: settings that are changed in all files, the hash included."""
+
+
+_IN_THE_DATA = "no file of the run holds its documents and kinds; verify reads the data set"
+
+
+def _called_another(folder: Folder) -> None:
+    folder.config(method__name="sbert")
+    folder.manifest(method="sbert")
+
+
+def _called_search(row: Record) -> None:
+    row["usage"] = {"search": row["usage"]["answer"]}
+
+
+def _one_token(row: Record) -> None:
+    row["prediction"] = " ".join([row["prediction"] or "no"] * 8)
+    row["usage"]["answer"]["tokens_out"] = 1
+
+
+def _easier_kind(row: Record) -> None:
+    """The question is said to take one hop."""
+    row["gold"]["extra"].update(hops=1, type="1hop")
+
+
+def _faster_questions(row: Record) -> None:
+    row["notes"]["seconds"] = row["usage"]["answer"]["seconds"] / 10
+
+
+def _slower_requests(row: Record) -> None:
+    row["usage"]["answer"]["seconds"] = 2 * row["notes"]["seconds"]
+
+
+def _moved_passages(row: Record) -> None:
+    """Passages keep their texts and are said to stand elsewhere."""
+    (length,) = row["document_characters"]
+    for piece in row["shown"]:
+        step = min(500, length - piece["end"])
+        piece["start"] += step
+        piece["end"] += step
+
+
+def _last_questions(folder: Folder) -> None:
+    """The last half of the questions is said to be all that the limit allows."""
+    rows = folder.rows()
+    kept = rows[len(rows) // 2 :]
+    ids = {row["question_id"] for row in kept}
+    documents = folder.rows("documents.jsonl")
+    folder.write(kept)
+    folder.write([row for row in documents if row["document_id"] in ids], "documents.jsonl")
+    held = folder.manifest_of()
+    held.pop("first_prompts")
+    folder.write_manifest(held)
+    folder.config(limit=len(kept))
+    folder.manifest(dataset__questions=len(kept))
+    folder.summary(n_asked=len(kept))
+
+
+def _longer_answers(folder: Folder) -> None:
+    folder.config(dataset__max_answer_tokens=64)
+    folder.manifest(hashed__task__max_answer_tokens=64)
+    folder.rename()
+
+
+def _no_first_prompt(folder: Folder) -> None:
+    held = folder.manifest_of()
+    held.pop("first_prompts")
+    folder.write_manifest(held)
+
+
+def _other_wording(folder: Folder) -> None:
+    """Prompts, first prompt and hash have another sentence."""
+    held = folder.manifest_of()
+
+    def change(text: str) -> str:
+        return text.replace("Read the text below", "Read the text below with care")
+
+    held["prompts"] = {name: change(text) for name, text in held["prompts"].items()}
+    first = held["first_prompts"]["reader"]
+    first["text"] = change(first["text"])
+    folder.write_manifest(held)
+    folder.rename()
+
+
+def _hidden_score(folder: Folder) -> None:
+    """No trace is left of a score that is low."""
+    held = folder.manifest_of()
+    held["scorers"].pop("evidence_recall")
+    folder.write_manifest(held)
+    folder.each(lambda row: row["scores"].pop("evidence_recall", None))
+    folder.config(dataset__scorers=list(held["scorers"]))
+    folder.summary(scores={})
+
+
+def _halve_flops(phase: Record) -> None:
+    for key in ("flops", "roles"):
+        phase[key] = {name: value / 2 for name, value in phase[key].items()}
+
+
+def _reused(row: Record) -> None:
+    phase = row["usage"]["answer"]
+    half = phase["tokens_in"] // 2
+    phase["tokens_in"] -= half
+    phase["tokens_reused"] += half
+    _halve_flops(phase)
+
+
+def _of_the_encoder(row: Record) -> None:
+    phase = row["usage"]["answer"]
+    reader = phase["roles"]["reader"] / 2
+    phase["roles"] = {"reader": reader, "encoder": reader}
+
+
+def _queued(row: Record) -> None:
+    phase = row["usage"]["answer"]
+    phase["queued"] = 0.9 * phase["seconds"]
+    phase["seconds"] -= phase["queued"]
+
+
+def _retried(row: Record) -> None:
+    row["usage"]["answer"]["retries"] = 5
+
+
+def _under_its_id(folder: Folder) -> None:
+    """Half the rows of another method's run, whose id the run is given."""
+    rows, others = folder.rows(), folder.others()
+    half = len(rows) // 2
+    folder.write([*others[:half], *rows[half:]])
+    other = Folder(folder.other, folder.path)
+    folder.manifest(id=other.manifest_of()["id"])
+
+
+def _larger_window(folder: Folder) -> None:
+    folder.config(model__window=131072)
+    folder.manifest(models__reader__window=131072)
+    folder.rename()
+
+
+def _sampled(folder: Folder) -> None:
+    folder.config(model__temperature=0.7)
+    folder.rename()
+
+
+def _shorter_chunks(folder: Folder) -> None:
+    folder.config(method__params__chunk_tokens=20, method__mark="chunk_tokens=20")
+    folder.rename()
+
+
+def _of_each(name: str, change: Any, topic: str = "", hidden_by: str = "") -> Edit:
+    """Each record is changed, and the summary is that of the new records."""
+
+    def apply(folder: Folder) -> None:
+        folder.each(change)
+        folder.summarise()
+
+    return Edit(name, apply, topic, hidden_by)
+
+
+def _of_folder(name: str, change: Any, topic: str = "") -> Edit:
+    def apply(folder: Folder) -> None:
+        change(folder)
+        folder.summarise()
+
+    return Edit(name, apply, topic)
+
+
+def _scored_again(name: str, change: Any, hidden_by: str = "") -> Edit:
+    def apply(folder: Folder) -> None:
+        folder.each(change)
+        folder.seal()
+        call("score", str(folder.path))
+
+    return Edit(name, apply, hidden_by=hidden_by)
+
+
+FIFTH_EDITS: tuple[Edit, ...] = (
+    _of_folder("called sbert", _called_another),
+    _of_each("the cost of answers called search", _called_search),
+    _scored_again("long answers of one token", _one_token),
+    _of_each("an easier kind of question", _easier_kind, hidden_by=_IN_THE_DATA),
+    _of_each("questions faster than their requests", _faster_questions),
+    _of_each("requests slower than their questions", _slower_requests),
+    _scored_again("passages of other places", _moved_passages, _IN_THE_DATA),
+    _of_folder("the last questions called the first", _last_questions),
+    _of_folder("longer answers, hash anew", _longer_answers, _BY_SETTINGS),
+    _of_folder("no first prompt", _no_first_prompt, "no first prompt"),
+    _of_folder("other prompts, hash anew", _other_wording, "prompts are not those"),
+    _of_folder("a hidden score", _hidden_score, "evidence_recall, a score"),
+    _of_each("half of the tokens called reused", _reused),
+    _of_each("half of the cost called the encoder's", _of_the_encoder),
+    _of_each("seconds called waiting", _queued),
+    _of_each("retries of a loaded model", _retried),
+    _of_folder("another method's rows and id", _under_its_id),
+    _of_folder("a larger window, hash anew", _larger_window, _BY_SETTINGS),
+    _of_folder("called sampled, hash anew", _sampled, _BY_SETTINGS),
+    _of_folder("shorter chunks, hash anew", _shorter_chunks),
+)

@@ -1,0 +1,128 @@
+"""What does not fit between a run and the presets that its method and data set are called by.
+
+    mark_misfits(run)
+        -> ["method.mark is empty, and the settings differ from the preset's (pocket)"]
+    preset_gaps(run)
+        -> ["evidence_recall, a score of its data set"]
+
+Tables show "bm25 [pocket]" by the mark that the plan wrote. A mark in other words may be of another
+version; a missing one, or one that names another value, is of none.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.config.registry import short_name
+from harness.config.resolve import DEFAULT, resolved
+from harness.config.run_label import changes_from_preset
+from harness.config.schema import DatasetConfig, MethodChoice
+from harness.config.yaml_tree import value_text
+from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
+from reports.declared import shipped_method
+
+_PARAMS = "method.params."
+_OF_PRESET = ("configs/", "$")
+_PAPER = "paper"  # the profile that is a preset's own
+_SETTING = re.compile(r"(?:^|, )(\w+)=([^,\[]+)(?=, |$)")
+
+
+def mark_misfits(run: StoredRun) -> Iterator[str]:
+    """What does not fit between a whole run's mark and its settings, a sentence each."""
+    method = run.config["method"]
+    mark = method.get("mark") or ""
+    if _has_name_of_another(run):
+        yield f"it is called {method['name']}, whose preset is another method"
+        return
+    changes = _changes(run)
+    if changes and not mark:
+        yield f"method.mark is empty, and the settings differ from the preset's ({changes})"
+    params = method.get("params") or {}
+    for name, value in _SETTING.findall(mark):
+        if not value.endswith("...") and name in params and value_text(params[name]) != value:
+            yield f"method.mark says {name}={value}, method.params has {value_text(params[name])}"
+    corpus = run.manifest.corpus
+    if corpus is not None and corpus.searched and corpus.searched not in mark:
+        yield "method.mark does not name the corpus that was searched"
+
+
+def _has_name_of_another(run: StoredRun) -> bool:
+    """Whether the run's method is called as a preset of another implementation."""
+    preset = _preset(run, _PAPER)
+    if preset is None or run.manifest.hashed is None:
+        return False
+    implementation = str(run.config["method"].get("implementation"))
+    return short_name(preset.implementation) != short_name(implementation)
+
+
+def preset_gaps(run: StoredRun) -> Iterator[str]:
+    """What of a whole run cannot be checked as it lacks it, or has it otherwise than this version, a
+    phrase each."""
+    if run.manifest.hashed is None:
+        return
+    method = shipped_method(run)
+    if method is not None and method.prompts() != run.manifest.prompts:
+        yield "what was asked, as its prompts are not those of the method in this version"
+    dataset = run.config["dataset"]
+    try:
+        preset: DatasetConfig = resolved("dataset", dataset=dataset["name"])
+    except UserError:
+        return
+    for name in preset.scorers:
+        if name not in dataset["scorers"]:
+            yield f"{name}, a score of its data set"
+
+
+def _changes(run: StoredRun) -> str:
+    """How the settings differ from their preset, by who set them; "" if they do not."""
+    method = shipped_method(run)
+    set_by = {**_set_by_profile(run), **_set_by_user(run)}
+    if method is None or not set_by:
+        return ""
+    choice = MethodChoice(**{**run.config["method"], "mark": ""})
+    return changes_from_preset(method, choice, run.config["dataset"]["name"], set_by)
+
+
+def _set_by_user(run: StoredRun) -> dict[str, str]:
+    """Parameter -> its origin, of those that no preset set; a number that another run gave is none
+    of them."""
+    amounts = run.manifest.amounts
+    found = {}
+    for path, origin in run.origins.items():
+        name = path.removeprefix(_PARAMS)
+        of_preset = origin == DEFAULT or origin.startswith(_OF_PRESET)
+        if path.startswith(_PARAMS) and not of_preset and name not in amounts:
+            found[name] = origin
+    return found
+
+
+def _set_by_profile(run: StoredRun) -> dict[str, str]:
+    """Parameter -> "profile NAME", of those that have the value of the run's profile and not that
+    of the preset, whatever their origin says."""
+    profile, params = run.config.get("profile"), run.config["method"].get("params") or {}
+    if profile in (None, _PAPER):
+        return {}
+    preset, changed = _preset_params(run, _PAPER), _preset_params(run, str(profile))
+    found = {}
+    for name, value in changed.items():
+        if params.get(name) == value and preset.get(name) != value:
+            found[name] = f"profile {profile}"
+    return found
+
+
+def _preset_params(run: StoredRun, profile: str) -> Mapping[str, Any]:
+    """The parameters of the run's preset with a profile; {} without such a preset."""
+    preset = _preset(run, profile)
+    return preset.params if preset is not None else {}
+
+
+def _preset(run: StoredRun, profile: str) -> MethodChoice | None:
+    """The preset that the run's method is called by, with a profile; None where there is none."""
+    name = str(run.config["method"]["name"]).partition("[")[0]
+    dataset = run.config["dataset"]["name"]
+    try:
+        preset: MethodChoice = resolved("methods", method=name, dataset=dataset, profile=profile)
+    except UserError:
+        return None
+    return preset
