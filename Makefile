@@ -86,8 +86,8 @@ results: venv
 	$(BIN)/harness report results/real
 	$(BIN)/python -m bench.results results/real
 
-# Every method preset on two real rows of each data set that it serves: first with a random model, an hour or two on one core,
-# then with the default one, a day. The same command goes on. Rows come from the folder HARNESS_TEST_DATA.
+# Every method preset on three rows of each data set that it serves: first with a random model, an hour or two on one core, then
+# with a scripted one and the default one, a day. The same command goes on. Rows come from the folder HARNESS_TEST_DATA.
 # `python -m bench.smoke_real --table` prints what is stored; see docs/reproducing.md.
 smoke-real: venv
 	$(BIN)/python -m bench.smoke_real --out results/smoke-real

@@ -1,5 +1,7 @@
-"""Random models of real architectures for `make smoke-real`, made once in the results folder."""
+"""Random models of real architectures and a script for `make smoke-real`, made once in the results
+folder."""
 
+import json
 from pathlib import Path
 
 from harness.config.resolve import resolved
@@ -7,6 +9,7 @@ from harness.config.resolve import resolved
 # Factors of the output's weights (sampled tokens are often the likeliest) and of the end's (some 20
 # tokens an answer).
 SHARP, ENDS = 30.0, 2.5
+SCRIPTED_REPLY = "Ada"
 
 
 def language_model(folder: Path) -> Path:
@@ -73,3 +76,12 @@ def classifier(folder: Path) -> Path:
         XLMRobertaForTokenClassification(made).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     return folder
+
+
+def script(out: Path) -> Path:
+    """The table of the scripted model: one reply to everything, and one probe."""
+    path = out / "script.json"
+    if not path.exists():
+        table = {"replies": [{"reply": SCRIPTED_REPLY}], "probes": [{"p": {"Yes": 0.2, "No": 0.8}}]}
+        path.write_text(json.dumps(table), "utf-8")
+    return path

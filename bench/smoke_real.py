@@ -1,18 +1,19 @@
-"""Every method preset on two rows of each data set that it serves, by a random model and by the
-default one.
+"""Every method preset on three rows of each data set that it serves, by a random model, a scripted
+one and the default one.
 
     HARNESS_TEST_DATA=FOLDER python -m bench.smoke_real [--model NAME,..] [--dataset NAME,..]
     [--method NAME,..]
     python -m bench.smoke_real --table        the table of what is stored; nothing is run
 
 The random model (bench/smoke_models.py) answers the whole matrix first, some seconds a cell; then
-smollm2-135m does. Ordinary runs in one results folder (--out): the same command goes on where it
-was stopped. Data sets with short texts come first. Profile `small` stands in for weights that must
-be fetched, a random classifier for LLMLingua-2's. Answers are cut at 32 tokens. For the random
-model a text is cut to its first 6,000 bytes, some 1,000 English words; the default one reads whole
-texts, or with --bytes N the first N bytes. Equal requests are sent once (--cache replies). The rows
-are real ones in the folder `data` of HARNESS_TEST_DATA; where there is no sample they are made up
-in the official layout (bench/smoke_rows.py), those of RULER by its own generator.
+the scripted one, whose reply is always the same, and smollm2-135m do. Each cell is a `harness run`
+in one results folder (--out): the same command goes on where it was stopped. Data sets with short
+texts come first. Profile `small` stands in for weights that must be fetched, a random classifier
+for LLMLingua-2's. Answers are cut at 32 tokens. For the random model a text is cut to its first
+6,000 bytes, some 1,000 English words; the others read whole texts, or with --bytes N the first N
+bytes. Equal requests are sent once (--cache replies). The rows are real ones in the folder `data`
+of HARNESS_TEST_DATA; where there is no sample they are made up in the official layout
+(bench/smoke_rows.py), those of RULER by its own generator.
 """
 
 import argparse
@@ -20,27 +21,27 @@ import contextlib
 import json
 import os
 import sys
-import traceback
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import harness
-from bench.smoke_models import classifier, language_model
+from bench.commands import Said, call
+from bench.smoke_models import classifier, language_model, script
 from bench.smoke_rows import DATA, QUESTIONS, row_settings, rows_file
 from harness.config import presets
-from harness.errors import DataError, HarnessError
-from harness.storage.run_folder import find_runs, read_run
+from harness.errors import DataError
+from harness.storage.run_folder import StoredRun, find_runs, read_run
 
 PROFILE = "small"
-RANDOM = "random-llama"
-MODELS = {
-    RANDOM: RANDOM,
-    "smollm2-135m": "SmolLM2-135M",
-}  # name here -> in run folders, in the order of runs
+RANDOM, SCRIPTED = "random-llama", "scripted"
+MODELS = {RANDOM: RANDOM, SCRIPTED: SCRIPTED, "smollm2-135m": "SmolLM2-135M"}
+"""Name here -> in run folders, in the order of runs."""
+
 RANDOM_BYTES = 6_000
 REFUSED = "refused.json"
+INTERRUPTED = 130
 
 
 class Key(NamedTuple):
@@ -56,19 +57,23 @@ class Folders(NamedTuple):
 
     data: Path
     out: Path
-    max_bytes: int | None = None  # of a text that the default model reads; None for whole texts
+    max_bytes: int | None = None  # of a text that the other models read; None for whole texts
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The stored run of a cell. done, failed, truncated: its questions; seconds: of all phases;
-    errors: messages."""
+    """The stored run of a cell.
+
+    done, failed, truncated: its questions; seconds: of all phases; errors: messages; score: mean of
+    the headline over the questions that have it, None without one.
+    """
 
     done: int
     failed: int
     truncated: int
     seconds: float
     errors: tuple[str, ...]
+    score: float | None = None
 
 
 Cells = dict[Key, Cell]
@@ -76,105 +81,200 @@ Refused = dict[Key, str]
 """Why a cell did not run, in a sentence."""
 
 
-def cell_of(folder: Path) -> tuple[Key, Cell]:
-    """The cell in a run folder; a preset with a stand-in counts under its own name. Raises
-    DataError."""
-    run = read_run(folder)
-    usages = list(run.usages())
-    errors = [row.error for row in run.records if row.error]
+def _key_of(run: StoredRun) -> Key:
+    """The cell of a run; a preset with a stand-in counts under its own name."""
     model = run.config["model"]["name"]
-    short = next((short for short, name in MODELS.items() if name == model), model)
-    return Key(
-        str(run.config["method"]["name"]).partition("[")[0], run.config["dataset"]["name"], short
-    ), Cell(
-        len(run.records),
-        len(errors),
-        sum(row.truncated is not None for row in run.records),
-        sum(phase["seconds"] for usage in usages for phase in usage.values()),
-        tuple(f"{error['type']}: {error['message']}" for error in errors),
+    for short, name in MODELS.items():
+        if name == model:
+            model = short
+    method = str(run.config["method"]["name"]).partition("[")[0]
+    return Key(method, run.config["dataset"]["name"], model)
+
+
+def _seconds_of(run: StoredRun) -> float:
+    """The seconds of all phases of a run."""
+    seconds = 0.0
+    for usage in run.usages():
+        for phase in usage.values():
+            seconds += phase["seconds"]
+    return seconds
+
+
+def _score_of(run: StoredRun) -> float | None:
+    """The mean headline score of the questions that have it; a failed one has 0."""
+    headline = run.config["dataset"]["scorers"][0]
+    found = []
+    for record in run.records:
+        score = record.scores.get(headline)
+        if score is not None:
+            found.append(score)
+    if not found:
+        return None
+    return sum(found) / len(found)
+
+
+def cell_of(folder: Path) -> tuple[Key, Cell]:
+    """The cell in a run folder. Raises DataError."""
+    run = read_run(folder)
+    errors = []
+    truncated = 0
+    for record in run.records:
+        truncated += record.truncated is not None
+        if record.error:
+            errors.append(f"{record.error['type']}: {record.error['message']}")
+    cell = Cell(
+        done=len(run.records),
+        failed=len(errors),
+        truncated=truncated,
+        seconds=_seconds_of(run),
+        errors=tuple(errors),
+        score=_score_of(run),
     )
+    return _key_of(run), cell
 
 
 def stored(out: Path) -> Cells:
     """The newest run of each cell in the results folder."""
     cells: Cells = {}
-    for folder in sorted(
-        find_runs(out) if out.is_dir() else (), key=lambda folder: folder.stat().st_mtime
-    ):
+    if not out.is_dir():
+        return cells
+    for folder in sorted(find_runs(out), key=_changed):
         with contextlib.suppress(DataError):  # has no record yet
-            cells.update([cell_of(folder)])
+            key, cell = cell_of(folder)
+            cells[key] = cell
     return cells
+
+
+def _changed(folder: Path) -> float:
+    """When a folder was changed last."""
+    return folder.stat().st_mtime
 
 
 def refused_in(out: Path) -> Refused:
     """The stored cells that did not run, with the reason of each."""
     path = out / REFUSED
-    rows = json.loads(path.read_text("utf-8")) if path.exists() else []
-    return {Key(*row[:3]): row[3] for row in rows}
+    refused: Refused = {}
+    if path.exists():
+        for method, dataset, model, why in json.loads(path.read_text("utf-8")):
+            refused[Key(method, dataset, model)] = why
+    return refused
+
+
+def _write_refused(refused: Refused, out: Path) -> None:
+    """Store the cells that did not run."""
+    rows = [[*key, why] for key, why in refused.items()]
+    (out / REFUSED).write_text(json.dumps(rows, indent=1), "utf-8")
+
+
+def _parameters(method: str) -> dict[str, str]:
+    """The parameters of a preset's layers as text."""
+    found = {}
+    for _, layer in presets.read("methods", method):
+        for name, value in (layer.get("params") or {}).items():
+            found[name] = str(value)
+    return found
 
 
 def own_settings(method: str, out: Path) -> dict[str, str]:
-    """Settings that a preset alone needs: LLMLingua-2's classifier, and a limit of replies."""
-    if method.startswith(
-        ("hipporag", "lightrag", "a-rag")
-    ):  # the default model repeats itself up to 2,048 tokens
+    """Settings that a preset alone needs: LLMLingua-2's classifier, a limit of replies, leave to
+    run code."""
+    if method.startswith(("hipporag", "lightrag", "a-rag")):
+        # The default model repeats itself up to 2,048 tokens.
         return {"method.reply_tokens": "96"}
-    named = any(
-        "classifier" in (layer.get("params") or {}) for _, layer in presets.read("methods", method)
-    )
-    return {"method.classifier": str(classifier(out / "classifier"))} if named else {}
+    if method.startswith("rlm"):
+        return {"method.allow_code": "true", "method.max_turns": "3"}
+    if "classifier" in _parameters(method):
+        return {"method.classifier": str(classifier(out / "classifier"))}
+    return {}
 
 
 def source_of(method: str) -> list[str]:
     """The presets that a preset takes a number from: they must be in its command."""
-    layers = [layer.get("params") or {} for _, layer in presets.read("methods", method)]
-    values = [str(value) for params in layers for value in params.values()]
+    values = _parameters(method).values()
     return [value.removeprefix("from:") for value in values if value.startswith("from:")]
+
+
+def command_of(key: Key, folders: Folders) -> list[str]:
+    """The arguments of the command that runs a cell."""
+    max_bytes = folders.max_bytes
+    sets = own_settings(key.method, folders.out)
+    model = key.model
+    if key.model == RANDOM:
+        max_bytes = RANDOM_BYTES
+        model = str(language_model(folders.out / RANDOM))
+    replies = ["--cache", "replies"]
+    if key.model == SCRIPTED:
+        sets["model.script"] = str(script(folders.out))
+        replies = []
+    for name, value in row_settings(key.dataset, folders.data, folders.out, max_bytes).items():
+        sets[name] = str(value)
+    methods = ",".join([*source_of(key.method), key.method])
+    words = ["run", "-m", methods, "-d", key.dataset, "--model", model]
+    words += ["--limit", str(QUESTIONS), "--profile", PROFILE, "--out", str(folders.out)]
+    words += [*replies, "--mlflow", "off", "--json"]
+    data = rows_file(key.dataset, folders.data, folders.out, max_bytes)
+    if data is not None:
+        words += ["--data", str(data)]
+    for name, value in sets.items():
+        words += ["--set", f"{name}={value}"]
+    return words
 
 
 def run_cell(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]:
     """Run a cell. Returns its run folder, and why it did not run; a question that fails is in the
     folder."""
-    random = key.model == RANDOM
-    max_bytes = RANDOM_BYTES if random else folders.max_bytes
-    sets = {
-        **row_settings(key.dataset, folders.data, folders.out, max_bytes),
-        **own_settings(key.method, folders.out),
-    }
     print(f"=== {key.dataset}: {key.method}, {key.model}", file=sys.stderr, flush=True)
-    try:
-        runs = harness.run(
-            [*source_of(key.method), key.method],
-            [key.dataset],
-            model=language_model(folders.out / RANDOM) if random else key.model,
-            data=rows_file(key.dataset, folders.data, folders.out, max_bytes),
-            limit=QUESTIONS,
-            profile=PROFILE,
-            set=sets,
-            retry_failed=retry,
-            cache="replies",
-            out=folders.out,
-            mlflow="off",
-        )
-    except HarnessError as error:
-        return None, str(error)
-    except Exception as error:  # noqa: BLE001 - a bug in one cell must not lose the others
-        traceback.print_exc()
-        return None, f"bug: {type(error).__name__}: {error}"
-    if runs.lost:
-        return None, next(reversed(runs.lost.values()))
-    return runs[-1].folder, ""
+    words = command_of(key, folders)
+    if retry:
+        words.append("--retry-failed")
+    said = call(*words)
+    if said.code == INTERRUPTED:
+        raise KeyboardInterrupt
+    folder = _folder_in(said)
+    if folder is not None:
+        return folder, ""
+    if said.code == 1:
+        print(said.text, file=sys.stderr)
+        return None, f"bug: {_last_line(said)}"
+    return None, _last_line(said)
+
+
+def _folder_in(said: Said) -> Path | None:
+    """The folder of the last run that a command names with --json."""
+    for line in reversed(said.text.splitlines()):
+        if line.startswith('{"run": "'):
+            return Path(json.loads(line)["run"])
+    return None
+
+
+def _last_line(said: Said) -> str:
+    """The last line of an output with words."""
+    for line in reversed(said.text.splitlines()):
+        if line.strip():
+            return line.strip()
+    return f"exit code {said.code}"
 
 
 def cells_left(keys: list[Key], cells: Cells, refused: Refused, retry: bool = False) -> list[Key]:
     """The cells that are not answered whole and not refused; with `retry` those too, and those with
     failures."""
-    return [
-        key
-        for key in keys
-        if (retry and (key in refused or (key in cells and cells[key].failed)))
-        or (key not in refused and (key not in cells or cells[key].done < QUESTIONS))
-    ]
+    left = []
+    for key in keys:
+        cell = cells.get(key)
+        fell = key in refused or (cell is not None and cell.failed > 0)
+        whole = cell is not None and cell.done >= QUESTIONS
+        if (retry and fell) or not (key in refused or whole):
+            left.append(key)
+    return left
+
+
+def keys_of(models: list[str], methods: list[str], datasets: list[str]) -> list[Key]:
+    """The cells of a matrix, a data set after the other."""
+    keys = []
+    for dataset in datasets:
+        for model in models:
+            keys.extend(Key(method, dataset, model) for method in methods)
+    return keys
 
 
 def run_cells(
@@ -183,15 +283,17 @@ def run_cells(
     """Run the cells of a model that are left, data sets with short texts first; store which were
     refused."""
     refused = refused_in(folders.out)
-    for key in cells_left(
-        [Key(m, d, model) for d in datasets for m in methods], stored(folders.out), refused, retry
-    ):
+    keys = keys_of([model], methods, datasets)
+    for key in cells_left(keys, stored(folders.out), refused, retry):
         _, why = run_cell(key, folders, retry)
-        if why or refused.pop(key, ""):
-            refused |= {key: why} if why else {}
-            (folders.out / REFUSED).write_text(
-                json.dumps([[*k, w] for k, w in refused.items()], indent=1), "utf-8"
-            )
+        before = refused.pop(key, "")
+        if why:
+            refused[key] = why
+        if why or before:
+            _write_refused(refused, folders.out)
+
+
+HEADS = ("served", "whole", "failed", "truncated", "left", "seconds")
 
 
 def table(models: list[str], methods: list[str], datasets: list[str], out: Path) -> str:
@@ -201,55 +303,102 @@ def table(models: list[str], methods: list[str], datasets: list[str], out: Path)
     served: stored or not refused; whole: each question answered; failed, truncated: with such
     questions; left: to run.
     """
-    keys = [Key(m, d, model) for d in datasets for model in models for m in methods]
-    cells, refused = stored(out), refused_in(out)
-    cells = {key: cells[key] for key in keys if key in cells}
-    refused = {key: refused[key] for key in keys if key in refused}
-    heads = ("served", "whole", "failed", "truncated", "left")
-    lines = [
-        f"{'data set':<28}{'model':<14}" + "".join(f"{head:>10}" for head in (*heads, "seconds"))
-    ]
-    for dataset in (*datasets, "all"):
+    cells, refused = asked_alone(keys_of(models, methods, datasets), out)
+    lines = [f"{'data set':<28}{'model':<14}" + _columns(HEADS)]
+    for dataset in datasets:
         for model in models:
-            asked = [key for key in keys if key.model == model and dataset in ("all", key.dataset)]
-            here = [cells[key] for key in asked if key in cells]
-            served = sum(key not in refused or key in cells for key in asked)
-            whole = sum(cell.done >= QUESTIONS and not cell.failed for cell in here)
-            failed, cut = (
-                sum(bool(cell.failed) for cell in here),
-                sum(bool(cell.truncated) for cell in here),
-            )
-            numbers = (
-                served,
-                whole,
-                failed,
-                cut,
-                len(cells_left(asked, cells, refused)),
-                sum(c.seconds for c in here),
-            )
-            lines.append(f"{dataset:<28}{model:<14}" + "".join(f"{n:>10.0f}" for n in numbers))
-    return "\n".join([*lines, *_reasons(cells, refused)])
+            keys = keys_of([model], methods, [dataset])
+            counts = _columns(_counts(keys, cells, refused))
+            lines.append(f"{dataset:<28}{model:<14}{counts}")
+    for model in models:
+        keys = keys_of([model], methods, datasets)
+        lines.append(f"{'all':<28}{model:<14}{_columns(_counts(keys, cells, refused))}")
+    return "\n".join([*lines, *reasons(cells, refused)])
 
 
-def _reasons(cells: Cells, refused: Refused) -> list[str]:
+def asked_alone(keys: list[Key], out: Path) -> tuple[Cells, Refused]:
+    """Those of the stored and of the refused cells that are asked for."""
+    cells = stored(out)
+    refused = refused_in(out)
+    for key in cells.keys() - set(keys):
+        del cells[key]
+    for key in refused.keys() - set(keys):
+        del refused[key]
+    return cells, refused
+
+
+def _columns(values: Iterable[object]) -> str:
+    """Values below each other in a table."""
+    return "".join(f"{value:>10}" for value in values)
+
+
+def _counts(keys: list[Key], cells: Cells, refused: Refused) -> list[str]:
+    """The numbers of a line of the table, in the order of HEADS."""
+    counts = dict.fromkeys(HEADS, 0.0)
+    counts["left"] = len(cells_left(keys, cells, refused))
+    for key in keys:
+        cell = cells.get(key)
+        counts["served"] += key not in refused or cell is not None
+        if cell is None:
+            continue
+        counts["whole"] += cell.done >= QUESTIONS and not cell.failed
+        counts["failed"] += cell.failed > 0
+        counts["truncated"] += cell.truncated > 0
+        counts["seconds"] += cell.seconds
+    return [f"{count:.0f}" for count in counts.values()]
+
+
+def reasons(cells: Cells, refused: Refused) -> list[str]:
     """Every sentence of failed questions and of cells that did not run, with the cells below it."""
     rows: dict[str, list[str]] = defaultdict(list)
-    for key, cell in sorted(cells.items()):
+    for key, cell in sorted(cells.items(), key=_by_key):
         for error, count in Counter(cell.errors).items():
-            rows[error[:300]].append(
-                f"{key.method} on {key.dataset}" + (f" ({count}x)" if count > 1 else "")
-            )
+            times = ""
+            if count > 1:
+                times = f" ({count}x)"
+            rows[error[:300]].append(f"{key.method} on {key.dataset}{times}")
     for key, why in refused.items():
-        head = "stopped" if key in cells or why.startswith("bug") else "not served"
-        rows[
-            f"{head}: {why.replace(repr(key.method), 'it').replace(repr(key.dataset), 'it')[:300]}"
-        ].append(f"{key.method} on {key.dataset}")
-    title = "failures and refusals:" if rows else "no question failed"
-    return [
-        "",
-        title,
-        *(f"  {why}\n    {', '.join(dict.fromkeys(names))}" for why, names in rows.items()),
-    ]
+        head = "not served"
+        if key in cells or why.startswith("bug"):
+            head = "stopped"
+        why = why.replace(repr(key.method), "it").replace(repr(key.dataset), "it")
+        rows[f"{head}: {why[:300]}"].append(f"{key.method} on {key.dataset}")
+    if not rows:
+        return ["", "no question failed"]
+    lines = ["", "failures and refusals:"]
+    for why, names in rows.items():
+        lines.append(f"  {why}\n    {', '.join(dict.fromkeys(names))}")
+    return lines
+
+
+def _by_key(item: tuple[Key, Cell]) -> Key:
+    """A cell's place in an order by name."""
+    return item[0]
+
+
+def data_folder() -> Path:
+    """The folder of real rows, below HARNESS_TEST_DATA. Ends the program without it."""
+    root = os.environ.get("HARNESS_TEST_DATA")
+    if not root:
+        sys.exit(
+            "HARNESS_TEST_DATA is not set: it names the folder that holds data/ with real rows"
+        )
+    return Path(root, "data").resolve()
+
+
+def until_interrupted(run: Callable[[], None]) -> None:
+    """Run something that the same command goes on with, and end with exit code 130 when stopped."""
+    try:
+        run()
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+def chosen(known: Iterable[str], asked: str) -> list[str]:
+    """Those of the known names that are asked for, in their own order."""
+    names = asked.split(",")
+    return [name for name in known if name in names]
 
 
 def main() -> None:
@@ -266,31 +415,25 @@ def main() -> None:
     )
     parser.add_argument("--retry", action="store_true", help="run again what failed or was refused")
     parser.add_argument(
-        "--bytes", type=int, help="cut texts to as many bytes for the default model too"
+        "--bytes", type=int, help="cut texts to as many bytes for the other models too"
     )
     parser.add_argument(
         "--table", action="store_true", help="print the table of what is stored; run nothing"
     )
     flags = parser.parse_args()
-    methods, datasets = (
-        flags.method.split(","),
-        [name for name in DATA if name in flags.dataset.split(",")],
-    )
-    models = [name for name in MODELS if name in flags.model.split(",")]
+    methods = flags.method.split(",")
+    datasets = chosen(DATA, flags.dataset)
+    models = chosen(MODELS, flags.model)
     if not flags.table:
-        root = os.environ.get("HARNESS_TEST_DATA")
-        if not root:
-            sys.exit(
-                "HARNESS_TEST_DATA is not set: it names the folder that holds data/ with real rows"
-            )
         flags.out.mkdir(parents=True, exist_ok=True)
-        folders = Folders(Path(root, "data").resolve(), flags.out.resolve(), flags.bytes)
-        try:
+        folders = Folders(data_folder(), flags.out.resolve(), flags.bytes)
+
+        def run() -> None:
+            """Run what is left, a model after the other."""
             for model in models:
                 run_cells(model, methods, datasets, folders, flags.retry)
-        except KeyboardInterrupt:
-            print("interrupted; the same command goes on", file=sys.stderr)
-            sys.exit(130)
+
+        until_interrupted(run)
     print(table(models, methods, datasets, flags.out))
 
 

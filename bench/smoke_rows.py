@@ -2,63 +2,49 @@
 HARNESS_TEST_DATA, or made up.
 
 Made-up rows are texts of the pocket world in the layouts of releases of which there is no sample:
-made_file("longmemeval/s", out)  ->  out/made/longmemeval~s.json, two rows, written once
+made_rows("longmemeval/s", out)  ->  out/made/longmemeval~s.json, three rows, written once
+made_rows("nolima/hard", out)    ->  out/made/nolima~hard/, a folder, where a release is one
 """
 
 import ast
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pocket.world.sample import sample
 
 from harness.config import presets
-from tests.datasets.more_rows import (
-    LEVAL,
-    LOOGLE,
-    LVEVAL,
-    MEMORY,
-    alce_asqa,
-    alce_qampari,
-    babilong,
-    json_kv,
-    leval,
-    locomo,
-    lveval,
-    memoryagentbench,
-    rerank,
-)
-from tests.datasets.support import (
-    helmet,
-    infinite,
-    longbench_pro,
-    longbench_v2,
-    longmemeval,
-    loong,
-    mrcr,
-    oolong,
-)
+from tests.datasets import more_rows, releases, support
 
-QUESTIONS = 2
+QUESTIONS = 3
 Row = dict[str, Any]
+Make = Callable[[int, str], Row]
+"""Makes the row of a number on a text."""
+
 NO_DOCUMENTS = "eli5-documents.json"
-LONG = {"context", "text"}  # the fields of long texts
+LONG = ("context", "text")
+"""The fields of long texts."""
+OPTIONS = {"options": ["Ada", "Bo", "Cy", "Di"], "answer": ["Ada"]}
 
 
 def _chats(number: int, text: str) -> Row:
     """A row of LongMemEval with a session for each paragraph of `text`; the second row is to be
     declined."""
-    turns = [
-        {"role": "user", "content": paragraph, "has_answer": True}
-        for paragraph in text.split("\n\n")
-    ]
-    sessions = [[turn, {"role": "assistant", "content": "I see."}] for turn in turns]
-    dates = [f"2023/05/{day:02} (Mon) 10:00" for day in range(1, len(sessions) + 1)]
-    return longmemeval(
-        question_id=f"e{number}{'_abs' * number}",
+    sessions = []
+    dates = []
+    for day, paragraph in enumerate(text.split("\n\n"), start=1):
+        said = {"role": "user", "content": paragraph, "has_answer": True}
+        sessions.append([said, {"role": "assistant", "content": "I see."}])
+        dates.append(f"2023/05/{day:02} (Mon) 10:00")
+    name = f"e{number}"
+    if number == 1:
+        name += "_abs"
+    return support.longmemeval(
+        question_id=name,
         haystack_dates=dates,
         haystack_sessions=sessions,
         haystack_session_ids=[f"session {day}" for day in range(len(sessions))],
@@ -71,89 +57,130 @@ def _conversation(number: int, text: str) -> Row:
     for place, paragraph in enumerate(text.split("\n\n"), start=1):
         turns.append({"speaker": "Ann", "dia_id": f"D1:{place}", "text": paragraph})
     conversation = {"session_1_date_time": "9:00 am on 3 June, 2023", "session_1": turns}
-    row = locomo(number, conversation=conversation)
+    row = more_rows.locomo(number, conversation=conversation)
     return {**row, "qa": row["qa"][3:4]}
 
 
 def _on_document(number: int, text: str) -> Row:
     """A row of L-Eval on a given text, with one question."""
-    return leval(number, input=text, instructions=["Who built it?"], outputs=["true, A 1"])
+    asked = {"instructions": ["Who built it?"], "outputs": ["true, A 1"]}
+    return more_rows.leval(number, input=text, **asked)
 
 
-def _first_question_of(make: Callable[[int], Row]) -> Callable[[int, str], Row]:
-    """Rows of LooGLE on a given text, with the first of their questions."""
-
-    def made(number: int, text: str) -> Row:
-        row = make(number)
-        if row["qa_pairs"] != "none":
-            row["qa_pairs"] = str(ast.literal_eval(row["qa_pairs"])[:1])
-        return {**row, "input": text}
-
-    return made
+def _memory(name: str, number: int, text: str) -> Row:
+    """A row of MemoryAgentBench's set `name` on a given text, with one question."""
+    asked = {"questions": ["Who built it?"], "answers": [["Bo"]], "metadata": {"source": name}}
+    return more_rows.memoryagentbench(number, context=text, **asked)
 
 
-MADE: dict[str, Callable[[int, str], Row]] = {
-    "longmemeval/oracle": _chats,
-    "longmemeval/s": _chats,
-    "infinitebench/en_qa": lambda n, text: infinite(n, context=text),
-    "infinitebench/en_mc": lambda n, text: infinite(
-        n, context=text, options=["Ada", "Bo", "Cy", "Di"], answer=["Ada"]
+def _first_question(make: Callable[[int], Row], number: int, text: str) -> Row:
+    """A row of LooGLE on a given text, with the first of its questions."""
+    row = make(number)
+    if row["qa_pairs"] != "none":
+        row["qa_pairs"] = str(ast.literal_eval(row["qa_pairs"])[:1])
+    return {**row, "input": text}
+
+
+def _passages(number: int, text: str) -> Row:
+    """A row of HELMET with a passage for each paragraph of `text`."""
+    passages = [{"title": "", "text": paragraph} for paragraph in text.split("\n\n")]
+    return support.helmet(number, ctxs=passages)
+
+
+def _needles(number: int, text: str) -> Row:
+    """A row of MRCR on a given text."""
+    return support.mrcr(number, text)
+
+
+def _without_text(make: Callable[[int], Row], number: int, _text: str) -> Row:
+    """A row whose texts its maker writes."""
+    return make(number)
+
+
+def _with_text(
+    make: Callable[..., Row], key: str, more: dict[str, Any], number: int, text: str
+) -> Row:
+    """A row with a given text.
+
+    Args:
+        make: Makes the row.
+        key: Field of the text.
+        more: Other fields that are given.
+        number: Of the row.
+        text: The text.
+    """
+    return make(number, **{key: text}, **more)
+
+
+def _each(prefix: str, names: Iterable[str], make: Make) -> dict[str, Make]:
+    """The same maker for several data sets of a family."""
+    return dict.fromkeys((f"{prefix}/{name}" for name in names), make)
+
+
+def _makers() -> dict[str, Make]:
+    """Data set -> what makes its rows."""
+    made: dict[str, Make] = {"locomo": _conversation}
+    made |= _each("longmemeval", ("oracle", "s"), _chats)
+    context = partial(_with_text, support.infinite, "context")
+    made |= _each("infinitebench", ("en_qa", "en_dia", "en_sum", "zh_qa"), partial(context, {}))
+    made["infinitebench/en_mc"] = partial(context, OPTIONS)
+    made["helmet/infbench_qa"] = partial(context, {})
+    made["helmet/infbench_mc"] = partial(context, OPTIONS)
+    made |= _each("helmet", ("nq", "triviaqa", "hotpotqa", "popqa"), _passages)
+    made["helmet/alce_asqa"] = partial(_without_text, more_rows.alce_asqa)
+    made["helmet/alce_qampari"] = partial(_without_text, more_rows.alce_qampari)
+    made["helmet/json_kv"] = partial(_without_text, more_rows.json_kv)
+    made["helmet/msmarco"] = partial(_without_text, more_rows.rerank)
+    multiple_choice = partial(_with_text, support.longbench_v2, "context", {})
+    made |= {"longbench-v2": multiple_choice, "longbench-v2-cot": multiple_choice}
+    made["longbench-pro"] = partial(_with_text, support.longbench_pro, "context", {})
+    window = partial(_with_text, support.oolong, "context_window_text")
+    made |= {
+        "oolong/synth": partial(window, {}),
+        "oolong/real": partial(window, {"answer_type": None}),
+    }
+    for name in more_rows.MEMORY:
+        made[f"memoryagentbench/{name}"] = partial(_memory, name)
+    documents = partial(_with_text, support.loong, "docs")
+    made |= _each("loong", ("paper", "financial"), partial(documents, {}))
+    made["loong/legal"] = partial(documents, {"type": "legal"})
+    made["loong/financial_zh"] = partial(documents, {"type": "financial", "language": "zh"})
+    made |= _each("leval", more_rows.LEVAL, _on_document)
+    made |= _each("lveval", more_rows.LVEVAL, partial(_with_text, more_rows.lveval, "context", {}))
+    for name, make in more_rows.LOOGLE.items():
+        made[f"loogle/{name}"] = partial(_first_question, make)
+    facts = partial(_with_text, more_rows.babilong, "input", {})
+    made |= _each("babilong", (f"qa{number}" for number in range(1, 11)), facts)
+    return made | _each("mrcr", ("2needle", "4needle", "8needle"), _needles)
+
+
+MADE = _makers()
+MADE_FOLDERS: dict[str, Callable[[], dict[str, bytes]]] = {
+    **dict.fromkeys(("nolima/standard", "nolima/hard", "nolima/direct"), releases.nolima),
+    **dict.fromkeys(
+        ("graphrag-bench/novel", "graphrag-bench/medical"), partial(releases.graphrag, QUESTIONS)
     ),
-    "longbench-v2": lambda n, text: longbench_v2(n, context=text),
-    "longbench-v2-cot": lambda n, text: longbench_v2(n, context=text),
-    "longbench-pro": lambda n, text: longbench_pro(n, context=text),
-    "oolong/synth": lambda n, text: oolong(n, context_window_text=text),
-    "oolong/real": lambda n, text: oolong(n, context_window_text=text, answer_type=None),
-    **{
-        f"infinitebench/{name}": lambda n, text: infinite(n, context=text)
-        for name in ("en_dia", "en_sum", "zh_qa")
-    },
-    **{
-        f"memoryagentbench/{name}": lambda n, text, name=name: memoryagentbench(
-            n,
-            context=text,
-            questions=["Who built it?"],
-            answers=[["Bo"]],
-            metadata={"source": name},
-        )
-        for name in MEMORY
-    },
-    "helmet/alce_asqa": lambda n, text: alce_asqa(n),
-    "helmet/alce_qampari": lambda n, text: alce_qampari(n),
-    "helmet/json_kv": lambda n, text: json_kv(n),
-    "helmet/msmarco": lambda n, text: rerank(n),
-    "helmet/infbench_qa": lambda n, text: infinite(n, context=text),
-    "helmet/infbench_mc": lambda n, text: infinite(
-        n, context=text, options=["Ada", "Bo", "Cy", "Di"], answer=["Ada"]
-    ),
-    "loong/legal": lambda n, text: loong(n, docs=text, type="legal"),
-    "loong/financial_zh": lambda n, text: loong(n, docs=text, type="financial", language="zh"),
-    **{f"leval/{name}": _on_document for name in LEVAL},
-    **{f"lveval/{name}": lambda n, text: lveval(n, context=text) for name in LVEVAL},
-    **{f"loogle/{name}": _first_question_of(row) for name, row in LOOGLE.items()},
-    "locomo": _conversation,
-    **{f"babilong/qa{n}": lambda n, text: babilong(n, input=text) for n in range(1, 11)},
-    **{f"mrcr/{count}needle": lambda n, text: mrcr(n, text) for count in (2, 4, 8)},
-    **{f"loong/{kind}": lambda n, text: loong(n, docs=text) for kind in ("paper", "financial")},
-    **{
-        f"helmet/{name}": lambda n, text: helmet(
-            n, ctxs=[{"title": "", "text": part} for part in text.split("\n\n")]
-        )
-        for name in ("nq", "triviaqa", "hotpotqa", "popqa")
-    },
 }
+"""Data set whose release is a folder -> what makes its files, by path."""
 
 
-def made_file(dataset: str, out: Path) -> Path:
-    """The rows of a data set of MADE as a file in the results folder."""
-    path = out / "made" / f"{dataset.replace('/', '~')}.json"
+def made_rows(dataset: str, out: Path) -> Path:
+    """The rows of a data set of MADE or MADE_FOLDERS, a file or a folder in the results folder."""
+    path = out / "made" / dataset.replace("/", "~")
+    if dataset in MADE_FOLDERS:
+        for name, content in MADE_FOLDERS[dataset]().items():
+            file = path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        return path
+    path = path.with_name(f"{path.name}.json")
     if not path.exists():
-        made = (sample("musique", n, tokens=1000, purpose="evaluation") for n in range(QUESTIONS))
+        rows = []
+        for number in range(QUESTIONS):
+            world = sample("musique", number, tokens=1000, purpose="evaluation")
+            rows.append(MADE[dataset](number, world.documents[0].text))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            json.dumps([MADE[dataset](n, one.documents[0].text) for n, one in enumerate(made)]),
-            "utf-8",
-        )
+        path.write_text(json.dumps(rows), "utf-8")
     return path
 
 
@@ -166,22 +193,59 @@ class Rows:
     sets: dict[str, str | int] = field(default_factory=dict)
 
 
-def _longbench(name: str) -> dict[str, Rows]:
-    """LongBench's set and, where there is one, LongBench-E's, which takes the same rows."""
+LONGBENCH_SHORT = (
+    "qasper",
+    "multifieldqa_zh",
+    "passage_retrieval_zh",
+    "multifieldqa_en",
+    "2wikimqa",
+)
+LONGBENCH_LONG = (
+    "trec",
+    "dureader",
+    "triviaqa",
+    "hotpotqa",
+    "passage_retrieval_en",
+    "musique",
+    "passage_count",
+    "narrativeqa",
+)
+
+
+def _longbench(names: Iterable[str]) -> dict[str, Rows]:
+    """LongBench's sets and, where there are such, LongBench-E's, which take the same rows."""
     known = presets.names("datasets")
-    return {
-        p: Rows(f"longbench/{name}.jsonl")
-        for p in (f"longbench/{name}", f"longbench/{name}_e")
-        if p in known
-    }
+    found = {}
+    for name in names:
+        for preset in (f"longbench/{name}", f"longbench/{name}_e"):
+            if preset in known:
+                found[preset] = Rows(f"longbench/{name}.jsonl")
+    return found
 
 
 NO_SHOTS: dict[str, str | int] = {"dataset.shots": 0}  # made-up rows have no file of examples
 RULER: dict[str, str | int] = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
+NOLIMA: dict[str, str | int] = {"dataset.tokens": 2000, "dataset.depths": QUESTIONS}
+
+
+def _made_up() -> dict[str, Rows]:
+    """The data sets whose rows are made up."""
+    found = {}
+    for name in (*MADE, *MADE_FOLDERS):
+        sets = {}
+        if name.startswith("helmet/"):
+            sets = NO_SHOTS
+        if name.startswith("nolima/"):
+            sets = NOLIMA
+        found[name] = Rows(sets=sets)
+    for name in presets.names("datasets"):
+        if name.startswith("ruler/"):
+            found[name] = Rows(sets=RULER)
+    return found
+
+
 DATA: dict[str, Rows] = {  # shortest texts first
-    **{name: Rows() for name in MADE},
-    **{name: Rows(sets=NO_SHOTS) for name in MADE if name.startswith("helmet/")},
-    **{name: Rows(sets=RULER) for name in presets.names("datasets") if name.startswith("ruler/")},
+    **_made_up(),
     "nq": Rows("nq/nq_open_oracle_sample.jsonl"),
     "popqa": Rows("popqa/popqa_sample.jsonl"),
     "asqa": Rows("asqa/alce_asqa_demos.json"),
@@ -191,23 +255,12 @@ DATA: dict[str, Rows] = {  # shortest texts first
     "musique": Rows("musique/musique_ans_v1.0_dev_sample.jsonl"),
     "quality": Rows("quality/quality_v1.0.1_sample.jsonl"),
     "qasper": Rows("qasper/qasper-train-v0.3-sample.json"),
-    **_longbench("qasper"),
-    **_longbench("multifieldqa_zh"),
-    **_longbench("passage_retrieval_zh"),
-    **_longbench("multifieldqa_en"),
-    **_longbench("2wikimqa"),
+    **_longbench(LONGBENCH_SHORT),
     "triviaqa": Rows(
         "triviaqa/wikipedia-sample.json",
         {"dataset.documents": "{data}/triviaqa/evidence_wikipedia.jsonl"},
     ),
-    **_longbench("trec"),
-    **_longbench("dureader"),
-    **_longbench("triviaqa"),
-    **_longbench("hotpotqa"),
-    **_longbench("passage_retrieval_en"),
-    **_longbench("musique"),
-    **_longbench("passage_count"),
-    **_longbench("narrativeqa"),
+    **_longbench(LONGBENCH_LONG),
     "narrativeqa": Rows("narrativeqa"),
 }
 
@@ -221,35 +274,45 @@ def shorten_file(file: Path, out: Path, max_bytes: int) -> Path:
         for each in file.iterdir():
             shorten_file(each, out, max_bytes)
         return folder / file.name
-    if not copy.exists():
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        if ".jsonl" not in file.name:
-            copy.write_bytes(file.read_bytes())
-            return copy
-        opened = gzip.open if file.suffix == ".gz" else open
-        with (
-            opened(file, "rt", encoding="utf-8") as source,
-            opened(copy, "wt", encoding="utf-8") as target,
-        ):
-            for line in source:
-                row = json.loads(line)
-                texts = {
-                    key: row[key].encode() for key in LONG & row.keys() if isinstance(row[key], str)
-                }
-                cut = {key: text[:max_bytes].decode(errors="ignore") for key, text in texts.items()}
-                target.write(json.dumps({**row, **cut}, ensure_ascii=False) + "\n")
+    if copy.exists():
+        return copy
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    if ".jsonl" in file.name:
+        _shorten_lines(file, copy, max_bytes)
+    else:
+        copy.write_bytes(file.read_bytes())
     return copy
+
+
+def _shorten_lines(file: Path, copy: Path, max_bytes: int) -> None:
+    """Write the rows of `file` to `copy` with shorter texts; both are gzipped where the name says
+    so."""
+    opened: Any = open
+    if file.suffix == ".gz":
+        opened = gzip.open
+    with (
+        opened(file, "rt", encoding="utf-8") as source,
+        opened(copy, "wt", encoding="utf-8") as target,
+    ):
+        for line in source:
+            row = json.loads(line)
+            for key in LONG:
+                if isinstance(row.get(key), str):
+                    row[key] = row[key].encode()[:max_bytes].decode(errors="ignore")
+            target.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def rows_file(dataset: str, data: Path, out: Path, max_bytes: int | None) -> Path | None:
     """The file or folder for --data; None where the loader makes the texts. max_bytes: of a text,
     None: all."""
-    if dataset in MADE:
-        return made_file(dataset, out)
+    if dataset in MADE or dataset in MADE_FOLDERS:
+        return made_rows(dataset, out)
     if not DATA[dataset].file:
         return None
     file = data / DATA[dataset].file
-    return shorten_file(file, out, max_bytes) if max_bytes else file
+    if max_bytes is None:
+        return file
+    return shorten_file(file, out, max_bytes)
 
 
 def row_settings(
@@ -267,17 +330,23 @@ def row_settings(
             continue
         path = Path(value.format(data=data, out=out))
         if path.name == NO_DOCUMENTS and not path.exists():
-            # KILT's questions come without documents; ASQA's passages are real ones.
-            passages = [
-                row["docs"]
-                for row in json.loads((data / "asqa/alce_asqa_demos.json").read_text("utf-8"))
-            ]
-            asked = [
-                json.loads(line)["input"]
-                for line in (data / DATA[dataset].file).read_text("utf-8").splitlines()
-            ]
-            path.write_text(
-                json.dumps({q: passages[n % len(passages)] for n, q in enumerate(asked)}), "utf-8"
-            )
-        made[key] = str(shorten_file(path, out, max_bytes) if max_bytes else path)
+            _write_documents(path, data, data / DATA[dataset].file)
+        if max_bytes is not None:
+            path = shorten_file(path, out, max_bytes)
+        made[key] = str(path)
     return made
+
+
+def _write_documents(path: Path, data: Path, questions: Path) -> None:
+    """Write real passages of ASQA for KILT's questions, which come without documents.
+
+    Args:
+        path: File to write.
+        data: Folder of real rows.
+        questions: File with a question a line.
+    """
+    rows = json.loads((data / "asqa/alce_asqa_demos.json").read_text("utf-8"))
+    documents = {}
+    for number, line in enumerate(questions.read_text("utf-8").splitlines()):
+        documents[json.loads(line)["input"]] = rows[number % len(rows)]["docs"]
+    path.write_text(json.dumps(documents), "utf-8")

@@ -7,7 +7,15 @@ import pytest
 
 from bench import smoke_real
 from bench.smoke_real import Folders, Key, run_cells, stored, table
-from bench.smoke_rows import DATA, MADE, QUESTIONS, row_settings, rows_file, shorten_file
+from bench.smoke_rows import (
+    DATA,
+    MADE,
+    MADE_FOLDERS,
+    QUESTIONS,
+    row_settings,
+    rows_file,
+    shorten_file,
+)
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part
@@ -18,7 +26,9 @@ from tests.reports.build import record, usage, write_run
 CUT = {"side": "middle", "tokens_before": 9000, "tokens_after": 8000}
 
 
-def answered(out: Path, method: str, dataset: str, seconds: float, questions: int = 2) -> Path:
+def answered(
+    out: Path, method: str, dataset: str, seconds: float, questions: int = QUESTIONS
+) -> Path:
     """Store a run with this many seconds in all."""
     each = {"answer": {**usage(0.5), "seconds": seconds / questions}}
     model = smoke_real.MODELS["smollm2-135m"]
@@ -40,12 +50,7 @@ NO_ROWS = {
     *(f"longbench/{n}_e" for n in _OF_E),
     "folder",
     "rows",
-    "nolima/standard",
-    "nolima/hard",
-    "nolima/direct",
-    "graphrag-bench/novel",
-    "graphrag-bench/medical",
-}  # folder and rows: the user's; NoLiMa's and GraphRAG-Bench's are folders
+}  # folder and rows: the user's
 
 
 def test_every_data_set_that_is_fetched_has_rows() -> None:
@@ -60,14 +65,15 @@ def test_every_data_set_that_is_fetched_has_rows() -> None:
     assert set(DATA) == fetched - same_rows - NO_ROWS
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", [*MADE, *MADE_FOLDERS])
 def test_made_up_rows_load_in_the_official_layout(name: str, tmp_path: Path) -> None:
     file = rows_file(name, tmp_path, tmp_path, max_bytes=100)
     sets = row_settings(name, tmp_path, tmp_path, max_bytes=100)
     data = load(resolve_part("datasets", Choices(dataset=name, data=str(file), sets=sets)).value)
     assert len(data) == QUESTIONS
     if name.startswith("longmemeval/"):
-        assert [bool(example.gold.supporting) for example in data.examples] == [True, False]
+        supporting = [bool(example.gold.supporting) for example in data.examples]
+        assert supporting == [True, False, True]
     assert rows_file("ruler/vt", tmp_path, tmp_path, max_bytes=100) is None
 
 
@@ -124,7 +130,7 @@ def test_the_table_counts_what_is_stored(tmp_path: Path) -> None:
     model = "smollm2-135m"
     answered(tmp_path, "bm25", "nq", 3.0)
     answered(tmp_path, "dragon[minilm]", "nq", 2.0, questions=1)
-    rows = [record(0, None), record(1, 1.0, truncated=CUT)]
+    rows = [record(0, None), record(1, 1.0, truncated=CUT), record(2, 1.0)]
     write_run(tmp_path, rows, method="gist", dataset="nq", model=smoke_real.MODELS[model])
     sentence = "'oracle-evidence' is not for nq"
     (tmp_path / smoke_real.REFUSED).write_text(

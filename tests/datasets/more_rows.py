@@ -124,19 +124,20 @@ def memoryagentbench(number: int = 1, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def graphrag() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The corpora and the questions of GraphRAG-Bench."""
+def graphrag(count: int = 2) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The corpora and the first questions of GraphRAG-Bench, at most three."""
     corpora = [
         {"corpus_name": "Novel-1", "context": "Ada built the mill."},
         {"corpus_name": "Novel-2", "context": "Bo left."},
+        {"corpus_name": "Novel-3", "context": "Cy came."},
     ]
     asked = {"question": "Who built it?", "answer": "Ada builds mills"}
-    kinds = ("Fact Retrieval", "Complex Reasoning")
-    questions = [
-        {"id": f"Novel-{n}a", "source": f"Novel-{n}", "question_type": kind, **asked}
-        for n, kind in enumerate(kinds, start=1)
-    ]
-    return corpora, questions
+    kinds = ("Fact Retrieval", "Complex Reasoning", "Contextual Summarize")
+    questions = []
+    for number, kind in enumerate(kinds[:count], start=1):
+        name = f"Novel-{number}"
+        questions.append({"id": f"{name}a", "source": name, "question_type": kind, **asked})
+    return corpora[:count], questions
 
 
 def alce_asqa(number: int = 1) -> dict[str, Any]:

@@ -205,9 +205,9 @@ def loong(kind, language):
     return lambda: {"loong_process.jsonl": lines(made)}
 
 
-def graphrag():
-    """The folder Datas of GraphRAG-Bench."""
-    corpora, questions = more_rows.graphrag()
+def graphrag(count=2):
+    """The folder Datas of GraphRAG-Bench with so many questions of each part."""
+    corpora, questions = more_rows.graphrag(count)
     files = {}
     for name in ("novel", "medical"):
         files[f"Datas/Corpus/{name}.json"] = listed(corpora)
