@@ -289,11 +289,17 @@ def other_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> l
         versions.pop("rows", None)
         made.append(versions)
         by_dataset.setdefault(facts.run_key(run)[0], []).append(versions)
+    usual_versions: dict[str, dict[str, str]] = {}
+    for dataset, of_dataset in by_dataset.items():
+        usual_versions[dataset] = max(of_dataset, key=of_dataset.count)
     sentences: list[str | None] = []
     for run, versions, label in zip(runs, made, facts.labels(runs), strict=True):
         dataset = facts.run_key(run)[0]
+        others = "most runs"
+        if len(by_dataset[dataset]) == 2:
+            others = "the other run"
         parts = [
-            *_other_version_sentences(versions, by_dataset[dataset], label),
+            *_other_version_sentences(label, versions, usual_versions[dataset], others),
             *_cost_sentences(run, runs[usual[dataset]], label),
         ]
         sentences.append("; ".join(parts) or None)
@@ -301,19 +307,16 @@ def other_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> l
 
 
 def _other_version_sentences(
-    versions: dict[str, str], of_dataset: Sequence[dict[str, str]], label: str
+    label: str, versions: dict[str, str], usual: dict[str, str], others: str
 ) -> list[str]:
     """In which versions a run differs from most.
 
     Args:
-        versions: What the run was made with.
-        of_dataset: That of every run of its data set.
         label: Its name in tables.
+        versions: What the run was made with.
+        usual: What most runs of its data set were made with.
+        others: What the sentence calls those.
     """
-    usual = max(of_dataset, key=of_dataset.count)
-    others = "most runs"
-    if len(of_dataset) == 2:
-        others = "the other run"
     parts = []
     for key, version in versions.items():
         if version != usual.get(key, version):
