@@ -88,6 +88,7 @@ _PLACES = {"run": "harness.api.running", "RunRequest": "harness.api.run_request"
 
 
 def __getattr__(name: str) -> Any:
+    """Import a name of this package when it is first read, so that `import harness` stays quick."""
     if name == "__version__":
         return import_module("harness.types").VERSION
     if name in __all__:

@@ -46,9 +46,16 @@ __all__ = [
 
 # A model is loaded for each of the first five, an encoder or reranker for the last two.
 ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
+# Fmt: skip.
 CAPABILITIES = (
-    "attention", "plain_model", "probe", "score", "adapters", "sampling", "application",
-)  # fmt: skip
+    "attention",
+    "plain_model",
+    "probe",
+    "score",
+    "adapters",
+    "sampling",
+    "application",
+)
 
 
 class Session(AbstractContextManager["Session"], abc.ABC):

@@ -301,6 +301,8 @@ class ComoRAG(ExtractingMethod):
         groups = [passages[start : start + size] for start in range(0, len(passages), size)]
 
         def write(number: int) -> list[Any]:
+            """Summarise one group of chunks; a single chunk is its own summary. Returns [text,
+            chunk numbers]."""
             texts = list(map(str.strip, texts_at(document.text, groups[number])))
             if len(texts) == 1:
                 return [texts[0], groups[number]]

@@ -47,6 +47,7 @@ def fill_in_answers(question: str, answers: Sequence[str]) -> str:
     """Replace "#1", "#2" ... by the earlier answers; a number without an answer stays."""
 
     def earlier_answer(match: re.Match[str]) -> str:
+        """The answer to the question with this number; the reference itself where there is none."""
         number = int(match.group(1))
         return (
             answers[number - 1]

@@ -31,6 +31,7 @@ def keep_each(write: Callable[[int], T], count: int, part: str, tools: Tools) ->
     """
 
     def kept(number: int) -> T:
+        """Write a part, or take it from an earlier interrupted index; report the progress."""
         made: T = tools.keep(f"{part} {number}", lambda: write(number))
         tools.progress(number + 1, count, f"{part}s")
         return made

@@ -149,6 +149,7 @@ class Flare(Method):
     def _request(
         self, question: Question, texts: Sequence[str], progress: _Progress, tools: Tools
     ) -> Pieces:
+        """The prompt for the next sentence, with the passages and the answer so far."""
         return CONTINUE.of(self.config).fill(
             instruction=tools.task.instruction,
             text=separated(texts),

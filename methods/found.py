@@ -61,6 +61,7 @@ def in_document_order(hits: Sequence[Hit], documents: Sequence[Document]) -> lis
     whole_text = "\n\n".join(document.text for document in documents)
 
     def place(hit: Hit) -> int:
+        """Where a hit stands in the document; its end where the text is not found."""
         found = whole_text.find(text_of(hit).strip())
         if found < 0:
             return len(whole_text)

@@ -305,6 +305,7 @@ class Gist(reading.ReadingMethod):
 
         @model_validator(mode="after")
         def _check_page_words(self) -> Gist.Config:
+            """Refuse a least page size that is not below the largest."""
             if self.least_words >= self.page_words:
                 raise ValueError(
                     "least_words must be below page_words, or no label is ever offered"
@@ -332,6 +333,7 @@ class Gist(reading.ReadingMethod):
         gist_tokens = self._gist_tokens(len(spans), model)
 
         def gist(number: int) -> str:
+            """Summarise one page."""
             text = document.text[slice(*spans[number])].strip()
             return summary.summarise([text], model, gist_tokens, prompt)
 

@@ -89,6 +89,7 @@ class IterRetGen(Method):
         return reply.strip(), count
 
     def _request(self, question: Question, texts: Sequence[str], tools: Tools) -> Pieces:
+        """The prompt with the passages of this iteration."""
         return GENERATE.of(self.config).fill(
             instruction=tools.task.instruction,
             text=separated(texts),

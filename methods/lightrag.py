@@ -263,6 +263,7 @@ class LightRAG(ExtractingMethod):
         name = " and ".join(names)
 
         def ask_joined() -> str:
+            """Ask the model to join the descriptions of one name, as many as fit."""
             prompt = JOIN.of(self.config)
             turn, _ = fit_lines(
                 lambda count: prompt.fill(name=name, texts="\n".join(distinct[:count])),

@@ -100,6 +100,7 @@ def nearest(query: str, memories: Sequence[str], model: MeteredModel) -> str:
     text_features = import_module("sklearn.feature_extraction.text")
 
     def tokens(text: str) -> list[str]:
+        """The model's tokens of a text in lower case, without spaces."""
         lower = text.lower()
         return [lower[start:end].replace(" ", "") for start, end in model.offsets(lower)]
 

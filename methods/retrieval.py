@@ -103,6 +103,7 @@ class RetrievalConfig(MethodConfig):
         return spans
 
     def _spans(self, document: Document, model: MeteredModel) -> list[Span]:
+        """Cut the document into chunks as the settings say."""
         size = self.chunk_tokens
         if self.chunks == "tokens":
             return fixed_chunks(document.text, size, model)

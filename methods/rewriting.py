@@ -58,6 +58,7 @@ def hypothetical_passages(
     pieces = HYPOTHESIS.of(writing.config).fill(question=question.text)
 
     def passage(number: int) -> str:
+        """Write one hypothetical passage that could answer the question."""
         seed = derived_seed(tools.seed, question.id, "hypothetical passage", str(number))
         return _reply(pieces, writing, seed, tools, stop=(_END_OF_PASSAGE,))
 

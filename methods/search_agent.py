@@ -222,6 +222,7 @@ class _Calls:
         return result
 
     def _run(self, call: dict[str, Any]) -> str:
+        """Run the tool that the model called; returns what the model reads next."""
         tool = call["tool"]
         keywords = _strings(call.get("keywords"))
         queries = _strings(call.get("query"))

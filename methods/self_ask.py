@@ -129,6 +129,7 @@ class SelfAsk(Method):
         asked.found.steps.append(Step("reply", flops=tools.meter.flops(), note=reply))
 
     def _filled(self, prompt: Prompt, question: Question, asked: _Asked, tools: Tools) -> Pieces:
+        """Fill a prompt with the question and the follow-up questions so far."""
         return prompt.of(self.config).fill(
             instruction=tools.task.instruction,
             question=question_text(question),

@@ -459,6 +459,7 @@ class _QuestionTexts:
 
 
 def _texts_by_question(run: StoredRun) -> dict[str, _QuestionTexts]:
+    """Question id -> its text and gold answers, as the run recorded them."""
     found = {}
     for record in run.whole_records:
         answers = record.gold_answers

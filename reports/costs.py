@@ -249,11 +249,13 @@ def tflops_column(run: StoredRun, convention: str, *, with_index: bool) -> Float
     `question_tflops`."""
 
     def of_phase(phase: str) -> Floats | None:
+        """TFLOPs of each question in a phase; None where some of its tokens were not counted."""
         if run.columns.cost(phase, "uncounted")[run.columns.answered].any():
             return None
         return run.columns.cost(phase, "flops", convention) / TERA
 
     def of_index(usage: PhaseUsage) -> float | None:
+        """TFLOPs of an index; None where some of its tokens were not counted."""
         if usage.get("uncounted"):
             return None
         return _tflops(usage, convention)

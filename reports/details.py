@@ -283,6 +283,7 @@ def _long_texts(runs: Sequence[StoredRun], ids: set[str]) -> dict[str, _LongText
 
 
 def _method_json(of_run: _RunQuestions) -> dict[str, Any]:
+    """What the page says about the method of a run."""
     return {
         "label": of_run.label,
         "model": of_run.run.config["model"]["name"],
@@ -415,6 +416,7 @@ def _example(of_runs: Sequence[_RunQuestions], question_id: str) -> Example | No
 
 
 def _question_texts(example: Example | None) -> _QuestionTexts:
+    """Question, gold answers and options, cut to what the page shows."""
     if example is None:
         return _QuestionTexts()
     return _QuestionTexts(

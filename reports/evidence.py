@@ -15,8 +15,13 @@ UNKNOWN = "-"
 
 
 def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
-    """Whether a step showed evidence: "yes", "source" (written from it), "no", UNKNOWN; "" where it
-    shows nothing."""
+    """Classify what a step showed.
+
+    Returns:
+        "yes": A span that overlaps supporting text. "source": Text that was written from such a
+            span.
+        "no": Neither. UNKNOWN: The data set marks no supporting text. "": The step shows nothing.
+    """
     if not shown:
         return ""
     if example is None or not example.gold.supporting:

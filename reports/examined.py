@@ -92,6 +92,7 @@ class Examined:
         return self._different(other, self.lengths, other.lengths)
 
     def _different(self, other: "Examined", here: _Hashes, there: _Hashes) -> int:
+        """How many questions that both runs have differ in a hash that both know."""
         a, b = here, there
         if not np.array_equal(self.ids, other.ids):
             _, ours, theirs = np.intersect1d(self.ids, other.ids, return_indices=True)
@@ -341,6 +342,7 @@ def _characters_of_a_token(manifest: RunManifest) -> float:
 
 
 def _longest_answer(config: Mapping[str, Any]) -> int | None:
+    """The most tokens that an answer can have; None where that is not known."""
     if config["model"].get("thinking") or config["model"].get("backend") != "hf":
         return None
     limits = [config["dataset"].get("max_answer_tokens"), config["model"].get("max_tokens")]
@@ -396,6 +398,7 @@ def _is_negative(value: Any) -> bool:
 
 
 def _sum(phases: Iterable[Mapping[str, Any]], *keys: str) -> float:
+    """The sum of these keys over phases."""
     total = 0.0
     for phase in phases:
         for key in keys:

@@ -114,8 +114,8 @@ def rows_of(
 
     Args:
         runs: Stored runs.
-        data: As of `read_rows`.
-        whole: As there.
+        data: The file of the rows; None for the place that each run names.
+        whole: Read the documents, too, from the data set.
     """
     read: dict[str, Rows] = {}
     found = []
@@ -136,16 +136,19 @@ def rows_of(
 def with_rows(
     runs: Sequence[StoredRun], data: str | None, warn: Callable[[str], None], *, whole: bool = False
 ) -> list[tuple[StoredRun, Rows]]:
-    """Each run with its rows; one without is left out with a warning.
+    """Read the rows of each run; a run whose rows cannot be read is left out with a warning.
 
     Args:
         runs: Stored runs.
-        data: As of `read_rows`.
-        warn: Gets the warnings.
-        whole: As of `read_rows`.
+        data: The file of the rows; None for the place that each run names.
+        warn: Called with each warning.
+        whole: Read the documents, too, from the data set.
+
+    Returns:
+        (run, rows) of each run that has rows.
 
     Raises:
-        UserError: No run has any, or there is `data` and the runs are over several data sets.
+        UserError: No run has rows, or `data` is one file for runs over several data sets.
     """
     if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
         raise UserError(

@@ -69,45 +69,47 @@ class Checked:
 
 
 def read_numbers(folder: Path) -> StoredRun:
-    """A run as of read_run(folder, hold="numbers"), from what is kept of it where that is there.
+    """Read a run with the numbers of its records, as read_run(folder, hold="numbers") does.
 
-    Where it is not, the records are examined while they are read, and both are kept. Raises as
-    read_run.
+    They come from the cache where it has them. Otherwise the records are read and checked in one
+    pass, and numbers and checks are cached. Raises as read_run.
     """
     run = read_without_records(folder)
-    if not _is_worth_a_file(run):
+    if not _is_worth_caching(run):
         return read_run(folder, hold="numbers")
     path = _path(run)
-    kept = _read_run(run, path)
-    if kept is not None:
-        return kept
-    read, found = _examined_while_read(run)
+    cached = _read_run(run, path)
+    if cached is not None:
+        return cached
+    read, checks = _examined_while_read(run)
     with contextlib.suppress(SaveError):  # it is read again next time
-        _write(path, read, found)
+        _write(path, read, checks)
     return read
 
 
 def checked(run: StoredRun) -> Checked:
     """Check the records of a whole stored run, or read what an earlier check of the same files
     found."""
-    if not run.is_in_file or not _is_worth_a_file(run):
+    if not run.is_in_file or not _is_worth_caching(run):
         return _check(run)
     path = _path(run)
-    kept = _read_checked(path)
-    if kept is not None:
-        return kept
-    found = _check(run)
+    cached = _read_checked(path)
+    if cached is not None:
+        return cached
+    checks = _check(run)
     with contextlib.suppress(SaveError):  # it is examined again next time
-        _write(path, run, found)
-    return found
+        _write(path, run, checks)
+    return checks
 
 
-def _is_worth_a_file(run: StoredRun) -> bool:
+def _is_worth_caching(run: StoredRun) -> bool:
+    """Whether the records are large enough that reading a cached file is faster."""
     records = run.path / RECORDS
     return records.is_file() and records.stat().st_size >= _SMALLEST
 
 
 def _check(run: StoredRun) -> Checked:
+    """Examine each record of the run."""
     examination = _examination(run)
     for record in run.whole_records:
         examination.add(record)
@@ -120,6 +122,7 @@ def _examined_while_read(run: StoredRun) -> tuple[StoredRun, Checked]:
     examination = _examination(run)
 
     def examined(records: Iterator[StoredRecord]) -> Iterator[StoredRecord]:
+        """Yield the records, each after it was examined. A second pass begins anew."""
         nonlocal examination
         examination = _examination(run)
         for record in records:
@@ -133,6 +136,7 @@ def _examined_while_read(run: StoredRun) -> tuple[StoredRun, Checked]:
 
 
 def _examination(run: StoredRun) -> Examination:
+    """An examination that computes again what can be computed again."""
     return Examination(run, [Rescoring(run, name) for name in _rescored_names(run)])
 
 
@@ -148,6 +152,7 @@ def _rescored_names(run: StoredRun) -> list[str]:
 
 
 def _path(run: StoredRun) -> Path:
+    """The cached file of a run."""
     key = _key(run, _rescored_names(run))
     return user_home() / _FOLDER / key[:2] / f"{key}.npz"
 

@@ -67,6 +67,7 @@ class Live:
         self._find_runs()
 
     def _find_runs(self) -> None:
+        """Look for run folders; those that were found before keep what was read of them."""
         found = {}
         for root in self._roots:
             for folder in find_runs(root):

@@ -83,7 +83,7 @@ def _correction_note(entry: Correction) -> str:
 
 
 def _state_notes(run: StoredRun) -> list[str]:
-    """Whether every question was asked."""
+    """Notes on a run that is not finished, or that a duel stopped early."""
     notes = []
     if facts.is_unfinished(run):
         notes.append(f"the run is {run.summary.state}, not finished: {_progress(run)}")

@@ -151,7 +151,7 @@ def objections(pair: RunPair, score: str, checks: Checks) -> list[str]:
 
 
 def _too_little_shared(pair: RunPair) -> list[str]:
-    """Whether a run made elsewhere has too few questions in common with the other."""
+    """A sentence where a run made elsewhere shares too few questions with the other; else []."""
     number, larger, shared = overlap(pair.run, pair.base)
     if number >= _LEAST_SHARED * larger:
         return []

@@ -142,17 +142,27 @@ def _predecessors(graph: Graph | None) -> dict[int, list[tuple[int, float]]]:
 def _arrival(
     predecessors: Sequence[tuple[int, float]], first_shown: Mapping[int, int]
 ) -> _Arrival | None:
-    """Over the heaviest edge from a node that was shown, of equal ones that of the earliest step.
+    """Find how a search came to a node: over the heaviest edge from a node that it had shown.
+
+    Of edges with equal weights, the one from the earliest step is taken.
 
     Args:
-        predecessors: (node, weight of its edge).
-        first_shown: Node -> the step that showed it first.
+        predecessors: (node, weight of its edge to the node in question).
+        first_shown: Node -> number of the step that showed it first.
+
+    Returns:
+        The step and the weight; None where no predecessor was shown.
     """
-    arrivals = []
+    best: _Arrival | None = None
     for node, weight in predecessors:
-        if node in first_shown:
-            arrivals.append(_Arrival(first_shown[node], weight))
-    return min(arrivals, key=lambda each: (-each.edge, each.parent), default=None)
+        if node not in first_shown:
+            continue
+        step = first_shown[node]
+        is_heavier = best is None or weight > best.edge
+        is_earlier = best is not None and weight == best.edge and step < best.parent
+        if is_heavier or is_earlier:
+            best = _Arrival(step, weight)
+    return best
 
 
 def as_tree(steps: Sequence[SearchStep]) -> list[tuple[str, SearchStep]]:

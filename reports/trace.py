@@ -26,7 +26,7 @@ from reports.costs import check_convention, notes_on_steps_without_convention, p
 from reports.evidence import UNKNOWN, evidence
 from reports.facts import headline
 from reports.gold_rows import Rows, read_rows
-from reports.search_graph import Graph, read_graph
+from reports.search_graph import Graph, KnownGraphs, read_graph
 from reports.search_steps import LATER, SearchStep, as_tree, search_steps
 
 _STEP_WIDTH = 60
@@ -95,12 +95,14 @@ def _place(piece: Mapping[str, Any]) -> str:
 
 
 def search_of(stored: StoredRun, question: str, data: str | None = None) -> Search:
-    """The search of a question.
+    """Read the search of one question from a run: its steps, their graph and their evidence.
+
+    What cannot be read (a damaged graph, rows that are not there) is said in `notes`.
 
     Args:
         stored: The run.
         question: The id of the question.
-        data: The data set's rows, instead of what the run holds.
+        data: A file with the rows of the data set; None for the place that the run names.
 
     Raises:
         UnknownName: The run has no such question.
@@ -110,9 +112,11 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     if question not in by_id:
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
     record = by_id[question]
-    found = read_graph(stored, record, {})
-    loaded = read_rows(replace(stored, records=[record]), data=data)
-    rows = replace(loaded, texts=stored.texts([record]))
+    no_graphs_yet: KnownGraphs = {}
+    found = read_graph(stored, record, no_graphs_yet)
+    run_of_one_question = replace(stored, records=[record])
+    rows = read_rows(run_of_one_question, data=data)
+    rows = replace(rows, texts=stored.texts([record]))
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)

@@ -120,6 +120,7 @@ def _all_masked(masks: list[Callable[[str], str]]) -> Callable[[str], str]:
     """A function that masks every key."""
 
     def mask(text: str) -> str:
+        """The text with every key masked."""
         for one in masks:
             text = one(text)
         return text

@@ -154,9 +154,8 @@ class Group(TyperGroup):
         """Import the command `cmd_name`, or group those it begins; for another word fail with a
         usage error."""
         command = None
-        if entry := self.entries.get(
-            cmd_name
-        ):  # "curves" of `report` is report_curves in report.py
+        # "curves" of `report` is report_curves in report.py.
+        if entry := self.entries.get(cmd_name):
             word = re.sub("[ -]", "_", entry.name)
             module = importlib.import_module(
                 f"{entry.package}.{entry.name.partition(' ')[0].replace('-', '_')}"

@@ -257,6 +257,7 @@ def _outcome(found: BesideBaseline, drop: float) -> tuple[Outcome, list[str]]:
 
 
 def _difference_words(found: BesideBaseline) -> str:
+    """ "+3.1 [-1.0, +7.2] points on 80 questions about 10 documents"."""
     interval = _NO_INTERVAL
     if found.low is not None and found.high is not None:
         interval = f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
@@ -290,6 +291,7 @@ _NO_INTERVAL = ", no interval with so few documents,"
 
 
 def _left_out_words(count: int, allowed: bool) -> str:
+    """How many questions were left out, and whether they count."""
     questions = f"{count} question{'s' if count > 1 else ''} left out"
     if allowed:
         return f"{questions}, as allowed"

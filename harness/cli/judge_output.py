@@ -248,6 +248,7 @@ def print_agreements(folders: Sequence[Path], labels: HandLabels, as_json: bool)
 
 
 def _agreement_of(folder: Path, labels: HandLabels) -> _AgreementOfRun:
+    """Read a run and compare its judges with each other and with people's labels."""
     from reports.judges import judge_agreements
     from reports.labels import label_agreements, people_means
 
@@ -295,6 +296,7 @@ def _people_table(means: list[PeopleMean]) -> str:
 
 
 def _interval_text(found: Interval) -> str:
+    """ "81.0 [74.2, 87.8]"; "-" where nothing was measured."""
     from harness.stats.bootstrap import with_interval
 
     if found.mean is None:

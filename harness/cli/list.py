@@ -99,6 +99,7 @@ def _family(name: str) -> str:
 
 @cache
 def _module_summary(module: str) -> str:
+    """The first paragraph of a module's docstring, read without importing the module."""
     file = Path(registry.__file__).parents[2].joinpath(*module.split("."))
     source = file.with_suffix(".py")
     if file.is_dir():

@@ -141,6 +141,7 @@ app = typer.Typer(
 
 
 def _print_version(requested: bool) -> None:
+    """Print the version and exit: what the option --version calls."""
     if requested:
         from harness import __version__
 
@@ -204,9 +205,8 @@ def _exit_at_once(code: int) -> None:
 def _run_command(arguments: list[str]) -> int:
     """Run the command and return its exit code; an error is printed and gives its own code."""
     try:
-        for argument in (
-            arguments
-        ):  # bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold
+        # Bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold.
+        for argument in arguments:
             if argument != argument.encode(errors="ignore").decode():
                 problem = f"'{argument}' is not valid {sys.getfilesystemencoding()}"
                 raise UserError(f"{problem}; use another name (a file: rename it)")

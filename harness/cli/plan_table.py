@@ -110,16 +110,20 @@ def _shown(value: float | None, as_text: Callable[[float], str], unknown: str = 
 
 
 def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT) -> str:
-    """The forecasts as a table with their sum; convention: of the FLOPs."""
+    """The forecasts as a table, their sum in its last row; convention: of the FLOPs."""
     shown = [*forecasts, _together(forecasts)]
-    rows = [_HEADS, *(astuple(_Row.of(each)) for each in shown)]
-    fields = []
-    for side, column in zip(_SIDES, zip(*rows, strict=True), strict=True):
-        width = max(map(len, column))
-        fields.append(f"{{:{side}{width}}}")
-    pattern = "  ".join(fields)
-    lines = [pattern.format(*row).rstrip() for row in rows]
-    return "\n".join([title, *lines, NOTES.format(convention)])
+    rows: list[tuple[str, ...]] = [_HEADS]
+    rows += [astuple(_Row.of(each)) for each in shown]
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    lines = [title]
+    for row in rows:
+        cells = []
+        for text, side, width in zip(row, _SIDES, widths, strict=True):
+            cells.append(f"{text:{side}{width}}")
+        lines.append("  ".join(cells).rstrip())
+    lines.append(NOTES.format(convention))
+    return "\n".join(lines)
 
 
 def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:

@@ -424,14 +424,15 @@ def _file_checks(needed: Needs) -> Iterator[Check]:
 
 
 def _file_check(part: str, place: str, command: str) -> Check:
-    """Whether a file or folder is on disk; command: what makes it."""
+    """Check that a file or folder is on disk; command: what makes it."""
     if Path(place).expanduser().exists():
         return Check(part, "ok", place, "on disk")
     return Check(part, "missing", place, command)
 
 
 def _weights_check(name: str, config: ModelConfig | EncoderConfig, part: str) -> Check:
-    """Whether the weights of a model or encoder (`part`) are here, or the key of its provider."""
+    """Check that the weights of a model or encoder are on disk, or that its provider's key is
+    set."""
     key = getattr(config, "api_key_env", None)
     if key and key not in os.environ:
         return Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
@@ -439,7 +440,7 @@ def _weights_check(name: str, config: ModelConfig | EncoderConfig, part: str) ->
 
 
 def _stanza_check() -> Check:
-    """Whether the package that finds names in texts is installed."""
+    """Check that the package that finds names in texts is installed."""
     if importlib.util.find_spec("stanza") is not None:
         return Check("Packages", "ok", "stanza", "names in texts (QRMeM)")
     command = (
@@ -450,7 +451,7 @@ def _stanza_check() -> Check:
 
 
 def _gpu_check(needed: Needs) -> Check:
-    """Whether the GPUs of this machine hold what the run that takes most needs."""
+    """Check that the GPUs of this machine hold what the largest run needs."""
     need = needed.gpu / _GIB
     if need < 1:
         return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")

@@ -226,14 +226,17 @@ def _print_text(result: RetrievalResult, target: Path, top: int) -> None:
 
 
 def _print_next_step(result: RetrievalResult, target: Path, dataset: str) -> None:
-    """Print how many questions have no documents, and the command of a run that uses the file."""
+    """Warn of questions for which no passage was found, and print the command of a run that uses
+    the file."""
     if result.without:
         say(
             f"warning: no passage matches {result.without} questions; they are answered from no "
             "text"
         )
-    use = f"harness run --method NAME --dataset {dataset} ... --set dataset.documents={target}"
-    layers = [values for _, values in presets.read("datasets", dataset)]
-    if not any(values.get("format") == "retrieved" for values in layers):
-        use += " dataset.format=retrieved"
-    say(f"use it: {use}")
+    settings = [f"dataset.documents={target}"]
+    layers = presets.read("datasets", dataset)
+    is_of_retrieved = any(values.get("format") == "retrieved" for _, values in layers)
+    if not is_of_retrieved:
+        settings.append("dataset.format=retrieved")
+    set_values = " ".join(settings)
+    say(f"use it: harness run --method NAME --dataset {dataset} ... --set {set_values}")

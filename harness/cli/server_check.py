@@ -98,7 +98,7 @@ def _check(name: str, able: bool, text: str) -> Check:
 
 
 def _check_usage_counts(chat: Reply) -> Check:
-    """Whether a reply comes with its numbers of tokens."""
+    """Check that a reply comes with its numbers of tokens."""
     if chat.tokens_in is None or chat.tokens_out is None:
         return _check("usage counts", False, "none; they are counted here")
     text = f"{chat.tokens_in} tokens read, {chat.tokens_out} written"
@@ -106,7 +106,7 @@ def _check_usage_counts(chat: Reply) -> Check:
 
 
 def _check_prefix_cache(served: _ServedModel) -> Check:
-    """Whether a prompt that is sent twice is reported as cached the second time."""
+    """Check that a prompt that is sent twice is reported as cached the second time."""
     served.reply_to(_LONG_PROMPT)
     second = served.reply_to(_LONG_PROMPT)
     if isinstance(second, str) or second.tokens_cached == 0:
@@ -116,7 +116,7 @@ def _check_prefix_cache(served: _ServedModel) -> Check:
 
 
 def _check_seed(served: _ServedModel) -> Check:
-    """Whether a seed decides what is sampled: one seed twice, then another one."""
+    """Check that a seed decides what is sampled: one seed twice, then another one."""
     texts = []
     for seed in (1, 1, 2):
         reply = served.reply_to(_LIST_PROMPT, temperature=1.0, seed=seed)
@@ -133,8 +133,8 @@ def _check_seed(served: _ServedModel) -> Check:
 
 
 def _check_stop_strings(served: _ServedModel, reply_text: str) -> Check:
-    """Whether a reply ends at a stop string: a word from the middle of an earlier reply to the same
-    prompt."""
+    """Check that a reply ends at a stop string: a word from the middle of an earlier reply to the
+    same prompt."""
     words = reply_text.split()
     if len(words) <= 2:
         return _check("stop strings", False, "the reply was too short to tell")
@@ -161,7 +161,7 @@ def _check_log_probabilities(served: _ServedModel) -> tuple[int, Check]:
 
 
 def _check_raw_completion(served: _ServedModel) -> Check:
-    """Whether the server completes a text without a chat template."""
+    """Check that the server completes a text without a chat template."""
     body = {"model": served.name, "prompt": "One, two,", "max_tokens": 4}
     try:
         reply = served.server.post("/completions", body, lambda _: None, _RAW_REPLY_BYTES, Tries())
@@ -182,10 +182,10 @@ def _check_methods(n_measured: int) -> Iterator[Check]:
         n_measured: Number of tokens whose log-probabilities the server gives.
     """
     groups: dict[tuple[State, str], dict[str, str]] = {}  # group -> base preset file -> preset
-    for preset, _, method in preset_methods():
-        group = groups.setdefault(_group_of(method, n_measured), {})
-        base_file, _ = presets.read("methods", preset)[0]
-        group.setdefault(base_file, preset)
+    for preset in preset_methods():
+        group = groups.setdefault(_group_of(preset.method, n_measured), {})
+        base_file, _ = presets.read("methods", preset.name)[0]
+        group.setdefault(base_file, preset.name)
     part = "Methods, each with the presets that extend it"
     for (state, reason), names in sorted(groups.items(), reverse=True):
         yield Check(part, state, reason, ", ".join(names.values()))

@@ -230,6 +230,7 @@ def _is_uncounted(event: Event, shape: ModelShape | None) -> bool:
 
 
 def _add_rare_counts(used: PhaseUsage, event: Event) -> None:
+    """Set the counts in `used` that most events lack, where the event has them."""
     if event.markers:
         used["markers_broken"] = event.markers
     if event.recalled:
@@ -364,6 +365,8 @@ def price_of(config: Mapping[str, Any], role: str) -> BilledTokens | None:
 
 
 def _encoder_price(encoder: Mapping[str, Any]) -> BilledTokens | None:
+    """The prices of an encoder: 0 for a local one; None for a server without a price in its
+    settings."""
     if not encoder.get("base_url"):
         return {"input": 0.0, "cached": 0.0, "output": 0.0}
     price = encoder.get("price")

@@ -46,6 +46,7 @@ def _is_zip(archive: Path) -> bool:
 
 
 def _bad_archive(name: str, archive: Path, error: Exception) -> DataError:
+    """The error for an archive that cannot be read."""
     kind = "tar"
     if _is_zip(archive):
         kind = "zip"

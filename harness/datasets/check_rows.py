@@ -44,9 +44,8 @@ class RowChecker:
                 self.first_error = self.first_error or (place, error)
                 continue
             if isinstance(parsed, Skip):
-                if (
-                    limit is None or len(examples) < limit
-                ):  # a row behind the last question is not left out
+                # A row behind the last question is not left out.
+                if limit is None or len(examples) < limit:
                     self.skipped[parsed.reason] += 1
                 continue
             self.kinds.update(count_kinds(parsed.examples))

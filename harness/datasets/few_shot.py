@@ -256,16 +256,20 @@ def _training_source(config: DatasetConfig) -> dict[str, Any]:
 
 
 def _unasked(training: Dataset, asked: Dataset) -> list[Example]:
-    """The training rows with an answer whose id and question are not among those `asked`."""
-    telling_ids: set[str] = set()
-    texts: set[tuple[str, ...]] = set()
+    """The training rows with an answer whose question is not in `asked`, by its text or its id.
+
+    Ids that only number the rows ("12", "q_12") are not compared: every file has them.
+    """
+    asked_ids: set[str] = set()
+    asked_texts: set[tuple[str, ...]] = set()
     for example in asked.examples:
-        texts.add(tuple(_question_words(example)))
+        asked_texts.add(tuple(_question_words(example)))
         if not COUNTER.fullmatch(example.question.id):
-            telling_ids.add(example.question.id)
+            asked_ids.add(example.question.id)
     unasked = []
     for example in training.examples:
-        same = example.question.id in telling_ids or tuple(_question_words(example)) in texts
-        if example.gold.answers and not same:
+        has_asked_id = example.question.id in asked_ids
+        has_asked_text = tuple(_question_words(example)) in asked_texts
+        if example.gold.answers and not has_asked_id and not has_asked_text:
             unasked.append(example)
     return unasked

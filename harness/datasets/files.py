@@ -275,6 +275,7 @@ def read_text_file(path: Path) -> DecodedText:
 
 
 def _decoded(name: str, data: bytes) -> DecodedText:
+    """Decode the bytes of the file `name`. Raises DataError for bytes that are no text."""
     try:
         return decode_text(data)
     except NotText:

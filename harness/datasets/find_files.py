@@ -82,6 +82,7 @@ def file_patterns(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tupl
 
 
 def _unknown_option(key: str, known: Sequence[str]) -> str:
+    """A sentence that names an unknown option, with the closest known one."""
     problem = f"dataset.options: unknown key '{key}'"
     near = close_matches(key, known)
     if near:

@@ -204,6 +204,7 @@ def _read_plain(path: Path, page_id: str) -> ReadFile:
 
 
 def _read_html(path: Path, page_id: str) -> ReadFile:
+    """Read a page of HTML as Markdown. Raises _Unreadable where it is nested too deeply."""
     from harness.datasets.html_markdown import html_to_markdown  # loads lxml
 
     text, note = _read_text(path)

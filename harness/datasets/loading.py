@@ -33,14 +33,21 @@ def _first_of_equal_texts(documents: Mapping[str, Document]) -> dict[str, str]:
 
 
 def _on_first_documents(example: Example, first_of: Mapping[str, str]) -> Example:
-    """The question on the documents that stand for those with equal texts."""
-    question = example.question
-    ids = tuple(dict.fromkeys(first_of[name] for name in question.document_ids))
-    supporting = tuple(
+    """The example with each document id replaced by that of the first document with the same text.
+
+    Args:
+        example: The question with its gold.
+        first_of: Document id -> id of the first document with the same text.
+    """
+    ids: dict[str, None] = {}  # a set in order
+    for document_id in example.question.document_ids:
+        ids[first_of[document_id]] = None
+    supporting = [
         replace(mark, document_id=first_of[mark.document_id]) for mark in example.gold.supporting
-    )
+    ]
     return Example(
-        replace(question, document_ids=ids), replace(example.gold, supporting=supporting)
+        replace(example.question, document_ids=tuple(ids)),
+        replace(example.gold, supporting=tuple(supporting)),
     )
 
 

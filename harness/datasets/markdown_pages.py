@@ -77,6 +77,7 @@ def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _yaml_value(text: str) -> Any:
+    """Parse front matter as YAML; None where it is none."""
     try:
         return parse_yaml(text)
     except YAMLProblem:
@@ -84,6 +85,7 @@ def _yaml_value(text: str) -> Any:
 
 
 def _toml_value(text: str) -> Any:
+    """Parse front matter as TOML; None where it is none."""
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError):
@@ -91,6 +93,7 @@ def _toml_value(text: str) -> Any:
 
 
 def _title(front: dict[str, Any]) -> str:
+    """The title in the front matter on one line; "" where it has none."""
     title = front.get("title")
     if title is None:
         return ""

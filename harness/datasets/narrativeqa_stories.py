@@ -62,6 +62,7 @@ class _Folder:
         self._folders = (folder, folder / "tmp")
 
     def _path(self, document_id: str) -> Path | None:
+        """The file of a story in the first folder that has it; None where none has."""
         for folder in self._folders:
             path = inside(folder, document_id + SUFFIX)
             if path.is_file():

@@ -145,6 +145,7 @@ def _ends_of_tokens(text: str, tokenizer: str | None) -> list[int]:
 
 
 def _read_book(path: Path, tokenizer: str | None) -> _Book:
+    """Read a book with the end of each token and the numbers of tokens that start a line."""
     text = path.read_text(encoding="utf-8")
     ends = _ends_of_tokens(text, tokenizer)
     breaks = [0]
@@ -164,6 +165,7 @@ def _filled(text: str, arguments: Sequence[str]) -> str:
 
 
 def _listed(answers: list[str] | str | None) -> tuple[str, ...]:
+    """The answers as a tuple, from a list, a single text or None."""
     if answers is None:
         return ()
     if isinstance(answers, str):

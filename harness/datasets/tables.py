@@ -62,6 +62,7 @@ def read_table(name: str, text: str, separator: str) -> Rows:
 
 
 def _check_header(name: str, header: list[str]) -> None:
+    """Raise DataError where two columns have the same name."""
     named = [column for column in header if column]
     twice = [column for column in dict.fromkeys(named) if named.count(column) > 1]
     if twice:
@@ -69,6 +70,7 @@ def _check_header(name: str, header: list[str]) -> None:
 
 
 def _wrong_columns(found: int, expected: int, separator: str) -> BrokenRow:
+    """A row whose number of values is not that of the header."""
     spelled = "tab" if separator == "\t" else f"'{separator}'"
     return BrokenRow(
         f"has not the {expected} columns of the header, but {found}; a value with a {spelled} in "

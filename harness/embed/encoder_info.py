@@ -208,6 +208,7 @@ def _longer_hint(configs: Iterable[EncoderConfig]) -> str:
 
 
 def _own_folder(config: EncoderConfig, key: str) -> Path:
+    """The local folder with the weights of an encoder. Raises CannotRun where it is not there."""
     here = ""
     if key.startswith("encoder."):
         here = f", or choose an encoder that is here: {DEFAULTS['encoder']}"

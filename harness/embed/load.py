@@ -209,6 +209,7 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
         return ServedEncoder(config, meter, role)
 
     def load(folder: str, device: str | None) -> tuple[Together, Together]:
+        """Load the networks for passages and for queries; mostly they are the same one."""
         passage = _load_network(Path(folder), config, device)
         query = passage
         if config.query_source is not None:
@@ -305,6 +306,7 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
     from sentence_transformers import CrossEncoder
 
     def load(folder: str, device: str | None) -> Together:
+        """Load a cross-encoder. Raises CannotRun where its weights have no scoring head."""
         net = CrossEncoder(
             folder, device=device, max_length=config.max_length, local_files_only=True
         )

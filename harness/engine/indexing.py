@@ -51,17 +51,14 @@ class Indexer:
         self._store, self._progress, self._budget = store, progress, budget
         self.kept = _KEPT
         self._building = KeyedLocks()
-        self._lock = (
-            threading.Lock()
-        )  # for what all questions share: the recent indexes, documents.jsonl
+        # For what all questions share: the recent indexes, documents.jsonl.
+        self._lock = threading.Lock()
         self._recent: OrderedDict[str, Entry] = OrderedDict()
         self._failed: dict[str, dict[str, str]] = {}
-        self._being_indexed: set[str] = (
-            set()
-        )  # ids of documents that a question in flight is indexing
-        self._indexed: set[str] = (
-            set()
-        )  # ids of documents that were indexed, or failed; no question waits for them
+        # Ids of documents that a question in flight is indexing.
+        self._being_indexed: set[str] = set()
+        # Ids of documents that were indexed, or failed; no question waits for them.
+        self._indexed: set[str] = set()
 
     def choose_next(self, examples: Iterable[Example]) -> int:
         """Position in `examples` of the first question none of whose documents is being indexed by
@@ -98,9 +95,8 @@ class Indexer:
             key = index_key(self._plan, document, of_question)
             with self._building.hold(digest := key_digest(key)):
                 # 1. From memory.
-                if (
-                    digest in self._failed
-                ):  # the other questions of this document do not pay for the failure again
+                # The other questions of this document do not pay for the failure again.
+                if digest in self._failed:
                     raise IndexFailed(self._failed[digest])
                 with self._lock:
                     entry = self._recent.get(digest)
@@ -190,6 +186,8 @@ class _IndexSettings:
         self._fields = {*index_fields(method.Config), "prompts"}
 
     def __getattr__(self, name: str) -> Any:
+        """A setting of the method. Raises LookupError for one that the index is not stored
+        under."""
         if name in self._method.Config.model_fields and name not in self._fields:
             # Otherwise an index of another value of this setting would be taken from the cache.
             raise LookupError(

@@ -121,6 +121,7 @@ class _Spaced:
 # Many texts are looked for in the documents of one question.
 @lru_cache(maxsize=64)
 def _spaced(text: str) -> _Spaced:
+    """The words of a text joined by single spaces, with where each word starts in both texts."""
     words: list[str] = []
     starts = array("q")
     origins = array("q")

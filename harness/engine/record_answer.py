@@ -71,6 +71,7 @@ class RecordAnswer:
                 self._stop_at_failure(record)
 
     def _stop_at_failure(self, record: StoredRecord) -> None:
+        """Raise FirstFailure where the question failed (--fail-fast)."""
         failure = record.error
         if failure is None:
             return

@@ -81,9 +81,8 @@ def _corrected_questions(stored: StoredRun, dataset: Dataset, before: str) -> fr
     )
     where = f"the rows of '{dataset.name}' are not those that {stored.path} was made with {other}"
     original = attempt([], datasets.load, own, None)
-    if (
-        original is None or original.fingerprint != before
-    ):  # gold answers of other rows would score other questions
+    # Gold answers of other rows would score other questions.
+    if original is None or original.fingerprint != before:
         raise UserError(
             f"{where}; name the right file with --data. Other gold answers are taken where the "
             "rows of then are still "
@@ -225,8 +224,14 @@ class _Rescoring:
         return _with_corrected_gold(rows, self.stored, self.corrected, gold)
 
     def _manifest(self, manifest: RunManifest) -> RunManifest:
-        """The manifest with the versions of the scorers, and what was corrected."""
-        versions = {name: v or version(name) for name, v in self.versions.items()}
+        """The manifest with the versions of the scorers.
+
+        Where gold answers were corrected, with the new fingerprint of the rows and a `Correction`
+        that holds the former one and the former scores.
+        """
+        versions: dict[str, str | None] = {}
+        for name, recorded in self.versions.items():
+            versions[name] = recorded or version(name)
         changed = manifest.with_values(scorers=versions)
         if not self.corrected or self.dataset is None:
             return changed

@@ -1,6 +1,7 @@
 """Which presets a model can serve, by its capabilities."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from harness.config import presets, registry
 from harness.config.yaml_tree import Tree
@@ -17,18 +18,36 @@ def runnable_presets(capabilities: Collection[str]) -> list[str]:
     unreadable ones.
     """
     by_implementation: dict[str, str] = {}
-    for name, implementation, method in preset_methods():
+    for preset in preset_methods():
         lacking: set[str] = set()
-        for need in method.needs.values():
+        for need in preset.method.needs.values():
             lacking |= need - set(capabilities)
-        if not lacking and not needs_trained_adapters(method):
-            by_implementation.setdefault(implementation, name)
+        if not lacking and not needs_trained_adapters(preset.method):
+            by_implementation.setdefault(preset.implementation, preset.name)
     return sorted(by_implementation.values())
 
 
-def preset_methods() -> Iterator[tuple[str, str, Method]]:
-    """(Name, implementation, method) of each preset but those on the supporting passages alone and
-    unreadable ones."""
+@dataclass(frozen=True)
+class PresetMethod:
+    """A preset with its method.
+
+    Attributes:
+        name: The preset's name.
+        implementation: "module:Class" of the method.
+        method: The method with the preset's settings.
+    """
+
+    name: str
+    implementation: str
+    method: Method
+
+
+def preset_methods() -> Iterator[PresetMethod]:
+    """Make the method of each preset.
+
+    Skipped are presets with `view: evidence`, which see the supporting passages only, and presets
+    that cannot be read.
+    """
     for name in presets.names("methods"):
         try:
             tree = Tree(presets.read("methods", name))
@@ -37,6 +56,7 @@ def preset_methods() -> Iterator[tuple[str, str, Method]]:
             implementation = str(tree.values.get("implementation"))
             cls: type[Method] = registry.load(implementation, Method)
             method = cls(cls.Config(**tree.values.get("params", {})))
-        except (HarnessError, ValueError, TypeError):  # a method without answer, too
-            continue  # `harness validate` reports the mistake; here the preset is skipped
-        yield name, implementation, method
+        except (HarnessError, ValueError, TypeError):
+            # `harness validate` reports the mistake. TypeError: a method class without answer().
+            continue
+        yield PresetMethod(name, implementation, method)

@@ -69,10 +69,14 @@ class StartManifest:
         if manifest is not self.value:
             self._write(manifest)
 
-    def add_worker(self, there: RunManifest) -> None:
-        """Add what differs on a worker's machine, `there` being the manifest that it made."""
-        self.value = self.value.with_values(gpu=self.value.gpu or there.gpu)
-        changed = manifests.changes(self.value, there)
+    def add_worker(self, workers_manifest: RunManifest) -> None:
+        """Record in the last start what differs on a worker's machine, such as versions of packages.
+
+        The worker's GPU becomes the run's where this machine has none.
+        """
+        if not self.value.gpu:
+            self.value = self.value.with_values(gpu=workers_manifest.gpu)
+        changed = manifests.changes(self.value, workers_manifest)
         if changed.has_values:
             last = self.value.last_start.with_changes(changed)
             self.value = self.value.with_last_start(last)

@@ -26,9 +26,8 @@ from harness.errors import CannotRun, UnknownName
 
 RECOGNISERS = ("rules", "spacy", "stanza")
 _DEFAULTS = {"spacy": "en_core_web_sm", "stanza": "en"}
-_in_turn = (
-    threading.Lock()
-)  # questions in flight load and use a library's model one after the other
+# Questions in flight load and use a library's model one after the other.
+_in_turn = threading.Lock()
 
 
 class Recogniser(Protocol):

@@ -102,10 +102,10 @@ def _says_none(text: str) -> bool:
 
 
 def read_verdicts(reply: str, count: int) -> list[bool]:
-    """Whether each of `count` claims got a yes.
+    r"""Read a verdict for each of `count` claims: True for yes.
 
-    >>> read_verdicts("1: yes\\n2: No", 2)
-    [True, False]
+        >>> read_verdicts("1: yes\n2: No", 2)
+        [True, False]
 
     Raises:
         UnreadableReply: A claim has no verdict, or two.

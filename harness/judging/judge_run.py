@@ -278,6 +278,7 @@ class _JudgeWork:
     def _finish_all(
         self, outcomes: Sequence[tuple[Case, Judgement | QuestionError, Meter]]
     ) -> None:
+        """Record several judgements."""
         for outcome in outcomes:
             self._finish(outcome)
 

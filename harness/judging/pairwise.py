@@ -73,12 +73,14 @@ def _preferred(case: Case, first: str, second: str, ask: Ask) -> int:
 
 
 def compare(others: Mapping[str, OtherAnswer], case: Case, ask: Ask) -> Outcome:
-    """Whether a case's answer is better than the other run's.
+    """Let a judge compare a case's answer with the other run's, once in each order.
+
+    The case wins or loses only where both orders agree; it wins where the other run has no answer.
 
     Args:
-        others: By question id.
-        case: With the answer of the run that is judged.
-        ask: Asks the judge.
+        others: Question id -> the other run's answer.
+        case: The question with the answer of the run that is judged.
+        ask: Sends a prompt to the judge.
     """
     other = others[case.question_id].text
     if other is None:

@@ -251,6 +251,7 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
 
 
 def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) -> CannotRun:
+    """The error for an adapter that was made for another base model."""
     return CannotRun(
         f"the adapter '{name}' in '{folder}' is of another base than '{base.name}' (it was made "
         f"for '{made_for}'): "

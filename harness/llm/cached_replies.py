@@ -33,11 +33,14 @@ def with_reply_cache(request: Request) -> Request:
 
     @functools.wraps(request)
     def cached(session: Any, *arguments: Any) -> Any:
+        """Return the stored reply of a request that was sent before; otherwise send and store
+        it."""
         if session.replies is None or not _may_be_cached(kind, arguments):
             return request(session, *arguments)
         before = session.length()
 
         def send() -> dict[str, Any]:
+            """Send the request, and describe its reply by JSON values."""
             reply = request(session, *arguments)
             return _values_of(reply, session, before)
 

@@ -39,6 +39,8 @@ class TokenContext(Session):
         return span
 
     def _open(self, turn: str) -> None:
+        """Begin a turn: append the chat template's tokens in front of it, or the BOS of a base
+        model."""
         if self.chat:
             self._queue(turn_frame(self._model, self._turn, turn))
         elif not self.ids and self._model.text.bos is not None:

@@ -26,9 +26,8 @@ from harness.llm.capture import CaptureTransaction, Pack, WriteCapture, attentio
 from harness.llm.kernels import PackLayout
 from harness.llm.kv import BLOCK, KVPool, PackedLayer, Slot, slot_of
 
-MAX_CONTEXTS = (
-    2 * BLOCK
-)  # missing ones, fewer than half of a power of two, have one place each in a slot of BLOCK
+# Missing ones, fewer than half of a power of two, have one place each in a slot of BLOCK.
+MAX_CONTEXTS = 2 * BLOCK
 
 
 class Step(NamedTuple):
@@ -158,6 +157,8 @@ class RecordedSteps:
         numbers = _input_rows(rows).to(self._net.device)
 
         def step() -> Step:
+            """One pass over `size` contexts that adds a token to each; the graph records its
+            kernels."""
             # Made here, since a graph keeps addresses, not tensors; `numbers` stays with the
             # recording.
             first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
@@ -227,6 +228,7 @@ def record_graph(step: Callable[[], Step]) -> Callable[[], Step]:
     out.logits.zero_()  # or an empty recording would pass the check: recording it left the right logits
 
     def play() -> Step:
+        """Run the recorded pass again on what the input tensors now hold."""
         graph.replay()
         return out
 

@@ -43,9 +43,8 @@ from harness.parallel.scheduler import Took, timed
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
 _REPLY_FRAME = 1 << 20  # of a reply around its tokens
 _DEFAULT_TOKENS = 4096  # tokens of a reply where a request names no limit
-_LOGPROB_OF_ZERO = (
-    -1e4
-)  # a log-probability that stands for 0; JSON may hold whole numbers beyond any float
+# A log-probability that stands for 0; JSON may hold whole numbers beyond any float.
+_LOGPROB_OF_ZERO = -1e4
 _PROMPT_FRAME, _TURN_FRAME = (
     4096,
     64,
@@ -80,9 +79,8 @@ class Reply:
         """The reply, with thinking between `markers` (None: it has none) moved from its text to
         `thinking`."""
         thinking, text, closed = split_thinking(self.text, markers)
-        used_up = (
-            not text and self.finish == "length"
-        )  # all of the limit went into thinking, shown or hidden
+        # All of the limit went into thinking, shown or hidden.
+        used_up = not text and self.finish == "length"
         return replace(
             self, text=text, thinking=self.thinking + thinking, unclosed=not closed or used_up
         )
@@ -391,6 +389,7 @@ class EndpointSession(Session):
         return Span(self._length - tokens, self._length)
 
     def _open(self, turn: str) -> None:
+        """Begin a turn of the chat, and count the tokens that the server's template adds to it."""
         if turn != "reply":  # whose frame is counted with the user turn's
             self._add_tokens(self._model.turn_tokens())
         role = turn
@@ -399,6 +398,7 @@ class EndpointSession(Session):
         self._turns.append((role, ""))
 
     def _append(self, text: str) -> Span:
+        """Append text to the last turn; returns its span, in tokens counted here."""
         span = self._add_tokens(self._model.tokens.count(text))
         role, before = self._turns[-1]
         self._turns[-1] = role, before + text
@@ -541,6 +541,7 @@ class EndpointSession(Session):
         return {"length": self._length}
 
     def _restore_reply(self, values: Mapping[str, Any]) -> None:
+        """Set the context as the cached reply `values` left it."""
         self._model.remember_first_prompt(self._role, self._messages()[0])
         if "text" in values:
             self._turns[-1] = "assistant", values["text"]

@@ -283,15 +283,18 @@ class Batches:
                     ).append(line)
 
     def _reply_lines(self, file: str) -> list[dict[str, Any]]:
-        """The lines of a file of replies, once each; what is no JSON object is left out, as if it
-        were not there."""
+        """Download a file of replies and parse its lines.
+
+        Of lines with the same custom id the first counts. A line that is no JSON object is left
+        out; its question counts as not answered.
+        """
         try:
             content = self._server.request(
                 f"/files/{file}/content",
-                lambda _: None,
-                _MOST_REPLY_BYTES,
-                Tries(),
-                parse=lambda _, body: body,
+                check=_accept_any,
+                max_bytes=_MOST_REPLY_BYTES,
+                tries=Tries(),
+                parse=_body_as_it_is,
             )
         except (RequestFailed, CannotRun) as error:
             raise self._stop_error(error) from None
@@ -304,6 +307,15 @@ class Batches:
             if isinstance(line, dict):
                 lines.setdefault(str(line.get("custom_id")), line)
         return list(lines.values())
+
+
+def _accept_any(_content: Any) -> None:
+    """Find no problem with a file, whose lines are checked one by one."""
+
+
+def _body_as_it_is(_content_type: str, body: bytes) -> bytes:
+    """The bytes of a reply, not parsed."""
+    return body
 
 
 def _id_problem(reply: Any) -> str | None:

@@ -190,9 +190,8 @@ class Server:
         self._closed_until = 0.0  # what a 429 says holds for every thread
         self._obeyed = 0.0  # seconds that the server was left alone at its wish
         self._names: dict[str, str] = {}  # fields that the server wants under another name
-        self._draw = (
-            random.Random()
-        )  # not the global generator: waiting changes no draw of a method
+        # Not the global generator: waiting changes no draw of a method.
+        self._draw = random.Random()
 
     @property
     def address_setting(self) -> str:
@@ -370,9 +369,8 @@ class Server:
             return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
         words, error = self._server_words(reply)
         kinds = {str(error.get("code")), str(error.get("type"))}
-        if code == 429 and (
-            kinds & _USED_UP or _NO_CREDITS.search(words)
-        ):  # no later try can succeed
+        # No later try can succeed.
+        if code == 429 and (kinds & _USED_UP or _NO_CREDITS.search(words)):
             return CannotRun(
                 f"{self.base_url} has no quota left for this key{words}; raise it, then run the "
                 "same command"

@@ -219,9 +219,8 @@ def api_key(config: ModelConfig) -> str | None:
             f"set it with: export {config.api_key_env}=...",
             f"the key of {config.name} in {config.api_key_env}",
         )
-    if not all(
-        "!" <= c <= "~" for c in key
-    ):  # the HTTP library would repeat the key in its complaint
+    # The HTTP library would repeat the key in its complaint.
+    if not all("!" <= c <= "~" for c in key):
         raise CannotRun(
             f"the key in the environment variable {config.api_key_env} has a space, a line break "
             "or a letter beyond "
@@ -241,9 +240,8 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
             return None
         folder, _identity = tokenizer
         settings = read_object(folder / "config.json")
-        if (
-            "num_key_value_heads" not in settings
-        ):  # without it nothing tells a gated MLP from a plain one
+        # Without it nothing tells a gated MLP from a plain one.
+        if "num_key_value_heads" not in settings:
             return None
         return ModelShape(**Shape(**asdict(shape_of(SimpleNamespace(**settings)))).model_dump())
     except (CannotRun, OSError, ValueError, AttributeError, TypeError, ZeroDivisionError):

@@ -78,9 +78,8 @@ class Tokens(Text):
         template = tokenizer.chat_template or ""
         self.markers = markers_of(added, template)
         pieces = None
-        with contextlib.suppress(
-            CannotRun
-        ):  # templates call functions of their servers' own; the count is a budget's
+        # Templates call functions of their servers' own; the count is a budget's.
+        with contextlib.suppress(CannotRun):
             date = ModelConfig.model_fields["template_date"].default
             tokens = tokenizer.special_tokens_map
             pieces = None

@@ -225,6 +225,12 @@ class Fleet(Server):
                 member.in_flight -= 1
 
     def _choose(self, tries: Tries) -> _Member:
+        """Choose the server for a request.
+
+        A server that lost this request is chosen only where all have. Requests about one document
+        go to one server, whose prefix cache has the document, as long as it is not busier than
+        others; any other request goes to the server that will probably answer first.
+        """
         present = self._present()
         untried = [member for member in present if member.url not in tries.failed_at]
         candidates = untried or present

@@ -43,9 +43,8 @@ class LoadedModel(Network, TokenizedModel):
         problem = memory_problem(config, folder, self._positions, free)
         if problem:
             raise CannotRun(problem)
-        if (
-            config.deterministic and self.device.type == "cuda"
-        ):  # refuse kernels whose sums depend on threads' order
+        # Refuse kernels whose sums depend on threads' order.
+        if config.deterministic and self.device.type == "cuda":
             os.environ.setdefault(
                 "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
             )  # read at the first product of the process

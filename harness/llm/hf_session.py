@@ -194,6 +194,7 @@ class HFSession(Context):
         return self._cached
 
     def _restore(self, state: int) -> None:
+        """Cut the context to its first `state` tokens."""
         self._cached = state
         del self.ids[self._cached :]
         self._watched = []
@@ -381,8 +382,11 @@ class HFSession(Context):
     def _write_plain(
         self, generate: Callable[[PlainGeneration], None], decoding: Decoding
     ) -> Written:
-        """Let `generate` write the reply on the network, and book its passes, even after an
-        error."""
+        """Let the method's own loop `generate` write the reply, and append it to the context.
+
+        The cost of its passes is booked also where it fails.
+        """
+        # A plain pass has no KV cache of ours to start from.
         if self._cached:
             raise ValueError("write_plain() reads the whole context; a part of it was read before")
         self._model.remember_first_prompt(self._role, self.ids)

@@ -46,14 +46,12 @@ class KVPool:
         self._free: list[tuple[int, float]] = [
             (0, math.inf)
         ]  # in order, never adjacent; the last one has no end
-        self._to_release: deque[tuple[int, int]] = (
-            deque()
-        )  # of collected contexts, until the next `allocate`
+        # Of collected contexts, until the next `allocate`.
+        self._to_release: deque[tuple[int, int]] = deque()
         self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
         self._max_ended_tokens = kept
-        self._ended: OrderedDict[bytes, Slot] = (
-            OrderedDict()
-        )  # by the second block: of two that begin alike the newer
+        # By the second block: of two that begin alike the newer.
+        self._ended: OrderedDict[bytes, Slot] = OrderedDict()
 
     def cache(self) -> Cache:
         """The empty cache of a new context."""

@@ -331,6 +331,7 @@ def _stored_dtype(settings: dict[str, Any]) -> str:
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:
+    """Read a JSON file of the model `name`. Raises CannotRun where it cannot be read."""
     try:
         return read_object(path)
     except (OSError, ValueError) as e:

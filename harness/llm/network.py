@@ -141,9 +141,8 @@ class Network:
         A request with a reply that is being written runs on to the end of the reply, and returns None.
         """
         if adapter not in self._queues:
-            with self.adapter(
-                adapter
-            ):  # an adapter that is not there is this question's error alone
+            # An adapter that is not there is this question's error alone.
+            with self.adapter(adapter):
                 self._queues.setdefault(adapter, ForwardQueue(self, adapter))
         scheduler = current()
         queue = self._queues[adapter]

@@ -153,6 +153,7 @@ class Transaction(AbstractContextManager["Transaction"]):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
+        """Stop the clock, roll back after an error, and book the cost."""
         self._timer.__exit__(None, None, None)
         if error is not None:
             self.roll_back()

@@ -132,6 +132,7 @@ class PlainReply:
         """Context manager: every pass of the network inside is in `passes`."""
 
         def before_pass(_module: Any, _args: Any, named: dict[str, Any]) -> None:
+            """Note how many tokens a pass reads, and how many are in its KV cache."""
             cache = named.get("past_key_values")
             cached = 0
             if cache is not None:

@@ -83,6 +83,7 @@ class ScriptedSession(Session):
         self._append(f"[{turn}]" if turn == "system" else f"\n[{turn}]")
 
     def _append(self, text: str) -> Span:
+        """Append text; returns its span in tokens."""
         tokens = _TOKEN.findall(text)
         self._check_window(len(tokens))
         self._tokens += tokens

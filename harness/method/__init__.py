@@ -189,12 +189,8 @@ def misdeclared(cls: type[Method]) -> str | None:
 
 
 def _misdeclared_traits(cls: type[Method]) -> str | None:
-    """Find a trait that was written as an attribute of the class, where nothing reads it, instead
-    of in `traits`.
-
-    Returns:
-        As of `misdeclared`: the end of a sentence "it has ...", or None.
-    """
+    """What a method class declares wrongly as `traits`, as the end of a sentence; None for
+    nothing."""
     for trait in fields(Traits):
         if hasattr(cls, trait.name):
             value = getattr(cls, trait.name)
@@ -203,6 +199,8 @@ def _misdeclared_traits(cls: type[Method]) -> str | None:
 
 
 def _misdeclared_scope(cls: type[Method]) -> str | None:
+    """What a method class declares wrongly as `scope`, as the end of a sentence; None for
+    nothing."""
     scope = str(cls.scope)
     if scope not in ("document", "question", "none"):
         return f"scope {scope!r}; it should be 'document', 'question' or 'none'"
@@ -214,6 +212,8 @@ def _misdeclared_scope(cls: type[Method]) -> str | None:
 
 
 def _misdeclared_needs(cls: type[Method]) -> str | None:
+    """What a method class declares wrongly as `needs`, as the end of a sentence; None for
+    nothing."""
     is_mapping = isinstance(cls.needs, dict)
     if not is_mapping or any(isinstance(own, str) for own in cls.needs.values()):
         return (
@@ -224,7 +224,8 @@ def _misdeclared_needs(cls: type[Method]) -> str | None:
 
 
 def _misdeclared_names(cls: type[Method]) -> str | None:
-    """Whether a name in `needs`, `encoders` or `index_roles` is unknown, or a text is no tuple."""
+    """What in `needs`, `encoders` or `index_roles` is unknown or no tuple, as the end of a
+    sentence; None for nothing."""
     capabilities = frozenset[str]().union(*cls.needs.values())
     declared: list[tuple[str, Any, Iterable[str]]] = [
         ("needs", cls.needs, ROLES[:5]),

@@ -81,6 +81,7 @@ def _names(config: type[BaseModel], purpose: Purpose) -> Iterator[str]:
 
 
 def _purpose(field: FieldInfo) -> str:
+    """What a setting is for: "index" (the default), or what its declaration says."""
     declared = field.json_schema_extra
     if isinstance(declared, dict):
         return str(declared["purpose"])

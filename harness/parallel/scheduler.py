@@ -129,9 +129,8 @@ def _openmp(function: str, *numbers: int) -> None:
     """Call a function of the OpenMP library that torch has loaded, if any; numbers: its integer
     arguments."""
     if "torch" in sys.modules:
-        with contextlib.suppress(
-            AttributeError, OSError
-        ):  # it may be half imported, by another thread
+        # It may be half imported, by another thread.
+        with contextlib.suppress(AttributeError, OSError):
             sys.modules[
                 "torch"
             ].get_num_threads()  # the first such call in a thread sets its number of threads
@@ -221,6 +220,7 @@ class Scheduler:
             self._reserve(member)
 
         def body() -> None:  # of the thread
+            """Run the member in its thread: take a slot, work, give the slot back."""
             this_thread.scheduler, this_thread.member = self, member
             _openmp("omp_set_num_threads", 1)
             if not reserved:

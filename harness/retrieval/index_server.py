@@ -48,6 +48,7 @@ def _integer(body: dict[str, Any], key: str) -> int:
 
 
 def _text(body: dict[str, Any], key: str) -> str:
+    """The text in field `key` of a request. Raises BadRequest."""
     value = body.get(key)
     if not isinstance(value, str):
         raise BadRequest(f"{key} should be a text")
@@ -55,6 +56,7 @@ def _text(body: dict[str, Any], key: str) -> str:
 
 
 def _texts(body: dict[str, Any], key: str) -> list[str]:
+    """The list of texts in field `key` of a request. Raises BadRequest."""
     value = body.get(key)
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise BadRequest(f"{key} should be a list of texts")
@@ -162,6 +164,7 @@ def make_server(index: SearchIndex, host: str, port: int) -> ThreadingHTTPServer
             self._answer(lambda: answers.paths[self.path](self._body()))
 
         def _body(self) -> dict[str, Any]:
+            """The JSON object of a request. Raises BadRequest."""
             length = int(self.headers.get("Content-Length") or 0)
             if length > _MOST_BYTES:
                 raise BadRequest("the request is longer than a mebibyte")
@@ -174,6 +177,7 @@ def make_server(index: SearchIndex, host: str, port: int) -> ThreadingHTTPServer
             return body
 
         def _answer(self, made: Callable[[], Any]) -> None:
+            """Send what `made` returns, or why the request is refused."""
             if self.command == "POST" and self.path not in answers.paths:
                 self._send(HTTPStatus.NOT_FOUND, {"error": f"no such path: {self.path}"})
                 return
@@ -183,6 +187,7 @@ def make_server(index: SearchIndex, host: str, port: int) -> ThreadingHTTPServer
                 self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
 
         def _send(self, status: HTTPStatus, value: Any) -> None:
+            """Send a value as JSON."""
             content = json.dumps(value).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

@@ -167,6 +167,7 @@ def build_index(request: IndexRequest, report: Report) -> IndexFacts:
 
 
 def _as_json(facts: IndexFacts) -> bytes:
+    """The description of an index as the bytes of its file."""
     encoder = None
     if facts.encoder is not None:
         encoder = facts.encoder.model_dump(mode="json")
@@ -238,6 +239,7 @@ class SearchIndex:
         return [hit_of(self._passages[number], score) for number, score in ranked[:k]]
 
     def _depth(self, k: int) -> int:
+        """How many passages each ranker returns for the best k; a hybrid needs more to fuse."""
         depth = k
         if self.facts.kind == "hybrid":
             depth = max(k, _LEAST_DEPTH)

@@ -139,6 +139,7 @@ def _text(value: Any) -> str | None:
 
 
 def _score(value: Any) -> float | None:
+    """The score that a retriever's server gave. Raises where it is no finite number."""
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

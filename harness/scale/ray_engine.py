@@ -568,6 +568,7 @@ def _ask(opened: _WorkerRun, position: int, earlier: SentUsage | None) -> list[t
         run.earlier[example.question.id] = earlier
 
     def work() -> list[tuple[str, Any]]:
+        """Answer the example; returns the calls that were made to the store meanwhile."""
         opened.calls.made = []
         opened.answer(example)
         return opened.calls.made
@@ -619,6 +620,7 @@ def _as_member(scheduler: Scheduler, work: Callable[[], Any]) -> Any:
     answered: Future[Any] = Future()
 
     def member() -> None:
+        """Give the result of `work`, or its error, to the thread that waits for it."""
         try:
             answered.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits

@@ -231,6 +231,7 @@ def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
 
 
 def _load_function(scorer: Scorer) -> Callable[..., Any]:
+    """The function of a scorer, imported where it is declared as "module:name"."""
     if not isinstance(scorer.function, str):
         return scorer.function
     loaded: Callable[..., Any] = registry.load(scorer.function)

@@ -34,8 +34,13 @@ DECLINES = re.compile(
 def _to_be_declined(
     declined: bool | None, types: Sequence[str], references: Sequence[str]
 ) -> bool | None:
-    """Whether a question has no answer, by its row's marks or else its gold answers; None where
-    annotators differ."""
+    """Whether a question should be declined; None where its annotators differ.
+
+    Args:
+        declined: What the row says itself; None where it says nothing.
+        types: The kind of answer of each annotator, "none" for no answer.
+        references: The gold answers, "unanswerable" for no answer, where there are no types.
+    """
     if declined is not None:
         return declined
     marks = {kind == "none" for kind in types if kind}

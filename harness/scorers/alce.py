@@ -40,10 +40,15 @@ def str_hit(prediction: str, references: Sequence[Sequence[str]]) -> float:
 
 
 def uncited(text: str) -> str:
-    """A text on one line, without citations."""
+    """A text on one line without citations: "Ada [1][2]. |" -> "Ada.".
+
+    ALCE's remove_citations: it deletes every " |" and "]" as well, also outside of citations.
+    """
     line = re.sub(r"\n+", " ", text)
-    line = re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", line))
-    return line.replace(" |", "").replace("]", "")
+    line = re.sub(r" \[\d+", "", line)
+    line = re.sub(r"\[\d+", "", line)
+    line = line.replace(" |", "")
+    return line.replace("]", "")
 
 
 @scorer("alce.str_em.uncited", "alce.str_em of the text without citations", "short_answers")

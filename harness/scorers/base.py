@@ -87,7 +87,10 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
     kind, **fields)."""
 
     def scorer(name: str, summary: str, kind: Kind = "answer", **fields: Any) -> Callable[[F], F]:
+        """Register the decorated function as the scorer `name`."""
+
         def register(function: F) -> F:
+            """Add the function to TABLE; returns it unchanged."""
             TABLE[name] = Scorer(function, origin, summary, kind, **fields)
             return function
 
@@ -116,6 +119,7 @@ def of_group(
     )
 
     def scored(prediction: str, references: Sequence[str], **extra: Any) -> float | None:
+        """The metric for a question of the group; None for any other."""
         accepted = {name: value for name, value in extra.items() if name in parameters}
         return metric(prediction, references, **accepted) if belongs(extra.get(key)) else None
 

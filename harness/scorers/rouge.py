@@ -60,9 +60,8 @@ def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames:
         for text in (sentence.split(" ") for sentence in prediction):
             if len(gold) + len(text) <= frames:  # a path takes at most n + m frames ...
                 continue
-            if (
-                min(len(gold), len(text)) + 1 > frames or recursion_frames(gold, text) > frames
-            ):  # ... and at least this
+            # And at least this.
+            if min(len(gold), len(text)) + 1 > frames or recursion_frames(gold, text) > frames:
                 return False
     return True
 

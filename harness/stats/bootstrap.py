@@ -93,8 +93,10 @@ def interval(
         resamples: Their number.
         level: Coverage, between 0 and 1.
         bounds: The range a value can have: (0, 1) for scores, (-1, 1) for their differences, None
-            for costs. Where all clusters have the same mean the ends are those of
-            `_ends_without_spread`.
+            for costs. It selects the method, see the head of this module.
+
+    Returns:
+        The mean with its interval; without an interval where there are too few clusters.
 
     Raises:
         ValueError: Values that are not finite, or lengths that differ.
@@ -110,13 +112,17 @@ def interval(
     elif count < FEWEST:
         ends = None
     elif bounds[0] < 0.0:
-        ends = _ends_of_differences(sums, sizes, max(bounds[1], -bounds[0]), level, seed)
+        largest = max(bounds[1], -bounds[0])
+        ends = _ends_of_differences(sums, sizes, largest, level, seed)
     else:
         squares, _ = per_cluster(np.square(values), clusters)
         ends = _ends_of_scores(sums, squares, sizes, bounds, level)
     if ends is None:
         return Interval(mean, None, None, n, count)
-    return Interval(mean, min(ends[0], mean), max(ends[1], mean), n, count)
+    # Rounding must not put the mean outside of its own interval.
+    low = min(ends[0], mean)
+    high = max(ends[1], mean)
+    return Interval(mean, low, high, n, count)
 
 
 def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Floats, Floats]:

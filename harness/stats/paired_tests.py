@@ -184,13 +184,16 @@ def _detectable_by_simulation(sums: Floats, sizes: Floats, alpha: float) -> floa
 def equivalence(
     narrow: tuple[float, float], wide: tuple[float, float], region: tuple[float, float]
 ) -> Literal["equivalent", "different", "undecided"]:
-    """Whether a mean is shown to lie inside `region`, shown to lie outside, or neither; both at 5
-    %.
+    """Decide at 5 % whether a mean lies inside `region` ("equivalent"), outside ("different"), or
+    neither.
 
-    narrow: its 90 % interval, which lies inside where two one-sided tests at 5 % both reject a mean
-    beyond an end of the region (Schuirmann 1987); wide: its 95 % interval, none of which lies
-    inside where a two-sided test at 5 % rejects every mean in the region. The 90 % interval is part
-    of the 95 % interval, so the two exclude each other.
+    The 90 % interval is part of the 95 % interval, so the two decisions exclude each other.
+
+    Args:
+        narrow: The 90 % interval. Inside the region, two one-sided tests at 5 % both reject a mean
+            beyond an end of the region (Schuirmann 1987).
+        wide: The 95 % interval. Outside of it, a two-sided test at 5 % rejects every mean.
+        region: (low, high), differences that do not matter.
     """
     low, high = region
     if low <= narrow[0] and narrow[1] <= high:

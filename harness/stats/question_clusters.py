@@ -37,6 +37,7 @@ def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
+        """The name that stands for a set of names, found by path halving (union-find)."""
         while parent[name] != name:
             parent[name] = parent[parent[name]]
             name = parent[name]

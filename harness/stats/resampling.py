@@ -60,6 +60,7 @@ class _Samples:
 
 @lru_cache(maxsize=8)  # of 8 MB at most; the runs of a table have the same clusters
 def _drawn_samples(clusters: int, seed: int, resamples: int) -> _Samples:
+    """Draw bootstrap samples of clusters: how often each group of clusters is in each sample."""
     generator = np.random.default_rng(seed)
     groups = _random_groups(clusters, generator)
     count = min(clusters, MOST_GROUPS)
@@ -110,6 +111,7 @@ def bootstrap_t_ends(
     mean, count = float(sums.sum() / sizes.sum()), len(sizes)
 
     def errors(s: Floats, n: Floats, ss: Floats, sn: Floats, nn: Floats) -> Floats:
+        """Standard errors of ratios of sums, from sums (s, n) and sums of products (ss, sn, nn)."""
         squared = ss - 2.0 * s / n * sn + (s / n) ** 2 * nn
         return np.sqrt(np.maximum(squared, 0.0) * count / (count - 1)) / n
 

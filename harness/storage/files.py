@@ -198,6 +198,7 @@ def as_object(data: str | bytes) -> dict[str, Any]:
 
 
 def _slowly_parsed(data: str | bytes) -> Any:
+    """Parse JSON with Python's own parser. Raises ValueError."""
     try:
         return json.loads(data)
     except RecursionError:

@@ -112,9 +112,8 @@ class IndexCache:
     ) -> None:
         self.root, self.note, self.served = root, note, served or {}
         self._warn = WarnOnce(note, "indexes are not cached, and are built again by the next run")
-        self.sharing = (
-            KeyedLocks()
-        )  # what indexes share is made by one of those that are built at once
+        # What indexes share is made by one of those that are built at once.
+        self.sharing = KeyedLocks()
 
     def folder(self, key: dict[str, Any]) -> Path:
         """The folder of the entry of `key`."""

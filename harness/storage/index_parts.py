@@ -49,6 +49,7 @@ def share(
     }
 
     def build() -> Any:
+        """Compute the value. Raises LookupError where it used a model of another role."""
         before = len(meter.events)
         value = fn()
         if other_roles := sorted({e.role for e in meter.events[before:]} - {role}):

@@ -114,9 +114,8 @@ def indexed_lines(
     bad: tuple[int, str] | None = None
     end = 0
     with open(path, "rb") as file:
-        for number, line in enumerate(
-            file, start=1
-        ):  # lines end at \n only, so U+2028 inside a text is no line end
+        # Lines end at \n only, so U+2028 inside a text is no line end.
+        for number, line in enumerate(file, start=1):
             end += len(line)
             if bad is not None:
                 raise DataError(

@@ -249,9 +249,8 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
     named: list[list[str]] = []
     for node in ast.walk(tree):
         words = _string_literals(ast.iter_child_nodes(node))
-        if isinstance(node, ast.BinOp) and isinstance(
-            node.op, ast.Div
-        ):  # folder / "data" / "words.txt"
+        # folder / "data" / "words.txt".
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             words = _string_literals(ast.walk(node))[::-1]
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in (
             "glob",
@@ -284,6 +283,7 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
 
 
 def _string_literals(nodes: Iterable[ast.AST]) -> list[str]:
+    """The string constants among syntax nodes."""
     return [
         node.value
         for node in nodes

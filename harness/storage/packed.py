@@ -44,6 +44,7 @@ class Packed(Sequence[Any]):
         return chain.from_iterable(map(self._unpacked, range(len(self._blocks) + 1)))
 
     def __getitem__(self, at: Any) -> Any:
+        """One item, or a list for a slice."""
         if isinstance(at, slice):
             return list(self)[at]
         place = range(len(self))[at]

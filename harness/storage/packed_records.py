@@ -35,6 +35,7 @@ class PackedRecords(Sequence[StoredRecord]):
         return map(_record, self._packed)
 
     def __getitem__(self, at: Any) -> Any:
+        """One record, or a list for a slice."""
         found = self._packed[at]
         if isinstance(at, slice):
             return [_record(values) for values in found]

@@ -114,7 +114,7 @@ class RecordColumns:
 
     @functools.cached_property
     def answered(self) -> NDArray[np.bool_]:
-        """Whether a question was answered."""
+        """For each question, whether it was answered."""
         return ~self.failed
 
     @functools.cached_property
@@ -130,7 +130,7 @@ class RecordColumns:
         return np.nan_to_num(column, nan=0.0)
 
     def has_cost(self, *path: str) -> NDArray[np.bool_]:
-        """Whether a record has a cost at this place, or in what lies below it."""
+        """For each record, whether it has a cost at `path` or below it."""
         found = np.zeros(len(self), dtype=bool)
         for place, column in self.usage.items():
             if place[: len(path)] == path:
@@ -259,6 +259,7 @@ class ColumnsBuilder:
         self._searches.add(_summary(record) if record.steps else None)
 
     def _add_usage(self, place: int, usage: Usage) -> None:
+        """Add what a record cost in each phase to the columns of costs."""
         for phase, spent in usage.items():
             self._usage_keys.update(spent)
             if spent:

@@ -97,6 +97,7 @@ def _with_own_pieces(record: StoredRecord) -> StoredRecord:
 
 
 def _with_own_piece(step: StoredStep) -> StoredStep:
+    """A copy of a step that shares no mapping with it."""
     own = step.copy()
     piece = own.get("shown")
     if piece:

@@ -272,6 +272,7 @@ class NumbersInFile(Sequence[StoredRecord]):
 
 
 def _columns_of(records: Iterable[StoredRecord], config: Mapping[str, Any]) -> RecordColumns:
+    """The columns of records."""
     # Loaded here: a run and its trackers read records without numpy.
     from harness.storage.record_columns import columns_of
 
@@ -395,6 +396,7 @@ def _without_zeros(used: PhaseUsage) -> PhaseUsage:
 
 
 def _without_step_texts(step: StoredStep) -> StoredStep:
+    """A step without the fields that hold text."""
     kept = step.copy()
     for key in _STEP_KEYS:
         kept.pop(key, None)  # type: ignore[misc]

@@ -136,6 +136,7 @@ class RunStore:
         yield from self._with_merged(RECORDS)
 
     def _with_merged(self, name: str) -> Iterator[StoredRecord]:
+        """The records of this part in the whole run's file, then those in its own file."""
         if self.part is not None:
             for record in _records_in(self.run / name):
                 if record.question_id in self.part.ids:
@@ -204,6 +205,7 @@ class RunStore:
             append_line(self._fds[name], self.folder / name, b"".join(map(json_line, rows)))
 
     def _open_to_append(self, name: str) -> int:
+        """Open a file of the folder to append. Raises SaveError."""
         path = self.folder / name
         try:
             return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -216,6 +218,7 @@ class RunStore:
         self._answers.write(answer)
 
     def _append_answers(self, answers: Sequence[StoredRecord]) -> None:
+        """Append answers that have no scores yet."""
         with self._lock:
             if self._closed:
                 return
@@ -250,6 +253,7 @@ class RunStore:
             self._texts.write(texts)
 
     def _append_texts(self, each: Sequence[Mapping[str, str]]) -> None:
+        """Append texts that are not stored yet, each once, under their checksums."""
         with self._lock:
             new: dict[str, str] = {}
             for texts in each:
@@ -306,6 +310,7 @@ class RunStore:
         self._replace_record_lines(json_line(record.to_json()) for record in records)
 
     def _replace_record_lines(self, lines: Iterable[bytes]) -> None:
+        """Replace records.jsonl by `lines`, and append to the new file from now on."""
         self._replace_file(self.folder / RECORDS, lines)
         replaced = self._fds[RECORDS]
         self._fds[RECORDS] = self._open_to_append(RECORDS)

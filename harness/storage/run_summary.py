@@ -133,6 +133,7 @@ class _Numbers:
             yield record.question_id, record.document_ids
 
     def _count_record(self, record: StoredRecord) -> None:
+        """Add a record to the counts; a failed one adds no cost."""
         self.total += 1
         if record.truncated is not None:
             self.truncated += 1
@@ -200,6 +201,7 @@ class _Numbers:
         return scores
 
     def _index(self) -> IndexSummary:
+        """What the indexes cost, in all and per document."""
         return IndexSummary(
             documents=len(self.indexed),
             built=self.index_counts["built"],
@@ -244,6 +246,7 @@ def reply_sentences(replies: Mapping[str, float], config: Mapping[str, Any]) -> 
 
 
 def _thinking_advice(config: Mapping[str, Any]) -> str:
+    """How to give a model more room to think."""
     thinking = config["model"].get("thinking")
     if thinking:
         return f"raise model.thinking.tokens, now {thinking['tokens']}"

@@ -48,6 +48,7 @@ def dump(value: Any) -> tuple[bytes, bytes]:
     arrays: dict[str, np.ndarray] = {}
 
     def pack(value: Any, at: str) -> Any:
+        """Replace an array or a number that is not finite by what JSON can hold."""
         if isinstance(value, float):
             return value if math.isfinite(value) else {_FLOAT: repr(value)}
         if not isinstance(value, np.ndarray):
@@ -76,6 +77,7 @@ def load(data: bytes, arrays: bytes) -> Any:
             named = {name: file[name] for name in file.files}
 
     def unpack(mapping: dict[str, Any]) -> Any:
+        """The array or number that a mapping stands for; any other mapping as it is."""
         if _ARRAY in mapping:
             return named[mapping[_ARRAY]]
         return float(mapping[_FLOAT]) if _FLOAT in mapping else mapping
@@ -92,6 +94,8 @@ def json_values(value: Any, lost: list[str]) -> Any:
     """
 
     def convert(value: Any, at: str) -> Any:
+        """Turn a dataclass into a mapping; a number that is not finite becomes None and is noted in
+        `lost`."""
         if isinstance(value, float):
             if math.isfinite(value):
                 return value

@@ -93,6 +93,8 @@ class _Sizes:
         self._add(None, size)
 
     def _add(self, anchor: str | None, size: int) -> None:
+        """Count a value of `size` characters in the innermost open collection, and under its
+        anchor."""
         if anchor is not None:
             self._anchored[anchor] = size
         if self._open:

@@ -119,6 +119,7 @@ def _all_score_names(run: StoredRun) -> list[str]:
 
 
 def _number(value: Any) -> float | None:
+    """The value as a finite number; None where it is none."""
     if value is None or isinstance(value, str):
         return None
     number = float(value)

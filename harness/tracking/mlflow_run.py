@@ -323,6 +323,7 @@ class MlflowRun:
         return self._make_run({_SUITE: suite}, suite)
 
     def _search_runs(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:
+        """The oldest runs of the experiment with these tags, `most` at most."""
         query = " and ".join(
             f"tags.`{key}` = '{_without_quotes(value)}'" for key, value in tags_.items()
         )
@@ -411,6 +412,7 @@ class MlflowRun:
             self.client.log_inputs(self.id, [DatasetInput(data, tags)])
 
     def _log(self, metrics: Sequence[Any]) -> None:
+        """Log metrics in batches of the size that MLflow takes."""
         for start in range(0, len(metrics), _MOST_METRICS):
             self.client.log_batch(self.id, metrics=metrics[start : start + _MOST_METRICS])
 
@@ -424,15 +426,21 @@ def _worst_status(statuses: Container[str]) -> str:
 
 
 def _wider_view(view: str, settings: Iterable[str]) -> str:
-    """A saved view with columns for these settings too."""
-    values = json.loads(view)
-    state = json.loads(values["state"])
-    added = [f"params.`{key}`" for key in settings]
-    added.append(_MADE_WITH)
+    """Add columns for `settings` to a saved view of MLflow's list of runs.
+
+    MLflow stores a view as JSON, its table as JSON in the key "state" of it:
+
+        {"state": "{\"selectedColumns\": [...], \"columnOrder\": [...], ...}", ...}
+    """
+    stored_view = json.loads(view)
+    table = json.loads(stored_view["state"])
+    columns = [f"params.`{key}`" for key in settings]
+    columns.append(_MADE_WITH)
     for key in ("selectedColumns", "columnOrder"):
-        state[key] = list(dict.fromkeys([*state[key], *added]))
-    values["state"] = json.dumps(state)
-    return json.dumps(values)
+        with_new = [*table[key], *columns]
+        table[key] = list(dict.fromkeys(with_new))
+    stored_view["state"] = json.dumps(table)
+    return json.dumps(stored_view)
 
 
 def _without_quotes(value: str) -> str:

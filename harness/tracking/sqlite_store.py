@@ -66,6 +66,7 @@ def open_store(uri: str) -> MlflowClient:
 
 
 def _opened(uri: str) -> MlflowClient:
+    """A client of MLflow that has reached its store once."""
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)

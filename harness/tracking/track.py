@@ -148,9 +148,8 @@ def uri_problems(uri: str) -> list[str]:
         sentences.append(
             f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}"
         )
-    elif any(
-        "\ud800" <= sign <= "\udfff" for sign in uri
-    ):  # how Python shows a byte that is no text
+    elif any("\ud800" <= sign <= "\udfff" for sign in uri):
+        # How Python shows a byte that is no text.
         sentences.append(
             "MLflow cannot open a folder whose name is not UTF-8; rename it, or use --mlflow off"
         )

@@ -107,6 +107,7 @@ class LLMLinguaConfig(LinguaConfig):
 
     @model_validator(mode="after")
     def _check_no_question(self) -> LLMLinguaConfig:
+        """Refuse settings that read the question."""
         uses_question = self.condition_compare or self.condition_in_question != "none"
         if self.rank_method != "llmlingua" or uses_question:
             raise ValueError(

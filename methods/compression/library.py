@@ -408,5 +408,6 @@ class SessionScores:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
+        """Close the sessions of all contexts."""
         for context in self._open:
             context.session.close()

@@ -14,7 +14,7 @@ import itertools
 import re
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -257,27 +257,30 @@ def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequ
 
 
 def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
-    """Find the words of a chunk.
+    """Join the tokens of a chunk into words.
+
+    A token that follows white space or that is marked as the first of a word starts one; any other
+    token extends the last word. Tokens may overlap (two tokens of one character), so a word never
+    starts or ends before the end of the last one.
 
     Args:
-        text: The text.
-        chunk: Its tokens that are in this chunk.
-        style: How tokens mark the beginning of a word.
-        gap: The end of the word before the chunk.
+        text: The text of all chunks.
+        chunk: The tokens of this chunk with their offsets in the text.
+        style: How the tokenizer marks the first token of a word.
+        gap: Where the last word before the chunk ends in the text.
     """
     words: list[Word] = []
-    for i, (token, (a, b)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
-        inside = text[a:b]
-        start = b - len(inside.lstrip())
-        before = gap
-        if words:
-            before = words[-1].end
-        follows_space = text[before:start].isspace()
-        if not words or follows_space or _begins_word(token, inside, style):
-            words.append(Word(before, max(start, before), max(b, before), i, i + 1))
+    previous_end = gap
+    for i, (token, (start, end)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
+        token_text = text[start:end]
+        start = end - len(token_text.lstrip())
+        follows_space = text[previous_end:start].isspace()
+        new_end = max(end, previous_end)
+        if not words or follows_space or _begins_word(token, token_text, style):
+            words.append(Word(previous_end, max(start, previous_end), new_end, i, i + 1))
         else:
-            last = words[-1]
-            words[-1] = Word(last.gap, last.start, max(last.end, b), last.first, i + 1)
+            words[-1] = replace(words[-1], end=new_end, last=i + 1)
+        previous_end = new_end
     return words
 
 
@@ -290,7 +293,7 @@ def _begins_word(token: str, inside: str, style: Style) -> bool:
 
 
 def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
-    """Whether each word of a chunk is kept at this rate."""
+    """Choose the words of a chunk that stay at this rate: True for each of them."""
     if rate >= 1:
         return [True] * len(chunk.words)
     tokens = chunk.keep

@@ -134,6 +134,7 @@ def _cut_to_fit(
     """
 
     def fits(alive: np.ndarray) -> bool:
+        """Whether the text that is left fits into the budget; alive: whether each unit is left."""
         text = "".join(units.text[a:b] for a, b in spans_of_kept(units, alive))
         return model.count(text) <= max_tokens
 

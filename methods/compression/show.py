@@ -100,6 +100,7 @@ def answer_from(
 
 
 def _text_of(piece: Piece, document: Document) -> str:
+    """The text of a piece: itself, or its span of the document."""
     if isinstance(piece, str):
         return piece
     start, end = piece

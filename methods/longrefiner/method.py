@@ -47,6 +47,7 @@ class _Scores:
     total: list[np.ndarray]
 
     def of_node(self, document: int, number: int) -> dict[str, float]:
+        """The scores of a node that its step records."""
         return {
             "local": float(self.local[document][number]),
             "global": float(self.shares[document][number]),

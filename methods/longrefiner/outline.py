@@ -171,6 +171,7 @@ def _close(stack: list[_OpenPart], depth: int) -> None:
 
 
 def _kind_of(tag: re.Match[str]) -> Kind:
+    """What a tag opens: a section, a sub-section or the abstract."""
     name = (tag["name"] or "abstract").lower()
     if name.startswith("sub"):
         return "sub-section"

@@ -72,6 +72,7 @@ class Showing:
         return runs
 
     def _follows(self, before: Leaf, leaf: Leaf) -> bool:
+        """Whether a leaf stands directly after another one in the same document."""
         document, node = leaf
         if before[0] != document:
             return False

@@ -297,6 +297,7 @@ def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> _CutTex
 
 
 def _has_abstract(runs: Sequence[_Stretch], parts: _Parts) -> bool:
+    """Whether any of the stretches lies in an abstract."""
     numbers: set[int] = set()
     for run in runs:
         numbers.update(run.path)

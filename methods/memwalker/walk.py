@@ -265,6 +265,7 @@ class Walk:
         calls = self._calls
 
         def seed_of(attempt: int) -> int:
+            """The seed of the n-th attempt at the next call."""
             number = str(calls + 1 + attempt)
             return derived_seed(self.tools.seed, "memwalker", self.question.id, number)
 

@@ -84,6 +84,8 @@ class _GraphBuilder:
         self._graph = Graph()
 
     def build(self, document: Document) -> Graph:
+        """Build the graph level by level: chunks, then summaries of batches of the level below,
+        until one batch holds all."""
         self._add_chunks(document)
         room = tokens_for_nodes(self._config, self._model)
         nodes = [i for i, text in enumerate(self._graph.text) if text]
@@ -99,6 +101,7 @@ class _GraphBuilder:
         return self._graph
 
     def _add_chunks(self, document: Document) -> None:
+        """Add the chunks of the document as nodes of level 1, each on one line."""
         cut = fixed_chunks
         if self._config.chunk_boundaries == "sentences":
             cut = packed_chunks

@@ -164,6 +164,13 @@ def score_nodes(
 def _scaled_similarity(
     clipped: np.ndarray, unvisited: np.ndarray, config: PecanConfig
 ) -> np.ndarray:
+    """Similarities to the question, divided by their sum as `similarity_scale` says.
+
+    Args:
+        clipped: (nodes,) similarities, at least 0.
+        unvisited: (nodes,) whether a node is still to be visited.
+        config: `similarity_scale`: "raw", "unvisited" (sum over these nodes) or the sum over all.
+    """
     if config.similarity_scale == "raw":
         return clipped
     base = clipped.sum()
@@ -275,6 +282,7 @@ class Search:
         return turns + texts + self.tools.task.max_answer_tokens
 
     def _finish(self, context: Context) -> str:
+        """Write the final answer in the open context."""
         # A forced stop says "Yes" too, so that the second turn always follows the same words
         # (docs/methods/pecan.md#pecan-second-turn).
         return finish(
@@ -312,6 +320,7 @@ class Search:
         return sorted(fits)
 
     def _max_top_nodes(self, top: list[int]) -> int:
+        """How many nodes of the top level are read at most."""
         if self.config.max_nodes is None:
             return len(top)
         if self.config.progress_control:
@@ -373,6 +382,7 @@ class Search:
         self._unread = []
 
     def _attention_to(self, span: Span) -> float:
+        """The attention that a node's span got in the last pass: its mean per token, or its sum."""
         if not span.attention:
             return 0.0
         attention = span.attention[0]

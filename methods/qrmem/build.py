@@ -208,6 +208,7 @@ class _GraphBuilder:
         new = [list(filter(self.pool.add, questions)) for questions in lists]
 
         def updated(k: int) -> SubGraph:
+            """The graph of segment k, completed by what its new questions find."""
             if not new[k]:
                 return graphs[k]
             return self._extract(k, graphs[k], new[k])
@@ -302,6 +303,7 @@ class _GraphBuilder:
         limit = self.config.relation_tokens
 
         def request(n: int) -> Pieces:
+            """The prompt for relations with the first n of names and guiding questions together."""
             # Where the window is short, questions go first, then names.
             shown_guide = guide[: max(0, n - len(names))]
             return self.asking.relations(segment, names[:n], shown_guide)
@@ -321,6 +323,7 @@ class _GraphBuilder:
         limit = self.config.question_tokens
 
         def request(n: int) -> Pieces:
+            """The prompt for questions with the first n of names and relations together."""
             shown_relations = relations[: max(0, n - len(names))]
             return self.asking.questions(self.segments[k], names[:n], shown_relations)
 

@@ -143,6 +143,7 @@ class QRMeMConfig(MethodConfig):
     @field_validator("record_stops")
     @classmethod
     def _check_record_stops(cls, value: int | None, info: ValidationInfo) -> int | None:
+        """Refuse recorded stops for a navigation without trials."""
         if value is not None and info.data.get("navigation") in ("graph-expansion", "none"):
             raise ValueError(
                 "this navigation has no trials to stop after; use navigation reflection or "

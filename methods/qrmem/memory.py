@@ -123,6 +123,7 @@ def _lower_same_length(text: str) -> str:
 
 
 def _lower_letter(letter: str) -> str:
+    """The letter in lower case where that is a single letter, so that offsets stay."""
     small = letter.lower()
     if len(small) > 1:
         return letter

@@ -228,6 +228,7 @@ class Asking:
         return self._fill(ELABORATE, entities=_lines(names), relations=_lines(relations))
 
     def _fill(self, prompt: Prompt, **values: str | Sequence[str]) -> Pieces:
+        """Fill a prompt with the question, the summary so far and `values`."""
         about = ABOUT.of(self.config).fill(summary=[self.summary]) if self.summary else []
         return prompt.of(self.config).fill(
             **{"question": [question_text(self.question)], "summary": about, **values}

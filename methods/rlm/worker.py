@@ -165,6 +165,7 @@ def _send(message: dict[str, object]) -> None:
 
 
 def _receive() -> dict[str, typing.Any]:
+    """Read the next message of the harness; exit where it has gone."""
     line = _input.readline()
     if not line:
         sys.exit()

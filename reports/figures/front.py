@@ -476,7 +476,7 @@ def _covered_area(boxes: np.ndarray, occupied: np.ndarray, n_obstacles: int) -> 
 
 
 def _reads_as_another(boxes: np.ndarray, anchors: np.ndarray, number: int) -> np.ndarray:
-    """Whether each box, a place for label `number`, lies about as near to another label's
+    """For each box that could hold label `number`, whether it is about as near to another label's
     anchor."""
     nearest = np.clip(anchors, boxes[:, None, :2], boxes[:, None, 2:])
     away = np.linalg.norm(nearest - anchors, axis=2)

@@ -87,7 +87,8 @@ def _run_marks(run: StoredRun) -> list[str]:
 
 
 def _made_otherwise(run: StoredRun) -> list[str]:
-    """Whether the run was made by another commit or other packages than those that read it."""
+    """What differs between the program that made the run and this one: "code", "packages", both or
+    []."""
     here = made_by()
     found = []
     if run.manifest.git != here.git:
@@ -294,7 +295,7 @@ def _score_reasons(value: Value, run: StoredRun) -> list[str]:
 
 
 def _index_reasons(run: StoredRun) -> list[str]:
-    """Whether the cost of an index is not known."""
+    """A sentence where the cost of some indexes is not known; else []."""
     needed: set[str] = set()
     for record in run.records:
         needed.update(record.document_ids)

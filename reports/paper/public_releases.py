@@ -124,17 +124,20 @@ def _hub_problem(hub: str, role: str, paper: Model) -> str | None:
 
 
 def _size_reasons(run: StoredRun, role: str, paper: Model) -> list[str]:
-    """Sizes of a model that are not the paper's, or not recorded."""
-    reasons = []
-    sizes = run.manifest.shapes.get(role)
-    weights = run.manifest.identity(role).get("weights")
-    is_of_hub = isinstance(weights, Mapping) and "hub" in weights
-    if sizes is None and paper.shape and not is_of_hub:
-        reasons.append(f"model: the {role}'s sizes are not recorded; run it again")
+    """Why a model's sizes (layers, heads, width) may not be those of the paper's; [] where they are.
+
+    Weights with an id of the hub are known by that id, so their sizes need not be recorded.
+    """
+    if run.manifest.shapes.get(role) is None:
+        weights = run.manifest.identity(role).get("weights")
+        has_hub_id = isinstance(weights, Mapping) and "hub" in weights
+        if paper.shape and not has_hub_id:
+            return [f"model: the {role}'s sizes are not recorded; run it again"]
+        return []
     odd = other_sizes(run, role, paper)
-    if odd:
-        reasons.append(f"model: the {role} has other sizes than {paper.name} ({', '.join(odd)})")
-    return reasons
+    if not odd:
+        return []
+    return [f"model: the {role} has other sizes than {paper.name} ({', '.join(odd)})"]
 
 
 def other_sizes(run: StoredRun, role: str, paper: Model) -> list[str]:

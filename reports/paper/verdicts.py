@@ -374,7 +374,7 @@ class _Comparison:
 
 
 def _rescored_findings(run: StoredRun, score: str) -> Findings:
-    """Whether a score is what its answers and the gold answers of the data set give."""
+    """Compare a score with what the answers and the gold answers of the data set give."""
     problem, all_checked = rescored(run, score)
     if problem is not None:
         findings = Findings([f"metric: {problem}"])

@@ -358,6 +358,7 @@ class _Swap:
                 shifts.append(shifts[-1] + len(made) - len(match.group()))
 
         def new_offset(at: int, end: bool) -> int:
+            """Where an offset in the text lies in the copy; end: whether it ends a span."""
             piece = bisect_right(starts, at) - 1
             if starts[piece] < at < ends[piece]:
                 if end:

@@ -141,6 +141,7 @@ class Answers(Packed):
         super().append({**vars(value), "place": astuple(value.place)})
 
     def _unpacked(self, n: int) -> list[ForeignAnswer]:
+        """The answers of the n-th block, with their places as values."""
         answers = []
         for values in super()._unpacked(n):
             place = RowPlace(*values["place"])

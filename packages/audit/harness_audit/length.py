@@ -339,8 +339,15 @@ def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
 
 
 def _family_mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The row that stands for `rows`, the data sets of a family at one length: each weighs the
-    same."""
+    """Summarise the data sets of a family at one length in one row, each weighing the same.
+
+    Scores, recalls and mean tokens are averaged; questions and failures are added up; the range of
+    tokens covers all. Other columns, such as method and model, are equal in all rows.
+
+    Args:
+        dataset: Name of the family.
+        rows: A row of the table for each data set.
+    """
     table = pd.DataFrame(rows)
     notes = dict.fromkeys(chain.from_iterable(table["notes"]))
     row = dict(rows[0])

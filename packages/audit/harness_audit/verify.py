@@ -511,6 +511,7 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def _text(value: Any) -> str:
+    """A value as a sentence shows it."""
     if value is None:
         return "missing"
     if isinstance(value, float):

@@ -67,9 +67,8 @@ def rankings(
         own = rng.random((trials, methods)) < chances
         right = np.where(rng.random((trials, 1)) < CONTESTED, own, alike)
         race.add(right[:, a] - right[:, b])
-        for (i, j), capital in zip(
-            ((a, b), (b, a)), race.logs, strict=True
-        ):  # a settled pair's race has ended
+        # A settled pair's race has ended.
+        for (i, j), capital in zip(((a, b), (b, a)), race.logs, strict=True):
             evidence[:, i, j] = np.where(still[:, i, j], capital, evidence[:, i, j])
         most = np.where(still, evidence, 0.0).max(axis=(1, 2))
         needed = np.log((methods * (methods - 1) - better.sum(axis=(1, 2))) / alpha)

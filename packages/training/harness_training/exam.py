@@ -128,6 +128,7 @@ def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
     """The exam of a task's adapter: the task's measures, averaged over `scenes`."""
 
     def measure(scenes: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
+        """The mean of each measure of the task over the scenes."""
         values: dict[str, list[float]] = {task.headline: []}
         for scene, outcome in zip(scenes, outcomes, strict=True):
             for name, value in task.measure(scene, outcome).items():

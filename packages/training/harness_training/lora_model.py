@@ -91,9 +91,8 @@ class Base:
             parts = torch.nn.functional.linear(
                 self.loss.hidden_states(ids), layer.weight, layer.bias
             ).float()
-        if not torch.allclose(
-            whole, parts, atol=1e-2, rtol=1e-2
-        ):  # the loss is of the head's plain product
+        # The loss is of the head's plain product.
+        if not torch.allclose(whole, parts, atol=1e-2, rtol=1e-2):
             raise CannotRun(
                 f"'{self.config.name}' scales or caps the logits of its head, which this training "
                 "does not support; "

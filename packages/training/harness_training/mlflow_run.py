@@ -77,7 +77,8 @@ def _numbers(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         elif isinstance(value, int | float) and key not in (
             "step",
             "task_step",
-        ):  # where the point stands
+        ):
+            # Where the point stands.
             yield key, float(value)
 
 

@@ -302,6 +302,7 @@ def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> 
     "about: name"."""
 
     def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
+        """The mean score of the answers."""
         scores = list(map(_scene_score, played, outcomes))
         return {f"{about}: {name}": mean_over_scenes(scores)}
 

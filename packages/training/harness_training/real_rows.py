@@ -154,6 +154,7 @@ def _hop_questions(hops: Sequence[Any], passages: int) -> list[RowQuestion]:
     answers = [str(hop["answer"]) for hop in hops]
 
     def earlier_answer(reference: re.Match[str]) -> str:
+        """The answer that a reference "#1" stands for; the reference itself where there is none."""
         number = int(reference[1])
         if number > len(answers):
             return reference[0]

@@ -168,6 +168,7 @@ class _Run(Loop[list[list[Row]]]):
         weight = sum(sum(row.weights) or len(row.targets) for row in rows)
 
         def losses() -> Iterator[Tensor]:
+            """The loss of each pass over some of the rows."""
             for rows_of_pass in batch:
                 loss, right = self.base.loss(rows_of_pass)
                 self._right += int(right.sum())

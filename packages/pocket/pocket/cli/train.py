@@ -75,6 +75,7 @@ def train(options: Options) -> int:
     params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
 
     def run(report: Report, stop: threading.Event) -> int:
+        """Train to the end or until `stop` is set; returns the last step."""
         from pocket.train.trainer import Settings, Trainer
 
         settings = Settings(

@@ -41,9 +41,8 @@ _KINDS = {
     "compare": ("hotpotqa", "qasper"),
     "same": ("hotpotqa", "qasper"),
 }
-_PAPER = (
-    "qasper",
-)  # for "nothing": only the papers' instruction speaks of what the text does not say
+# For "nothing": only the papers' instruction speaks of what the text does not say.
+_PAPER = ("qasper",)
 _CHOICE = ("quality",)
 _LENGTHS = (250, 500, 1000, 1500)
 _FACT = 15  # tokens of a sentence, about

@@ -161,6 +161,7 @@ class Trainer(Loop["list[Listed]"]):
         return list(logits.float().split([len(item.texts) for item in lists]))
 
     def _log(self, loss: float) -> None:
+        """Write the means since the last line to the log, and print them."""
         p = self.progress
         record = {
             "step": p.step,
@@ -238,6 +239,7 @@ def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:
     tokens."""
 
     def offsets(text: str) -> list[tuple[int, int]]:
+        """(start, end) of each token in characters."""
         encoding = tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )

@@ -42,6 +42,7 @@ def _range_from(least: int) -> AfterValidator:
     takes None."""
 
     def check(bounds: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Refuse a range whose ends are below `least` or in the wrong order."""
         if bounds is not None and not least <= bounds[0] <= bounds[1]:
             raise ValueError(f"should be the lowest and the highest number, {least} or more")
         return bounds
@@ -101,6 +102,7 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _check_one_of(self) -> Recipe:
+        """Refuse a recipe with more or less than one of facts, tokens and pairs."""
         given = [name for name in ("facts", "tokens", "pairs") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs one of facts, tokens, pairs; has {given or 'none'}")

@@ -309,42 +309,6 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A scene of points; the reply has lines that name what they are about, four subjects a line,
-    none twice.
-
-    Of a whole document some points that follow each other are taken, as a level of a graph shows
-    them: several of one subject after another. Shown single sentences in random order alone, the
-    model learnt to name the subject of every point, and graphs ended in 50 nodes "About A, A, A and
-    A.". In some scenes the points are such lines themselves, as on the next level; the first name
-    of each goes on.
-    """
-    level = _Level()
-    if recipe.tokens is None:
-        for text, facts in zip(shown.texts, shown.stated, strict=True):
-            if facts:
-                level.add(text, facts[0].subject)
-    else:
-        every = list(shown.sentences)
-        count = min(len(every), dice.between(3, _LEVEL))
-        start = dice.below(len(every) - count + 1)
-        for fact in every[start : start + count]:
-            level.add(in_words([fact], shown), fact.subject)
-    if not level.texts:
-        return
-    if dice.chance(0.25):
-        names = level.subjects
-        if recipe.tokens is not None:
-            # Of lines of fewer names more are needed to fill a level.
-            names = subjects(shown)
-        level = _Level()
-        for group in _groups(names, dice.between(1, GROUP)):
-            level.add(about_sentence(group), group[0])
-    reply = _bullets(map(about_sentence, _groups(level.subjects, GROUP)))
-    texts = tuple(level.texts)
-    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
-
-
 class _Level:
     """The points of a level of a graph, and the thing that each is about."""
 
@@ -356,6 +320,64 @@ class _Level:
         """Add a point about a thing."""
         self.texts.append(text)
         self.subjects.append(subject)
+
+
+def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+    """A scene that teaches to summarise the points of one level of a graph for the next level.
+
+        shown   "Ada lives in Kelford."  "Ada is a smith."  "Toren owns a boat."
+        reply   "* About Ada and Toren."
+
+    The reply names each subject once, four subjects a line. In a quarter of the scenes the shown
+    points are such lines themselves, as on a higher level of a graph; each counts as about its
+    first name. Without points there is no scene.
+    """
+    if recipe.tokens is None:
+        level = _level_of_parts(shown)
+        names = level.subjects
+    else:
+        # The text is a whole document.
+        level = _level_of_document(shown, dice)
+        names = subjects(shown)
+    if not level.texts:
+        return
+    if dice.chance(0.25):
+        level = _higher_level(names, dice)
+    reply = _bullets(map(about_sentence, _groups(level.subjects, GROUP)))
+    texts = tuple(level.texts)
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
+
+
+def _level_of_parts(shown: Shown) -> _Level:
+    """Each part of the text that states a fact as a point, about the subject of its first fact."""
+    level = _Level()
+    for text, facts in zip(shown.texts, shown.stated, strict=True):
+        if facts:
+            level.add(text, facts[0].subject)
+    return level
+
+
+def _level_of_document(shown: Shown, dice: Dice) -> _Level:
+    """Some facts of a document that follow each other, several of one subject, a point each.
+
+    From single sentences in random order alone, the model learnt to name the subject of every
+    point, and graphs ended in 50 nodes "About A, A, A and A.".
+    """
+    level = _Level()
+    every = list(shown.sentences)
+    count = min(len(every), dice.between(3, _LEVEL))
+    start = dice.below(len(every) - count + 1)
+    for fact in every[start : start + count]:
+        level.add(in_words([fact], shown), fact.subject)
+    return level
+
+
+def _higher_level(names: Sequence[str], dice: Dice) -> _Level:
+    """Points "About A, B and C.", each about up to four of the different `names`."""
+    level = _Level()
+    for group in _groups(names, dice.between(1, GROUP)):
+        level.add(about_sentence(group), group[0])
+    return level
 
 
 def _bullets(lines: Iterable[str]) -> str:

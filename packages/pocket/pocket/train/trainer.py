@@ -179,6 +179,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         hits: list[torch.Tensor] = []
 
         def losses() -> Iterator[torch.Tensor]:
+            """The loss of each pass over some of the trees, in half precision."""
             for trees_of_pass in made.passes:
                 half: dict[str, torch.Tensor] = {}
                 for name, weight in self.weights.items():

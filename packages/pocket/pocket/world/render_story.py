@@ -8,7 +8,8 @@ the right kind but do not occur in the text. Hard: the text names all of them, a
 the same role. Gold.extra: gold_label (1 to 4), difficult (0 or 1), all_classes (the options).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.types import Example, Gold, Question
@@ -37,8 +38,19 @@ _HARD = 0.5
 _TRIES = 100  # a long text names every trade and place there is; then one of these must do
 
 
-Solution = tuple[tuple[str, ...], tuple[str, ...] | None, dict[str, Any]]
-"""A question's right answers, its options (None: it has none), and more for Gold.extra."""
+@dataclass(frozen=True)
+class Solution:
+    """What a story's question has as gold.
+
+    Attributes:
+        answers: The right answers.
+        options: The options to choose from; None for a question without options.
+        extra: Further keys of Gold.extra.
+    """
+
+    answers: tuple[str, ...]
+    options: tuple[str, ...] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make(order: Order) -> Sample:
@@ -46,12 +58,13 @@ def make(order: Order) -> Sample:
     it."""
 
     def solve(question: Asked, growth: GrowingText) -> Solution:
+        """The answer as a word and in a wording of its kind: "Kelford", "in Kelford"."""
         wording = _PLAIN
         is_object = bool(question.supports) and question.supports[-1].object == question.answer
         if question.kind == "path" and is_object:
             kind = growth.schema.relations[question.relation].object
             wording = _SECOND.get(kind, _PLAIN)
-        return (question.answer, wording.format(question.answer)), None, {}
+        return Solution((question.answer, wording.format(question.answer)))
 
     return _make_story(order, solve)
 
@@ -61,28 +74,39 @@ def make_choice(order: Order) -> Sample:
     option."""
 
     def solve(question: Asked, growth: GrowingText) -> Solution:
+        """The answer and options, with the labels that QuALITY's rows have."""
         options, difficult = _options(question, growth)
         label = options.index(question.answer) + 1
         extra = {"gold_label": label, "difficult": int(difficult), "all_classes": list(options)}
-        return (question.answer,), options, extra
+        return Solution((question.answer,), options, extra)
 
     return _make_story(order, solve)
 
 
 def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -> Sample:
-    """A story of the ordered length and questions about it. solve: gives each question's answers
-    and options."""
+    """Make a story of the ordered length and questions about it.
+
+    Args:
+        order: Length, number of questions, and the random numbers.
+        solve: Gives the answers and options of a question.
+    """
     growth = GrowingText(schema("story"), order.dice, facts_room(order.room))
+    # Each question adds the facts that prove its answer; the rest of the room gets other facts.
     asked = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(asked)
     page = _write_chapters(order, growth)
     examples = []
     for number, question in enumerate(asked):
-        answers, options, extra = solve(question, growth)
-        extra = {"hops": question.hops, "type": question.kind, **extra}
-        gold = Gold(answers, spans([page], question.supports, whole=False), extra)
+        solution = solve(question, growth)
+        extra = {"hops": question.hops, "type": question.kind, **solution.extra}
+        supporting = spans([page], question.supports, whole=False)
         name = f"{order.id}-q{number}"
-        examples.append(Example(Question(name, question.text, (order.id,), options), gold))
+        examples.append(
+            Example(
+                Question(name, question.text, (order.id,), solution.options),
+                Gold(solution.answers, supporting, extra),
+            )
+        )
     return Sample((page,), tuple(examples), tuple(asked), growth.base)
 
 

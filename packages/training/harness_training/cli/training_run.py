@@ -154,6 +154,7 @@ def _stop_on_signals(stop: threading.Event) -> contextlib.AbstractContextManager
     second."""
 
     def stop_or_raise(_number: int) -> None:
+        """Stop after this step at the first Ctrl-C, at once at the second."""
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()

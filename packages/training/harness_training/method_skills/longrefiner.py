@@ -27,6 +27,7 @@ def task_skills(config: LongRefinerConfig) -> list[Skill]:
     """Analysis, structuring and selection, in the prompts that `config` leaves or puts in place."""
 
     def analysis(scene: Scene, tools: Tools) -> None:
+        """Play the method's analysis of a question."""
         with tools.model("refiner").session() as s:
             feed(s, prompts.analysis(question_text(scene.question), config))
             s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
@@ -35,6 +36,7 @@ def task_skills(config: LongRefinerConfig) -> list[Skill]:
         return prompts.structuring(scene.texts, config)
 
     def selection(scene: Scene) -> Pieces:
+        """The method's prompt that selects sections of a document."""
         title, abstract, lines = scene.texts
         return prompts.selection(question_text(scene.question), title, abstract, lines, config)
 

@@ -21,12 +21,14 @@ def skills(config: MemWalkerConfig) -> list[Skill]:
         return prompts.parents(scene.texts, config)
 
     def triage(scene: Scene) -> Pieces:
+        """The method's prompt at a node; a scene shows the memory, then the summaries."""
         memory, *summaries = scene.texts
         return prompts.triage(
             scene.question, memory.splitlines(), summaries, config, back=config.inner_revert
         )
 
     def leaf(scene: Scene) -> Pieces:
+        """The method's prompt at a leaf; a scene shows the memory, then the segment."""
         memory, segment = scene.texts
         return prompts.leaf(
             scene.question, memory.splitlines(), segment, scene.task.instruction, config

@@ -34,18 +34,22 @@ def _memory_skills(config: QRMeMConfig) -> list[Skill]:
         return Asking(config, scene.question, summary)
 
     def entities(scene: Scene) -> Pieces:
+        """The method's prompt for the entities of a segment."""
         summary, guide, segment = scene.texts
         return asking(scene, summary).entities(segment, guide.splitlines())
 
     def relations(scene: Scene) -> Pieces:
+        """The method's prompt for the relations of a segment."""
         summary, names, guide, segment = scene.texts
         return asking(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
 
     def doubts(scene: Scene) -> Pieces:
+        """The method's prompt for questions that a segment leaves open."""
         summary, segment, names, triples = scene.texts
         return asking(scene, summary).questions(segment, names.splitlines(), triples.splitlines())
 
     def fusion(scene: Scene) -> Pieces:
+        """The method's prompt that joins two relations."""
         summary, first, text, second, other = scene.texts
         return asking(scene, summary).fusion_questions(
             Relation(first, text), Relation(second, other)
@@ -58,10 +62,12 @@ def _memory_skills(config: QRMeMConfig) -> list[Skill]:
         return asking(scene).ask(scene.texts, scene.task.instruction)
 
     def trial(scene: Scene) -> Pieces:
+        """The method's prompt that tries to answer from the chosen segments."""
         reason, chosen, others, *segments = scene.texts
         return asking(scene).trial(segments, reason, chosen.splitlines(), others.splitlines())
 
     def elaborate(scene: Scene) -> Pieces:
+        """The method's prompt that describes an entity by its relations."""
         names, triples = scene.texts
         return asking(scene).elaborate(names.splitlines(), triples.splitlines())
 

@@ -50,6 +50,7 @@ def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
     }
 
     def answer(scene: Scene, tools: Tools) -> None:
+        """Answer the scene's question as a method's last request does."""
         request = Reading(scene.task, config=MethodConfig(prompts=replaced))
         ask(scene.question, scene.texts, tools, tools.model(), request)
 

@@ -14,6 +14,7 @@ def summary_skill(prompt: Prompt) -> Skill:
     """A summary as `prompt` asks for it."""
 
     def summary(scene: Scene, tools: Tools) -> None:
+        """Summarise the scene's texts as a method does."""
         model = tools.model("builder")
         summarise(scene.texts, model, model.window, prompt)
 
