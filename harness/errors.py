@@ -56,8 +56,8 @@ def printable(text: str, longest: int | None = _LONGEST) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """The character as it is shown: as it is, or escaped, beyond ASCII as in JSON because the text
-    may be JSON."""
+    """The character itself where it can be printed, else its escape, which is JSON's beyond
+    ASCII."""
     sign = match[0]
     if sign in _JOINERS or unicodedata.category(sign) not in _NOT_SHOWN:
         return sign
@@ -321,11 +321,10 @@ class _Escaping:
 
 @contextlib.contextmanager
 def escaped_output() -> Iterator[None]:
-    """Escape what is written to stdout and stderr inside: tables, errors, warnings, and what
-    libraries print.
+    """In this block, escape control characters in all that is written to stdout and stderr.
 
-    So is what their encoding does not have, as in JSON. On stderr each line is also cut to 2,000
-    characters; on stdout, where tables and JSON go, nothing is cut.
+    So is a character that their encoding lacks, as in JSON. On stderr each line is also cut to
+    2,000 characters; on stdout, where tables and JSON go, nothing is cut.
     """
     out = sys.stdout
     err = sys.stderr

@@ -53,8 +53,8 @@ class Probe:
 
     @classmethod
     def of(cls, mass: dict[str, float], top: str | None) -> Probe:
-        """Make a Probe from raw probabilities, label -> `mass`; every label has the same `p` where
-        all are 0."""
+        """Make a Probe from raw probabilities, label -> probability; where all are 0, each label
+        gets the same share."""
         total = sum(mass.values())
         return cls(
             {label: m / total if total > 0 else 1 / len(mass) for label, m in mass.items()},

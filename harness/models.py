@@ -140,8 +140,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
     @contextmanager
     def branch(self) -> Iterator[None]:
-        """Return to the present context after the block: drop what is fed, replied or written
-        inside."""
+        """Run the block on this context, then drop all that the block read or wrote."""
         self.flush()
         turn, state = self._turn, self._save()
         try:
@@ -526,8 +525,12 @@ class MeteredModel:
         self.turn_tokens, self.system_turn_tokens = model.turn_tokens, model.system_turn_tokens
 
     def session(self, adapter: str | None = None, chat: bool = True) -> Session:
-        """Open an empty context whose costs the meter counts; adapter: the one to switch on; chat:
-        as of Session."""
+        """Open an empty context whose costs the meter counts.
+
+        Args:
+            adapter: The adapter to switch on; None for the base model.
+            chat: Whether turns are framed by the chat template, as in Session.
+        """
         session = self._model.session(self._meter, self.role, adapter or self._adapter)
         session.sampling, session.replies, session.chat = self._sampling, self._replies, chat
         session.keep_thinking = self._keep_thinking

@@ -86,8 +86,8 @@ class Prompt:
         return made
 
     def around(self, name: str, **values: str | Sequence[str]) -> tuple[Pieces, Pieces]:
-        """Fill what stands before and behind the placeholder `name`; the caller feeds its texts
-        between the two."""
+        """Fill the template before and after the placeholder `name`; the caller feeds its texts in
+        between."""
         before, _, behind = self.text.partition("{" + name + "}")
         return replace(self, text=before).fill(**values), replace(
             self, text=behind, system=""
@@ -99,8 +99,7 @@ class Prompt:
 
 
 def feed(s: Session, pieces: Sequence[str]) -> None:
-    """Feed the pieces of a prompt to session `s` as a user turn, behind its system turn where it
-    has one."""
+    """Feed a prompt to session `s`: its system turn where it has one, then the user turn."""
     if isinstance(pieces, Pieces) and pieces.system:
         s.system(pieces.system)
     s.user(pieces[0])

@@ -20,8 +20,8 @@ Span = tuple[int, int]
 
 
 def tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
-    """Spans that tile [start, end), cut at `cuts`; a cut that is not behind the one before it is
-    left out."""
+    """Spans that tile [start, end), cut at `cuts`; a cut that is not after the one before it is
+    ignored."""
     kept = [start]
     for at in cuts:
         if at > kept[-1]:

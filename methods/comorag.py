@@ -81,7 +81,7 @@ HEADS: dict[Kind, str] = {
 
 
 def window_size(passages: int) -> int:
-    """How many passages in a row one summary is about, as in the released code."""
+    """How many consecutive passages one summary covers, as in the released code."""
     for most, size in ((5, 2), (20, 3), (50, 5), (100, 8), (200, 10)):
         if passages <= most:
             return size
@@ -116,7 +116,8 @@ class Node:
 
     @property
     def text_for_vector(self) -> str:
-        """What is compared with the question; of a finding the note alone, as in the code."""
+        """The text that is compared with the question; of a finding, its note alone, as in the
+        released code."""
         if self.kind == "finding":
             return self.note
         return f"{self.probe} {self.note}"
@@ -380,11 +381,11 @@ class _Search:
     memory: Memory = field(default_factory=Memory)
 
     def find(self, query: str, noted_for: str) -> None:
-        """Add what a query finds: a node for each kind.
+        """Search for a query and add what is found: a node of each kind.
 
         Args:
-            query: What is looked for.
-            noted_for: What the notes are to help with.
+            query: The query.
+            noted_for: The question that the notes should help with.
         """
         ranked = self.method.passages().rank(
             replace(self.question, text=query, options=None), self.index, self.tools

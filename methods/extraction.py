@@ -26,8 +26,8 @@ class ExtractingMethod(ReadingMethod):
 def keep_each(write: Callable[[int], T], count: int, part: str, tools: Tools) -> list[T]:
     """Call write(0) to write(count - 1), in parallel, and return the results.
 
-    Each is kept, so that a stopped index build resumes. part: what a part is called, in keys and
-    progress.
+    Each result is stored at once, so that an interrupted index build resumes. part: What a part is
+    called, in keys and in the progress.
     """
 
     def kept(number: int) -> T:

@@ -106,7 +106,7 @@ class Flare(Method):
         return Answer(tools.task.answer_in(text), found.shown(), reason, tuple(found.steps))
 
     def _search(self, query: str, progress: _Progress, tools: Tools) -> None:
-        """Search; what is read from now on are the passages of this search."""
+        """Search, and set the passages of this search as those that the next requests show."""
         hits = tools.search(query, self.config.k)
         progress.found.add(query, hits, tools)
         progress.read = Collected(list(hits))
@@ -120,7 +120,7 @@ class Flare(Method):
         return sentence.text
 
     def _write(self, question: Question, progress: _Progress, tools: Tools) -> _Sentence:
-        """A sentence after those so far, with how sure the model is of it; its step is added."""
+        """Write the next sentence, add its step, and return how sure the model is of it."""
         config = self.config
         model = tools.model()
         texts = progress.read.texts()

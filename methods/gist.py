@@ -96,7 +96,7 @@ def break_request(
     Args:
         marked: Label numbers ("" for none) and units of text, in turn.
         config: The method's settings.
-        around: What is shown before and after.
+        around: The text shown before and after.
     """
     shown: list[str] = []
     if around.before:
@@ -183,7 +183,7 @@ class Pages:
         return break_request(marked, self.config)
 
     def _marked(self, start: int, end: int) -> list[str]:
-        """The units [start, end), each behind its label or "", and the label of the end."""
+        """The units [start, end), each after its label or "", then the label at the end."""
         labels = self._offered_labels(start, end)
         marked: list[str] = []
         for i in range(start, end):
@@ -197,8 +197,8 @@ class Pages:
         return self.text[slice(*self.units[number])]
 
     def _page_end(self, start: int) -> int:
-        """The end (number of a unit, not included) of the longest page that begins at unit
-        `start`: behind the unit that brings it to `page_words`."""
+        """The end (exclusive) of the longest page from unit `start` on: after the unit that brings
+        it to `page_words`."""
         end = start + 1
         words = self.words[start]
         while words < self.config.page_words and end < len(self.units):

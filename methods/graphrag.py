@@ -224,7 +224,7 @@ class GraphRAG(LightRAG):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Answer from all reports, or from what is around the question's entities."""
+        """Answer from all reports (global), or from the entities near the question (local)."""
         (document,) = documents
         (index,) = indexes
         graph = DescribedGraph.from_index(index)
@@ -306,7 +306,7 @@ class DescribedGraph:
         return graph
 
     def lines(self, community: Community) -> list[str]:
-        """The relations of a community, those of well-connected entities first, each after its
+        """The relations of a community, those of well-connected entities first, each after its two
         entities."""
         inside = set(community.nodes)
         relations = [n for n in self.relations if inside.issuperset(self.ends(n))]

@@ -117,11 +117,12 @@ class InContext(TopK):
         return steps
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Scores [chunks], higher is better: of attention where one pass holds all chunks, else
-        negated ranks.
+        """Score the chunks [chunks]; higher is better.
 
-        Passes go from the end of the text to its beginning; the better half of a pass's chunks is
-        in the next one too, as in ICR's code. Raises WindowExceeded where a chunk does not fit.
+        One pass over all chunks gives their attention. Where several passes are needed, they go
+        from the end of the text to its start, the better half of each goes on into the next one, as
+        in ICR's code, and scores are negated ranks. Raises WindowExceeded where a chunk does not
+        fit.
         """
         if not texts:
             return np.zeros(0)

@@ -23,8 +23,8 @@ def kept_spans(
 ) -> tuple[list[Span], int]:
     """Cut a text to a number of tokens.
 
-    Fewer are kept where a cut inside a word or character makes a part longer when encoded on its
-    own.
+    The result may have fewer tokens, where a part that was cut inside a word becomes longer when it
+    is encoded on its own.
 
     Args:
         text: The text.

@@ -285,7 +285,7 @@ class CutReader:
     def _read_and_cut(self, generation: PlainGeneration, cache: Any, ids: Sequence[int]) -> Any:
         """Run `ids` under the press; returns the logits of the last token [vocab].
 
-        A press cuts each layer behind its own attention, so the pass itself sees the whole text.
+        A press cuts each layer after its own attention, so the pass itself sees the whole text.
         """
         if len(ids) <= self._config.budget:
             row = generation.read(ids, cache, 0)

@@ -457,12 +457,12 @@ class _Search:
     def first(
         self, numbers: Sequence[int], texts: Sequence[str], budget: int | None = None
     ) -> list[int]:
-        """The first numbers, each once, whose texts stay within a budget.
+        """The first numbers, each once, whose texts fit into a budget.
 
         Args:
             numbers: Places in `texts`.
-            texts: What is shown of each.
-            budget: Most tokens; None: those of a list.
+            texts: The texts that would be shown.
+            budget: Most tokens; None for the budget of a list.
         """
         distinct = _distinct(numbers)
         limit = self.config.budget

@@ -86,13 +86,13 @@ class _Memory:
 def nearest(query: str, memories: Sequence[str], model: MeteredModel) -> str:
     """The memory that is most similar to a query.
 
-    The similarity is the cosine of TF-IDF vectors over the model's tokens, in small letters; of
-    equal ones the newest counts.
+    The similarity is the cosine of TF-IDF vectors over the model's tokens, in lower case. Of
+    equally similar memories the newest is taken.
 
     Args:
-        query: What is looked for.
+        query: What the model asked for.
         memories: At least one, the newest last.
-        model: Its tokenizer is used.
+        model: The model whose tokenizer is used.
 
     Returns:
         One of the memories; NOT_RECALLED where all are empty.

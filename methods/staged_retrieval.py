@@ -146,8 +146,12 @@ class Ranked:
     logits: dict[int, float] = field(default_factory=dict)
 
     def scores_of(self, chunk: int) -> dict[str, float]:
-        """What is recorded of a chunk: "bm25 rank" and "dense rank" from 1 on, "fused",
-        "reranker"."""
+        """The scores that a step records of a chunk, by name.
+
+        "bm25 rank", "dense rank"   places in the rankings, from 1 on
+        "fused"                     its score after fusion
+        "reranker"                  its logit
+        """
         scores: dict[str, float] = {}
         for ranker, ranking in self.ranks.items():
             if chunk in ranking:
@@ -306,7 +310,8 @@ class StagedRetrieval(ReadingMethod):
         return [hits[number] for number in best_first(fused)]
 
     def reranked_hits(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
-        """The first passages in the order of the reranker, the others behind them as they were."""
+        """The hits with the first ones in the order of the reranker; the others follow as they
+        were."""
         count = self.config.rerank
         if count is None:
             return hits
@@ -314,7 +319,7 @@ class StagedRetrieval(ReadingMethod):
         return [hits[place] for place in best_first(scores)] + hits[count:]
 
     def queries(self, question: Question, tools: Tools) -> tuple[Queries, list[Step]]:
-        """What is searched for, and a step for each text that the model wrote for it."""
+        """The queries to search for, and a step for each text that the model wrote for one."""
         stages: StagedConfig = self.config
         writing = Writing(stages.rewrite_tokens, stages.rewrite_temperature, stages)
         queries = Queries([question.text])
@@ -337,12 +342,12 @@ class StagedRetrieval(ReadingMethod):
     def first_stage(
         self, queries: Queries, texts: Sequence[str], index: Index, tools: Tools
     ) -> Ranked:
-        """All chunks in one order: by the one ranking, or by the fusion of several.
+        """Rank all chunks: by one ranking, or by the fusion of several.
 
         Args:
-            queries: What is searched for.
+            queries: The queries.
             texts: The chunks' texts.
-            index: As `index` built it.
+            index: The index that `index` built.
             tools: The engine's tools.
         """
         rankings: list[list[int]] = []
@@ -359,11 +364,12 @@ class StagedRetrieval(ReadingMethod):
     def reranked(
         self, question: Question, ranked: Ranked, texts: Sequence[str], tools: Tools
     ) -> Ranked:
-        """The first chunks in the order of the reranker, the others behind them as they were.
+        """The ranking with the first chunks in the order of the reranker; the others follow as they
+        were.
 
         Args:
             question: The question, as it was asked.
-            ranked: What the first stage found.
+            ranked: The ranking of the first stage.
             texts: The chunks' texts.
             tools: The engine's tools.
         """

@@ -98,12 +98,15 @@ def summarise_watched(
 def write_groups(
     level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools
 ) -> list[T]:
-    """What `write` makes of each group of texts, kept so that a stopped index goes on; level: of
-    the tree, for keys."""
+    """Call `write` for each group of texts, storing each result so that an interrupted index
+    resumes.
+
+    level: The level of the tree, for the keys of the results.
+    """
     done = [0]
 
     def write_one(texts: list[str]) -> T:
-        """Write for one group, or take what is kept for its texts."""
+        """Write for one group, or take the stored result for its texts."""
         name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
         made: T = tools.keep(f"level{level}-{name}", lambda: write(texts))
         done[0] += 1

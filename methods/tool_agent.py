@@ -98,8 +98,8 @@ class ToolAgent(Method):
 
         Args:
             s: The conversation, which has the task.
-            found: Gets what is found.
-            tools: Search.
+            found: A list to which the passages found are added.
+            tools: The engine's tools, for searching.
             force: The request to answer now.
             reserved: Tokens that this request and two replies take.
 

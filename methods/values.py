@@ -50,7 +50,8 @@ class _ReplyReader:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What is looked for next."""
+        """The pattern of the next thing in the reply: a token inside of a value, else the start of
+        one."""
         if self._open:
             return _TOKEN
         return _OPENING
@@ -91,7 +92,7 @@ class _ReplyReader:
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """The strings of a list, or of an object's values, without those of further ones inside."""
+    """The strings of a list, or of an object's values; nested lists and objects are skipped."""
     items = value
     if isinstance(value, dict):
         items = value.values()

@@ -36,8 +36,11 @@ class Applications(Backend):
     """Applications of the user's own (--app)."""
 
     def facts(self, config: ModelConfig) -> ModelFacts:
-        """What is known without calling it; its identity holds its name, address or function, map
-        and template."""
+        """The facts of an application, found without calling it.
+
+        Its identity holds its name, its address or function, and how questions and replies are
+        mapped.
+        """
         problems: list[HarnessError] = []
         settings = attempt(problems, app_settings, config)
         sentences = [*map(str, problems), *_misplaced(config)]

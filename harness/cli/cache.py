@@ -17,10 +17,10 @@ def cache(
     clear: Annotated[bool, execution("--clear", "Delete them.")] = False,
     json: Json = False,
 ) -> int:
-    """List or delete the replies that run --cache replies has kept.
+    """List or delete the stored replies of models (run --cache replies).
 
-    A model whose weights, tokenizer, template, adapters or window differ is listed apart, under the
-    same name.
+    A model whose weights, tokenizer, template, adapters or window differ has a line of its own
+    under the same name.
     """
     models = reply_cache.cached_models()
     if model is not None:

@@ -187,8 +187,8 @@ class Group(TyperGroup):
     def make_context(
         self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """Parse `args`; if they begin with no command's name, as those of the default one: `harness
-        report results`."""
+        """Parse `args`. Where they do not begin with a command, the default command gets them:
+        `harness report results`."""
         if self.default is not None and (not args or args[0] not in self.entries):
             return self.default.make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -199,7 +199,12 @@ class Group(TyperGroup):
 
 
 def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -> Group:
-    """Make a click group of commands; entries: as in Group; summary: its help."""
+    """Make a click group of commands.
+
+    Args:
+        entries: Name of each command -> the function that it calls, as in Group.
+        summary: The help of the group.
+    """
     click_group = Group(
         name=name,
         help=summary,

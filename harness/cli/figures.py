@@ -92,10 +92,17 @@ def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> s
 def parse_numbers(
     text: str | None, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], expected: str
 ) -> list[T] | None:
-    """Parse the numbers of an option's list with commas, each once; None for None.
+    """Parse the numbers of an option, "1,2,4", each once.
 
-    flag: the option, for messages; kind: int or float; expected: what is valid, in words. Raises
-    UserError for an empty list or a number that is not `valid`.
+    Args:
+        text: What was typed; None where the option was not.
+        flag: The option's name, for messages.
+        kind: int or float.
+        valid: Whether a number is allowed.
+        expected: Which numbers are allowed, in words.
+
+    Raises:
+        UserError: The list is empty, or a number is not allowed.
     """
     if text is None:
         return None

@@ -50,7 +50,7 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
 
 
 def _together(forecasts: Sequence[Forecast]) -> Forecast:
-    """The sums of what is known; `how` says of how many runs something is unknown."""
+    """The sums of the forecasts; an amount that some runs do not know is the sum of the others."""
     n_unknown = 0
     for each in forecasts:
         if each.tokens is None or each.tflops is None:

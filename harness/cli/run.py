@@ -79,7 +79,7 @@ def run_request(
     checks: CheckOptions = NO_CHECKS,
     finished_folders: list[Path] | None = None,
 ) -> int:
-    """Make the runs of a request, or with --plan print what they would cost.
+    """Make the runs of a request, or print what they would cost (--plan).
 
     Args:
         request: The runs, where they are written and logged, and what they may cost.
@@ -89,8 +89,7 @@ def run_request(
         finished_folders: A list to which the folders of runs that ended are added.
 
     Returns:
-        The most severe exit code of the runs, and of the trackers and checks, which give theirs
-        when they are closed after the last run.
+        The most severe exit code of the runs, the trackers and the checks.
     """
     forget_phases()
     scaling.check(request, printing.plan)

@@ -116,7 +116,8 @@ def _check_prefix_cache(served: _ServedModel) -> Check:
 
 
 def _check_seed(served: _ServedModel) -> Check:
-    """Check that a seed decides what is sampled: one seed twice, then another one."""
+    """Check that a seed decides what is sampled: two requests with one seed, then one with
+    another."""
     texts = []
     for seed in (1, 1, 2):
         reply = served.reply_to(_LIST_PROMPT, temperature=1.0, seed=seed)

@@ -40,8 +40,11 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
 
 
 def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserError]]:
-    """(the runs below a folder that have records, what is wrong with the damaged ones); warns of
-    each that is left out."""
+    """Read the runs below a folder that have records, with a warning for each run that is left out.
+
+    Returns:
+        The runs, and a sentence for each damaged one.
+    """
     answered: list[StoredRun] = []
     damaged: list[UserError] = []
     for path in run_folders([folder]):

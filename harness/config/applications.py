@@ -110,15 +110,15 @@ def call_settings(options: CallOptions, folder: Path) -> dict[str, Any]:
 
 
 def name_and_place(text: str, option: str, default: str) -> tuple[str, str]:
-    """The name of what is called, and its address or function.
+    """Split "name=address" into a name, and an address or function.
 
     Args:
-        text: As typed.
-        option: That names it.
-        default: Its name where the text has an address alone.
+        text: What was typed.
+        option: The option that it was typed for, for messages.
+        default: The name where the text has none.
 
     Raises:
-        UserError: The text is neither.
+        UserError: The text is neither an address nor a function.
     """
     name, equals, place = text.partition("=")
     if not equals or not _NAME.fullmatch(name):

@@ -72,7 +72,8 @@ def _files_in(folder: Path, kind: str, label: str) -> _Files:
 # These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
 @functools.cache
 def _shipped(kind: str) -> _Files:
-    """The files of this project and of installed packages; those of this project count first."""
+    """The preset files of this project and of installed packages; of equal names this project's
+    counts."""
     files: _Files = {}
     for package in plugins.targets("harness.configs").values():
         spec = importlib.util.find_spec(package)
@@ -85,8 +86,8 @@ _read_shipped = functools.cache(read_yaml)
 
 
 def _files(kind: str) -> _Files:
-    """All presets of a kind: the user's own count first, those of entry points last. Raises
-    UserError."""
+    """All presets of a kind, by name. Of equal names the user's own counts, then this project's,
+    then those of installed packages. Raises UserError."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
     folder = os.environ.get(ENV)

@@ -179,7 +179,7 @@ def import_target(target: str) -> Any:
 
 
 def _import_error(target: str, error: Exception) -> UserError | CannotRun | None:
-    """What the user is told of a module that could not be imported; None for a bug of this
+    """A sentence for the user about a module that could not be imported; None for a bug of this
     project."""
     module_name, _, _ = target.partition(":")
     top, _, _ = module_name.partition(".")

@@ -365,8 +365,8 @@ class _Resolver:
             base.layers.insert(0, (source, {"encoder": encoder}))
 
     def _layers_above(self, part: _Part, named: _Name, base: _Base) -> list[Layer]:
-        """What the layers set for a part; a warning says what is set for another one than the
-        chosen."""
+        """The values that higher layers set for a part; warns of values for another part than the
+        chosen one."""
         below = base.values
         layers: list[Layer] = []
         for source, values in _settings_at(self.layers, part.path):

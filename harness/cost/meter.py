@@ -107,8 +107,7 @@ class Meter:
         return [Branch(self._local, parent.phase, parent) for _ in range(count)]
 
     def join(self, branches: Iterable[Branch]) -> None:
-        """Put the events of the branches behind those of the calling thread, in the order of
-        `branches`."""
+        """Append the events of the branches to the calling thread's, in the order of `branches`."""
         for branch in branches:
             for event in branch.events:
                 self.record(event, self.shapes.get(event.shape))

@@ -223,8 +223,10 @@ def _counts(event: Event, spent: Flops) -> PhaseUsage:
 
 
 def _is_uncounted(event: Event, shape: ModelShape | None) -> bool:
-    """Whether the FLOPs of a call are unknown. A search of ours takes none beside those of its
-    encoder; what a retriever of the user's own computes is not known."""
+    """Whether the FLOPs of a call are unknown, as those of the user's own retriever are.
+
+    Our own searches compute nothing but what their encoder does, which is counted.
+    """
     is_search_of_ours = event.kind == "search" and event.role != OWN_RETRIEVER
     return shape is None and not is_search_of_ours
 
@@ -252,10 +254,10 @@ def _add_what_is_unknown(used: PhaseUsage, event: Event) -> None:
 
 
 def texts_and_cut(usages: Iterable[Usage]) -> tuple[int | None, int]:
-    """(texts that encoders and rerankers were given, those of them that they cut), summed over
-    `usages` and phases.
+    """Sum over usages and phases how many texts encoders and rerankers read, and how many they cut.
 
-    The first is None where an older run or index counted only the second.
+    Returns:
+        (texts, texts cut). The first is None where an older run counted only the second.
     """
     all_counted = True
     texts = 0

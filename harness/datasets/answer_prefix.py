@@ -53,7 +53,6 @@ def task(dataset: DatasetConfig) -> Task:
 
 
 def text_after(reply: str, prefix: str) -> str | None:
-    """The text behind the last `prefix`, stripped; None for a reply without it. Upper and lower
-    case differ."""
+    """The text after the last `prefix`, stripped; None for a reply without it. Case matters."""
     _, separator, answer = reply.rpartition(prefix)
     return answer.strip() if separator else None

@@ -197,7 +197,8 @@ class JsonText:
         return True
 
     def _read_more(self) -> bool:
-        """Read a piece, twice as long as what is held; False at the end of the file."""
+        """Append the next piece of the file, twice as long as the text in memory; False at the end
+        of the file."""
         data = self._stream.read(max(_PIECE_BYTES, 2 * (len(self._text) - self._at)))
         self._line, self._column = self._line_and_column(self._at)
         try:

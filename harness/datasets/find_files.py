@@ -201,14 +201,16 @@ def _choose_local_files(
     *,
     shards_only: bool,
 ) -> list[str]:
-    """As `choose_files`; a subset that no name has does not count.
+    """Choose the files of the split and subset from a folder or archive.
+
+    Unlike in `choose_files`, a subset that no file name contains is ignored.
 
     Args:
         names: Paths in the folder or archive.
-        config: Its split and subset.
-        patterns: As of `choose_files`.
-        place: Of the files, named in a DataError.
-        shards_only: As of `choose_files`.
+        config: The split and the subset.
+        patterns: Patterns that the paths must match, as in `choose_files`.
+        place: The folder or archive, named in a DataError.
+        shards_only: Choose files only where they are the shards of one table, as in `choose_files`.
     """
     subset = config.subset
     if not subset or not _subset_files(names, subset):

@@ -147,7 +147,7 @@ def _our_row(row: RawRow, columns: Mapping[str, str], unread: UnreadKeys) -> Raw
     Args:
         row: The row as the file has it.
         columns: Our names -> the columns that stand for them.
-        unread: Gets the keys that are not read.
+        unread: A list to which the keys that nothing reads are added.
     """
     try:
         renamed = _renamed(row, columns)

@@ -47,8 +47,7 @@ def rearrange(row: Row, placement: Placement) -> Row:
 
 
 def _size(title: str, text: str) -> int:
-    """The characters of a paragraph in the document, with the line break after its title and the
-    separator behind it."""
+    """The characters of a paragraph in the document, with its line break and separator."""
     line_break = int(bool(title) and bool(text))
     return len(title) + len(text) + line_break + len(SEPARATOR)
 

@@ -252,8 +252,8 @@ def _variable_names(dice: random.Random, letters: int) -> list[str]:
 
 
 def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> RulerText:
-    """A chain of five variables (names of `letters`) among `size` sentences of noise; asked for
-    those of its value."""
+    """A text with a chain of five variables among sentences of noise, and the question which
+    variables have its value."""
     names = _variable_names(dice, letters)
     value = dice.randint(10000, 99998)
     chain = [f"VAR {names[0]} = {value}"]
@@ -317,13 +317,14 @@ class SourceQuestion:
 def _among_paragraphs(
     dice: random.Random, size: int, question: SourceQuestion, paragraphs: Sequence[str]
 ) -> RulerText:
-    """`question` with a text of `size` paragraphs: those always shown, those near, then others.
+    """Make a text of `size` paragraphs for a question: its supporting ones, near ones, then random
+    others.
 
     Args:
-        dice: Draws the others, and their order.
+        dice: The random numbers that draw the others and the order.
         size: Number of paragraphs.
-        question: As its file has it.
-        paragraphs: Those of all questions.
+        question: The question as its file has it.
+        paragraphs: The paragraphs of all questions.
     """
     n_others = max(0, size - len(question.shown))
     own_paragraphs = {*question.shown, *question.near}

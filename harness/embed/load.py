@@ -36,11 +36,18 @@ _kept: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
 def load_nets(
     config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """(what load(folder, device) returned for `config`, the identity of its files), both kept for
-    the whole process.
+    """Load an encoder's networks, once a process.
 
-    what: for messages. Raises CannotRun when it is missing, is not what it says, or cannot be
-    loaded.
+    Args:
+        what: What it is ("encoder", "reranker"), for messages.
+        config: Its settings.
+        load: Loads the networks from the folder of the weights.
+
+    Returns:
+        What `load` returned, and the identity of the files.
+
+    Raises:
+        CannotRun: The weights are missing, damaged or of another kind.
     """
     key = (what, config.model_dump_json())
     if key not in _kept:

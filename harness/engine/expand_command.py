@@ -26,12 +26,17 @@ Note = Callable[[str], None]
 def command_runs(
     shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
 ) -> list[Choices]:
-    """The runs of a command: every method on every data set, by default those of the suite, at each
-    point of the sweep.
+    """List the runs of a command: every method on every data set at each point of the sweep.
 
-    shared: settings of all runs, with the suite; swept: axes beside those of the suite; note: gets
-    a sentence for each method that lacks a swept parameter. Raises UserError, also for a setting of
-    a data set that is not run.
+    Without data sets in the command, those of the suite are taken.
+
+    Args:
+        shared: Settings of all runs, with the suite.
+        swept: Axes of the sweep beside those of the suite.
+        note: Called with a sentence for each method that lacks a swept parameter.
+
+    Raises:
+        UserError: Something cannot be run, or a setting is for a data set that is not run.
     """
     suite = shared.suite
     if not datasets and (shared.documents or shared.questions):

@@ -125,8 +125,7 @@ def _cut_to_spans(
 
 
 def joined_id(ids: Sequence[str]) -> str:
-    """The id of the document that joins those of `ids`: "a+b", shortened to a hash beyond 80
-    characters."""
+    """The id of a document that joins several: "a+b", shortened to a hash beyond 80 characters."""
     name = "+".join(ids)
     if len(name) <= 80:
         return name

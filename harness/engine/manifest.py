@@ -163,12 +163,13 @@ def describe(plan: PlannedRun) -> RunManifest:
 def _with_what_some_runs_have(
     described: RunManifest, plan: PlannedRun, served: Mapping[str, ModelShape | None]
 ) -> RunManifest:
-    """The manifest with the keys of floors, servers, numbers of other runs, own code and corpora.
+    """Add the keys that only some runs have: floors, servers, numbers of other runs, own code,
+    corpora.
 
     Args:
-        described: The manifest.
-        plan: Of the run.
-        served: Role -> sizes of its model, of models behind servers.
+        described: The manifest without them.
+        plan: The planned run.
+        served: Role -> sizes of its model, for models behind servers.
     """
     if plan.method.traits.floor:
         described = described.with_values(floor=True)
@@ -203,7 +204,8 @@ def _amounts(plan: PlannedRun) -> dict[str, Amount]:
 def _shapes(
     plan: PlannedRun, served: Mapping[str, ModelShape | None]
 ) -> dict[str, dict[str, int | bool] | None]:
-    """Role -> the sizes of its model, None if unknown. served: those of models behind servers."""
+    """Role -> the sizes of its model, None if unknown; served: the same for models behind
+    servers."""
     shapes: dict[str, dict[str, int | bool] | None] = {}
     for role in plan.identities:
         shape = served[role] if role in served else shape_of_role(plan, role)

@@ -247,17 +247,18 @@ def run_hash(
     code: Mapping[str, str],
     corpus: Mapping[str, Any] | None = None,
 ) -> str:
-    """Eight hexadecimal digits over all that changes a prediction: no limit, path, scorer or
-    device.
+    """Eight hexadecimal digits over all that can change a prediction.
+
+    The limit, paths, scorers and the device are no part of it.
 
     Args:
-        config: Of the run.
-        method: Its method, whose prompts count.
-        dataset: Its rows' fingerprint counts.
-        task: What is asked of every method.
+        config: The run's settings.
+        method: The method, for its settings and prompts.
+        dataset: The data set, for the fingerprint of its rows.
+        task: What every method is asked to do.
         identities: Role -> identity of its model or encoder.
         code: Hashes of the user's own code (storage/own_code_hash).
-        corpus: What of the corpus changes a prediction; None without one.
+        corpus: What of the corpus can change a prediction; None without one.
     """
     return HashInputs(
         implementation=config.method.implementation,

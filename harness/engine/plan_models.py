@@ -110,8 +110,8 @@ class ModelPlanner:
         return config
 
     def _add_problems(self, facts: ModelFacts) -> None:
-        """Add what is wrong with a model or encoder; what is only absent on this machine is added
-        as Missing."""
+        """Add what is wrong with a model or encoder to the problems; what this machine merely lacks
+        is added as Missing."""
         for sentence in facts.problems:
             absent = facts.absent.get(sentence)
             if absent is None:

@@ -96,7 +96,7 @@ def _settings_for(
 
 
 def _applies_to_none(name: str, methods: Iterable[str]) -> UserError:
-    """The error for an option that no run takes. methods: those of the runs."""
+    """The error for an option that no run can use; methods: the methods of the runs."""
     known: list[str] = []
     for preset in presets.names("methods"):
         info = method_and_parameters(Choices(method=preset))

@@ -139,8 +139,7 @@ def _rescore_config(
 
 
 def _complete_scorers(stored: StoredRun, names: set[str]) -> set[str]:
-    """Those of these scorers of which every answer has a score; none where an answer lacks scores
-    because a scorer failed on it."""
+    """The names of `scorers` that gave every answer a score."""
     complete = names
     for record in stored.records:
         if lacks_only_scores(record.error):

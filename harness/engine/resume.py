@@ -79,8 +79,8 @@ def _gold_by_id(plan: PlannedRun, records: Mapping[str, Any]) -> dict[str, Gold]
 
 
 def _scored_by(record: StoredRecord, names: Collection[str]) -> bool:
-    """Whether a record's scores and flags are by exactly the scorers `names`; those of judges do
-    not count."""
+    """Whether a record's scores and flags come from exactly the scorers `names`; judges are
+    ignored."""
     notes = record.notes
     scored = record.scores.keys() - (notes.get(JUDGES) or {}).keys()
     flagged = notes.get("flags") or {}

@@ -123,12 +123,10 @@ def run(
 def opened_job(
     plan: PlannedRun, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
 ) -> Iterator[Job]:
-    """Open the run folder of a plan, with nothing asked yet; arguments and errors are those of
-    `run`.
+    """Open the run folder of a plan; parameters and errors are those of `run`.
 
-    The caller asks questions and ends with `finished`. An exception before that is recorded as the
-    run's state:
-    "interrupted" for a KeyboardInterrupt, else "stopped".
+    The caller asks the questions and calls `finished`. An exception before that is recorded as the
+    run's state: "interrupted" for a KeyboardInterrupt, else "stopped".
     """
     options = AskOptions(**ask_options)
     if options.parallel is not None and options.parallel < 1:
@@ -226,7 +224,7 @@ class Job:
             self.store.drop_requests(asked - self._known)
 
     def _stored_records(self) -> dict[str, StoredQuestion]:
-        """Question -> what is counted of its last record; the rest does not stay in memory."""
+        """Question id -> the numbers of its last record; texts do not stay in memory."""
         questions: dict[str, StoredQuestion] = {}
         for record in self.store.known_records():
             earlier = record.notes.get("earlier")

@@ -209,7 +209,8 @@ def _scores_that_stay(record: StoredRecord, keep: Sequence[str]) -> set[str]:
 
 
 def _notes_of_scored(record: StoredRecord, verdict: Verdict, stay: set[str]) -> dict[str, Any]:
-    """The record's notes with those of a new verdict; stay: the scores that are not new."""
+    """The record's notes with those of a new verdict; stay: names of the scores that are not
+    computed again."""
     notes = {key: value for key, value in record.notes.items() if key not in SCORING_NOTES}
     notes |= verdict.notes
     for key in ("flags", COUNTS):

@@ -339,10 +339,10 @@ class EngineTools:
         return map_together(scheduler, fn, list(items), self.meter)
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), or its result kept under `key` by a stopped build of this index; tuples come
-        back as lists.
+        """Return the result stored under `key` by an interrupted build of this index, or compute it
+        by fn().
 
-        Raises LookupError while answering: parts belong to an index.
+        Tuples come back as lists. Raises LookupError while answering: parts belong to an index.
         """
         if self._build is None:
             raise LookupError(

@@ -341,7 +341,8 @@ def _store_judgements(
 def _with_judgement(
     record: StoredRecord, name: str, judgement: Judgement, keep_texts: bool
 ) -> StoredRecord:
-    """The record with what judge `name` said; its reply only where texts may be kept."""
+    """The record with the judgement of judge `name`; with its reply only where the run stores
+    texts."""
     notes = dict(record.notes)
     entry = {"verdict": judgement.verdict}
     if judgement.reply is not None and keep_texts:

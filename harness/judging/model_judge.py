@@ -238,8 +238,12 @@ class Judge:
         return f"{self.prompt_version} ({self.max_tokens} tokens, model {model})"
 
     def without_request(self, case: Case) -> Judgement | None:
-        """The judgement of an answer that lacks what is judged or has a cached reply; None: the
-        model must be asked."""
+        """Judge an answer without asking the model, where something is missing or the reply is
+        cached.
+
+        Returns:
+            The judgement; None where the model must be asked.
+        """
         lacking = self._lacking(case)
         if lacking is not None:
             return lacking

@@ -130,13 +130,13 @@ class _Requests:
     def _send(
         self, key: dict[str, Any], prompt: Prompt, values: dict[str, Sequence[str]], meter: Meter
     ) -> _Reply:
-        """The model's reply.
+        """Get the model's reply from the cache, or ask for it.
 
         Args:
-            key: Of the reply in the cache.
-            prompt: What is asked.
-            values: Of its placeholders.
-            meter: Gets the cost.
+            key: The key of the reply in the cache.
+            prompt: The prompt with its placeholders.
+            values: Placeholder -> its text.
+            meter: Counts the cost.
         """
         before = len(meter.events)
         with self.judge.model.session(meter, "judge") as session:
@@ -185,8 +185,12 @@ class StepwiseJudge(Judge):
         return True
 
     def without_request(self, case: Case) -> Judgement | None:
-        """The judgement of an answer that lacks what is judged, or needs no reply that is not
-        cached; None: the model must be asked."""
+        """Judge an answer without asking the model, where something is missing or all replies are
+        cached.
+
+        Returns:
+            The judgement; None where the model must be asked.
+        """
         lacking = self._lacking(case)
         if lacking is not None:
             return lacking

@@ -158,13 +158,13 @@ class WatchedRows:
             self._reduce()
 
     def _plan(self, device: torch.device, heads: int, size: int, key_size: int) -> None:
-        """Group the requests, and decide how many layers are held at once.
+        """Group the requests, and decide the weights of how many layers are in memory at once.
 
         Args:
-            device: Of the layer.
-            heads: Of the queries.
-            size: Numbers of a query.
-            key_size: Numbers of a token's keys.
+            device: Where the layer is.
+            heads: Number of query heads.
+            size: Numbers in a query vector.
+            key_size: Numbers in a token's keys.
         """
         # Weights of a head: 1 GiB for all heads and layers together, or as many as the cache of a
         # CPU core holds.
@@ -197,7 +197,7 @@ class WatchedRows:
         return weights <= room and piece.columns <= 2 * group[0].columns + BLOCK
 
     def _reduce(self) -> None:
-        """Add the weights of the layers that are held to the sums of each group."""
+        """Add the weights of the layers in memory to the sums of each group."""
         if not self._held:
             return
         query = torch.stack([states.query for states in self._held])

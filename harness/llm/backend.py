@@ -60,14 +60,14 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
-        """Load the model, or connect to it.
+        """Load the model, or connect to it; called once a run.
 
         Args:
             config: The settings.
-            facts: Those of the method `facts`, without problems.
+            facts: What the method `facts` returned, without problems.
 
         Returns:
-            The model; it is loaded once a run.
+            The model.
 
         Raises:
             CannotRun: It cannot be loaded; one sentence with what to do.
@@ -159,8 +159,8 @@ def misplaced_settings(config: ModelConfig) -> list[str]:
 
 
 def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
-    """Those of the setting `names` that are not at their defaults; float32, the dtype of older
-    runs, counts as one."""
+    """The names of settings that are not at their defaults; the dtype float32 counts as a default,
+    as in older runs."""
     fields = ModelConfig.model_fields
     names_set = [
         n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)

@@ -57,11 +57,12 @@ def with_reply_cache(request: Request) -> Request:
 
 
 def _may_be_cached(kind: str, arguments: Sequence[Any]) -> bool:
-    """Whether a request has one reply: no spans are watched, and nothing is drawn without a seed.
+    """Whether a request has a single possible reply: no span is watched, nothing is drawn without a
+    seed.
 
     Args:
         kind: "write", "probe" or "score".
-        arguments: As of `_asked`.
+        arguments: The arguments of the session's method of that name.
     """
     if kind != "write":
         return True
@@ -103,7 +104,7 @@ def _values_of(reply: Any, session: Any, before: int) -> dict[str, Any]:
 
 
 def _reply_of(values: dict[str, Any], before: int) -> Written | Probe | list[float]:
-    """The reply of these JSON values, in a context that held `before` tokens."""
+    """Make the reply from JSON values; before: tokens of the context in front of it."""
     if "mass" in values:
         return Probe.of(values["mass"], values["top"])
     if "scores" in values:

@@ -240,7 +240,7 @@ class WriteCapture:
     _reducing: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def take(self, call: AttentionCall) -> None:
-        """Keep one layer's query row; that of the last layer completes the step."""
+        """Store one layer's query row; with the last layer's, the step is complete."""
         self._calls.append(call)
         if len(self._calls) == len(self.cache.layers):
             device = self._calls[0].query.device

@@ -103,8 +103,8 @@ class TokenContext(Session):
         return len(self.ids)
 
     def _request(self) -> Any:
-        """Part of a kept reply's key: the tokens' hash, how many are booked (for the cost),
-        thinking, adapter."""
+        """The part of a cached reply's key that describes the context: a hash of its tokens, how
+        many are booked (for the cost), thinking and adapter."""
         tokens = hashlib.sha256(json.dumps(self.ids).encode()).hexdigest()
         return [tokens, max(self._cached, self._booked_end), self._answering, self._adapter]
 

@@ -96,8 +96,11 @@ def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool
 
 
 def begins_thinking(text: str, thinking: Thinking) -> bool | None:
-    """Whether a reply that begins with `text` begins with the opening marker; None where more text
-    is needed."""
+    """Whether a reply starts with the opening marker of a thinking, judged by its first characters
+    `text`.
+
+    None where more characters are needed.
+    """
     start = text.lstrip()
     if start.startswith(thinking.open):
         return True

@@ -83,8 +83,8 @@ class Batches:
         max_bytes: int,
         tries: Tries,
     ) -> Any:
-        """The reply to `body`, as of Server.post. Raises WaitsForBatch where it waits,
-        RequestFailed, CannotRun."""
+        """The reply to `body` from a batch that has ended. Raises WaitsForBatch where the request
+        has to wait, RequestFailed, CannotRun."""
         key = digest(body)
         with self._lock:
             lines = self._replies.get(key)

@@ -151,8 +151,7 @@ def addresses(base_url: str) -> list[str]:
 
 
 def address_problems(config: ModelConfig) -> list[str]:
-    """A sentence about what is wrong with model.base_url, if anything; a URL with a secret in it is
-    not repeated."""
+    """[A sentence] where model.base_url is wrong, else []; a secret in the URL is not repeated."""
     if not config.base_url:
         return [
             (
@@ -181,7 +180,7 @@ def one_address_problems(config: ModelConfig) -> list[str]:
 
 
 def _address_problem(address: str) -> str | None:
-    """What is wrong with one address; None for nothing."""
+    """What is wrong with one address; None where nothing is."""
     no_address = "model.base_url is no address; write it as http://HOST:PORT/v1"
     try:
         url = urlsplit(address)

@@ -182,8 +182,7 @@ def _check_attention(config: Any, file: Path) -> None:
 
 
 def _stretches(config: Any) -> bool:
-    """Whether a configuration of transformers has rope scaling, in all layers or in those of one
-    kind."""
+    """Whether a transformers configuration scales its rotary embeddings, in any layer."""
     parameters = getattr(config, "rope_parameters", None) or {}
     kinds = [each for each in parameters.values() if isinstance(each, dict)]
     return any(each.get("rope_type", "default") != "default" for each in [parameters, *kinds])

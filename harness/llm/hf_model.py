@@ -83,9 +83,9 @@ class LoadedModel(Network, TokenizedModel):
         return net.to(self.device).eval()
 
     def _with_weights(self, config: ModelConfig, folder: str) -> Any:
-        """The network with its weights, in main memory or where `device_map` says.
+        """Load the network with its weights, into main memory or where `device_map` says.
 
-        Raises CannotRun for a damaged file, and for weights that are not those of config.json.
+        Raises CannotRun for a damaged file, and for weights that do not fit config.json.
         """
         kernel = {"sdpa": capture.install(), "eager": "eager"}.get(self.identity["attention"])
         options: dict[str, Any] = {"trust_remote_code": config.trust_remote_code}
@@ -143,7 +143,7 @@ class LoadedModel(Network, TokenizedModel):
             ) from e
 
     def forget(self) -> None:
-        """Drop first prompts, kept contexts and failed passes, so that a run does not depend on an
+        """Drop first prompts, cached contexts and failed passes, so that no run depends on an
         earlier one."""
         self.first_prompts = {}
         for queue in self._queues.values():

@@ -108,13 +108,14 @@ class HFSession(Context):
         closing: Sequence[int] = (),
         labels: Sequence[int] = (),
     ) -> Tensor | None:
-        """Run what is queued.
+        """Run the tokens that are queued.
 
         Args:
-            logits: Rows of logits that are wanted, of the last tokens.
-            requests: What it is booked with.
-            closing: A probe's last tokens, which leave the context again.
-            labels: As of ForwardRequest.
+            logits: Of how many last tokens logits are returned.
+            requests: How many requests the passes are booked as.
+            closing: How many last tokens leave the context again, as after a probe.
+            labels: For each row of logits, ids of tokens that need exact logits (see
+                ForwardRequest).
 
         Returns:
             The last logits [logits, vocab]; None for 0, and where nothing is queued.
@@ -137,14 +138,16 @@ class HFSession(Context):
         logits: int = 0,
         labels: Sequence[int] = (),
     ) -> Tensor | None:
-        """Run the tokens of `ids` that are not cached, in pieces of prefill_chunk tokens.
+        """Run the tokens of `ids` that have no keys and values yet, in pieces of prefill_chunk
+        tokens.
 
         Args:
-            passes: Runs and books them.
-            ids: The context.
-            watched: Spans of these tokens, whose attention is measured.
-            logits: Rows of logits that are wanted, of the last tokens.
-            labels: As of ForwardRequest.
+            passes: Runs the passes and books them.
+            ids: The tokens of the whole context.
+            watched: Spans of these tokens whose attention is measured.
+            logits: Of how many last tokens logits are returned.
+            labels: For each row of logits, ids of tokens that need exact logits (see
+                ForwardRequest).
 
         Returns:
             The last logits [logits, vocab], or None.
@@ -180,8 +183,8 @@ class HFSession(Context):
         return block_names(slot_of(self._cache), self.ids[:end], self._adapter)
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
-        """As in Session: float32 [layers, heads, tokens of `keys`], from passes that are booked as
-        a probe."""
+        """Attention to each token of `keys`, float32 [layers, heads, tokens]; the passes are booked
+        as a probe."""
         capture = HeadCapture((keys.start, keys.end))
         step = self._model.prefill_chunk
         with Transaction(self, "probe", requests=1) as passes:
@@ -245,7 +248,7 @@ class HFSession(Context):
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Run what is queued, let a reasoning model think, and write the answer."""
+        """Run the queued tokens, let a reasoning model think, and write the answer."""
         start = len(self.ids)
         thinks = not self._answering
         if thinks:
@@ -366,7 +369,7 @@ class HFSession(Context):
         return written
 
     def _write_tokens(self, state: Writing, first: int) -> None:
-        """Write the reply that begins with the token `first`, beside those of other questions."""
+        """Write the reply after its first token, in shared passes with other contexts."""
         if not state.takes(first):
             return
         ask = ForwardRequest([first], self._cache, 1, state.capture, writing=state)

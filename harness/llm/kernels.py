@@ -25,12 +25,18 @@ _MIN_ROWS = 4  # with fewer rows the conversion of the weights takes longer than
 def cpu_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float, causal: bool
 ) -> tuple[Tensor, Tensor]:
-    """Fused attention on the CPU; returns the output [1, heads, new, size] and the log-sum-exp [1,
-    heads, new].
+    """Fused attention on the CPU.
 
-    query: [1, heads, new, size]; key, value: [1, kv_heads, tokens, size], which torch's own path
-    would copy for each head; mask: additive, or True for what is seen; causal: apply the causal
-    mask; scaling: factor of the scores.
+    Args:
+        query: [1, heads, new, size].
+        key: [1, kv_heads, tokens, size]; torch's own path would copy it for each head.
+        value: Like `key`.
+        mask: Added to the scores, or True for tokens that are seen.
+        causal: Whether a token sees only those before it.
+        scaling: Factor of the scores.
+
+    Returns:
+        The output [1, heads, new, size] and the log-sum-exp [1, heads, new].
     """
     if mask is not None and mask.dtype == torch.bool:
         mask = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, float("-inf"))

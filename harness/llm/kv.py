@@ -189,10 +189,10 @@ class KVPool:
         return best
 
     def _make_room(self, tokens: int) -> None:
-        """Close the gaps between idle contexts, else drop the oldest kept one, else move the
-        longest idle to the host.
+        """Make room in the pool by the cheapest of three ways.
 
-        Raises MemoryError where none is idle.
+        Close gaps between idle contexts; else drop the oldest ended context; else move the context
+        that is idle the longest to main memory. Raises MemoryError where no context is idle.
         """
         ended = set(self._ended.values())
         idle = [s for s in list(self._slots) if s.capacity and (s.last < self.clock or s in ended)]

@@ -65,8 +65,8 @@ class Endpoint(Backend):
         return endpoint_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
-        """Ask whether the server answers; not kept, as each run asks. Raises CannotRun where it
-        does not."""
+        """Connect to the server and ask whether it answers, anew for each run. Raises CannotRun
+        where it does not."""
         from harness.llm.endpoint import EndpointModel
 
         return EndpointModel(config, facts)

@@ -550,7 +550,7 @@ class ForwardQueue:
 
 
 def _is_decode_step(request: ForwardRequest) -> bool:
-    """Whether a request is one token with its logits, and nothing captured but what is written."""
+    """Whether a request is one token with its logits, without attention of other spans."""
     if len(request.ids) != 1 or request.logits != 1 or request.labels:
         return False
     return request.capture is None or isinstance(request.capture, WriteCapture)

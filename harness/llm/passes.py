@@ -89,14 +89,16 @@ class Transaction(AbstractContextManager["Transaction"]):
         blocks: Sequence[bytes] = (),
         labels: Sequence[int] = (),
     ) -> Tensor | None:
-        """Run `ids` after what is cached.
+        """Run `ids` after the tokens that have keys and values.
 
         Args:
             ids: Tokens.
-            logits: Rows of logits that are wanted, of the last tokens.
+            logits: Of how many last tokens logits are returned.
             capture: Measures the attention.
-            blocks: As of ForwardRequest.
-            labels: As of ForwardRequest.
+            blocks: Hashes of the context's blocks, by which other contexts find them (see
+                ForwardRequest).
+            labels: For each row of logits, ids of tokens that need exact logits (see
+                ForwardRequest).
 
         Returns:
             The last logits, float32 [logits, vocab]; None for 0.

@@ -265,8 +265,8 @@ class Scripted(Backend):
         return ModelFacts(config.name, model.capabilities, model.window, model.identity)
 
     def load(self, config: ModelConfig, facts: ModelFacts | None = None) -> ScriptedModel:
-        """Read and check the YAML table that `config.script` names; not kept, as a run uses it up.
-        Raises CannotRun."""
+        """Read and check the YAML table that `config.script` names, anew for each run, as a run
+        uses up its replies. Raises CannotRun."""
         if not config.script:
             raise CannotRun(
                 "a scripted model needs --set model.script=FILE, a YAML file such as `replies: "

@@ -58,7 +58,7 @@ class TokenizedModel(LanguageModel):
     thinking: Thinking | None = None
 
     def _take_facts(self, facts: ModelFacts) -> None:
-        """Set what is known before loading."""
+        """Set the attributes that are known before the weights are loaded."""
         self.name = facts.name
         self.identity = facts.identity
         self.capabilities = facts.capabilities

@@ -52,8 +52,10 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
 def trial_pack_problem(
     net: Any, device: torch.device, dtype: str, layers: int, in_one_call: bool = False
 ) -> str | None:
-    """Why contexts cannot share a pass (`in_one_call` as in `run_packed`); None where a trial gave
-    equal logits."""
+    """Try a pass over several contexts; returns why they cannot share one, None for equal logits.
+
+    in_one_call: Whether one call of the attention serves all contexts, as in `run_packed`.
+    """
     config = net.config
     if config._attn_implementation != NAME:
         return f"its attention kernel is '{config._attn_implementation}'"

@@ -19,9 +19,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def heap_kept_out_of_collections() -> Iterator[None]:
-    """Freeze what is there now, and free it for collections again after the block.
+    """Take the objects that exist now out of garbage collections until the block ends.
 
-    In a process that has frozen objects itself everything stays frozen, as they cannot be told apart.
+    In a process that has frozen objects itself everything stays frozen, as the two cannot be told
+    apart.
     """
     was_frozen = gc.get_freeze_count() > 0
     gc.collect()

@@ -112,23 +112,25 @@ def in_flight(
     finish: Callable[[Sequence[O]], None],
     choose: Callable[[Iterable[E]], int] = lambda _: 0,
 ) -> None:
-    """Call answer(example) for every example, `places` at once, and finish(outcomes) in this thread
-    with those that have come meanwhile.
+    """Answer all examples, `places` at a time, and finish their outcomes in this thread as they
+    come.
 
-    First all threads end (an interrupt gives them a moment), and outcomes that they had are
-    finished.
+    After an error or an interrupt no further example starts. The threads end first (an interrupt
+    gives them a moment), then the outcomes that they had are finished.
 
     Args:
-        examples: What is worked on.
-        places: How many at once.
-        answer: Called in threads.
-        finish: Called in this thread, with outcomes in the order in which they came.
-        choose: The position, among the examples left, of the next one (by default 0); called by one
-            thread at a time.
+        examples: The examples.
+        places: How many are answered at a time.
+        answer: Answers one example; called in threads.
+        finish: Called in this thread with the outcomes that have come meanwhile, in that order.
+        choose: Position of the next example among those left (by default 0); called by one thread
+            at a
+            time.
 
     Raises:
-        BaseException: An interrupt, what `finish` raised (then outcomes are dropped), or, of the
-            errors of `answer`, that of the first example.
+        BaseException: An interrupt, the error of `finish` (then outcomes are dropped), or, of the
+            errors
+            of `answer`, that of the first example.
     """
     flight = _Flight(examples, places, answer, finish, choose)
     try:
@@ -216,7 +218,8 @@ class _Flight(Generic[E, O]):
         self._take([])
 
     def _take(self, ended: list[_Answered[O] | _Failed]) -> None:
-        """Finish `ended` and all that is there, except errors, which are kept."""
+        """Finish an outcome and those that have come since; errors are stored in `errors`
+        instead."""
         with contextlib.suppress(queue.Empty):
             while True:
                 ended.append(self._ended.get_nowait())

@@ -186,7 +186,7 @@ class Scheduler:
         self._batches.start()
 
     def start_threads(self, *works: Callable[[], None]) -> None:
-        """Run each work() in a thread of its own as soon as there is a slot. It may raise nothing
+        """Run each function in a thread of its own as soon as a slot is free. It may raise nothing
         but Stopped."""
         with self._lock:
             for work in works:
@@ -319,8 +319,8 @@ class Scheduler:
         return result
 
     def _run_batches(self) -> None:
-        """The thread of the batches: wait for asks, run those of one queue together, hand the
-        outcomes out."""
+        """Wait for requests, run those of one queue together, and return their results: the batch
+        thread."""
         while True:
             with self._lock:
                 while not self.stopped and not self._ready():

@@ -29,8 +29,8 @@ its author."""
 
 
 def _short_gold_answers(row: OpenRow) -> list[str]:
-    """The answers of a question that a text can be expected to hold: those of its sub-questions,
-    else its own, of at most 10 words."""
+    """The answers, of 10 words at most, that a passage can be expected to hold: those of
+    sub-questions where there are any."""
     accepted: list[str] = []
     for group in row.extra.get("short_answers", ()):
         accepted += group

@@ -55,8 +55,8 @@ class Passages:
         return np.asarray(self.documents[np.searchsorted(self.starts, passages, "right") - 1])
 
     def passage_texts(self, start: int = 0) -> Iterator[str]:
-        """Yield the texts of the passages from number `start` on, each behind its title in a line
-        of its own."""
+        """Yield the texts of the passages from number `start` on, each after a line with its
+        title."""
         if start >= len(self):
             return
         stretch = int(np.searchsorted(self.starts, start, "right")) - 1

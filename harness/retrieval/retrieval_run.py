@@ -70,10 +70,16 @@ def check_packages(encoder: EncoderConfig | None) -> None:
 def retrieve(
     request: Request, rows: Sequence[OpenRow], source: dict[str, Any], report: Report
 ) -> RetrievalResult:
-    """Make what is missing of the index, search it, and write the file and its manifest.
+    """Complete the index, search it for each question, and write the file of passages and its
+    manifest.
 
-    rows: questions; their answers go to the recall alone. source: what the manifest says of the
-    data set. Raises UserError, and SaveError where something cannot be written.
+    Args:
+        rows: The questions; their gold answers are used for the printed recall only.
+        source: What the manifest says of the data set.
+
+    Raises:
+        UserError: The corpus cannot be used.
+        SaveError: A file cannot be written.
     """
     check_packages(request.encoder)
     corpus = Corpus(request.corpus, request.words)

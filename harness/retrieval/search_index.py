@@ -122,14 +122,14 @@ def read_facts(folder: Path) -> IndexFacts:
 
 
 def build_index(request: IndexRequest, report: Report) -> IndexFacts:
-    """Make what is missing of an index; a build that was stopped goes on where it was.
+    """Build an index, or complete one whose build was interrupted.
 
     Args:
-        request: What is indexed.
+        request: The corpus and how it is indexed.
         report: Called with the progress.
 
     Returns:
-        What it is.
+        The description of the index.
 
     Raises:
         UserError: Another corpus, or no corpus, or a package is missing.

@@ -205,7 +205,7 @@ def problems_of(config: RetrieverConfig) -> list[HarnessError]:
 
 
 def identity_of(config: RetrieverConfig) -> Mapping[str, Any]:
-    """All that changes what is found, as far as it is known here."""
+    """What identifies a retriever: all settings that can change its results."""
     identity: dict[str, Any] = {"retriever": config.name, "map": _places(config)}
     if config.function is None:
         identity["address"] = config.base_url

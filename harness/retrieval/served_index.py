@@ -42,7 +42,7 @@ class ServedIndex:
         self._client = httpx2.Client(timeout=_TIMEOUT)
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The `k` best passages, best first; arguments as of SearchIndex. Raises
+        """The `k` best passages for a query, best first, as SearchIndex.search. Raises
         RequestFailed."""
         try:
             reply = self._client.post(f"{self._url}/hits", json={"query": query, "k": k})

@@ -230,8 +230,8 @@ def _distinct(lines: Iterable[dict[str, Any]], *keys: str) -> Iterator[dict[str,
 def _requests(
     sources: Sequence[Path], folder_of_record: Mapping[str, Path]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the requests of each question beside its kept record, and those of each index from the
-    first folder."""
+    """Yield the requests of each question with its record, and those of each index from the first
+    folder that has it."""
     first_folder: dict[tuple[Any, ...], Path] = {}
     for source in sources:
         for line in read_with_older(source / REQUESTS, "kind"):
@@ -275,10 +275,10 @@ def _check_is_alike(folder: Path, name: str, shard: RunManifest, merged: RunMani
     """Raise UserError for a shard with other data or scorers than the others.
 
     Args:
-        folder: Of the run.
-        name: Of the shard.
-        shard: Its manifest.
-        merged: That of the others.
+        folder: The run folder.
+        name: The name of the shard.
+        shard: The manifest of the shard.
+        merged: The manifest of the shards before it.
     """
     pairs = (("hash", shard.hash, merged.hash), ("scorers", shard.scorers, merged.scorers))
     for key, ours, theirs in pairs:

@@ -196,7 +196,7 @@ class Workers(Executor):
         self.calls[call] = _Call(worker, _GREETING, 0)
 
     def ready_calls(self, calls: Sequence[Any], timeout: float = 0) -> list[Any]:
-        """Those of the calls that have ended. timeout: seconds to wait for the first one."""
+        """The calls that have ended; timeout: seconds to wait for the first one."""
         if not calls:
             return []
         if timeout:
@@ -615,8 +615,8 @@ def _check_weights(plan: PlannedRun) -> None:
 
 
 def _as_member(scheduler: Scheduler, work: Callable[[], Any]) -> Any:
-    """Return work(), run in a thread of the scheduler, which batches its requests with those of
-    other threads."""
+    """Run work() in a thread of the scheduler, so that its requests share batches; returns its
+    result."""
     answered: Future[Any] = Future()
 
     def member() -> None:

@@ -15,9 +15,9 @@ _ENDS = (".", "<context>", "<example>")
 
 @scorer("babilong.accuracy", "the first sentence names the right label of the task, and no other")
 def accuracy(prediction: str, references: Sequence[str], *, labels: Sequence[str]) -> float:
-    """1.0 where the labels in the reply's first sentence are those of the gold answer, else 0.0.
+    """1.0 where the first sentence of the reply has the same labels as the gold answer, else 0.0.
 
-    labels: those of the task that the question does not name, in small letters.
+    labels: The labels of the task that the question does not name, in lower case.
     """
     reply = prediction.lower()
     for end in _ENDS:

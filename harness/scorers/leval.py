@@ -60,7 +60,8 @@ def _squeezed(text: str) -> str:
 
 
 def _exact(prediction: str, gold: str) -> float:
-    """The exact match of a reply and an answer, by letters where the answer is of letters."""
+    """The exact match of a reply and an answer; where the answer is letters of options, of those
+    letters."""
     if set(_bare(gold)) <= set(_LETTERS):
         return _letters_score(_bare(prediction), _bare(gold))
     return _text_score(prediction, gold)

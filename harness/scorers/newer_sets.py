@@ -25,8 +25,8 @@ _DEFAULT_DAYS = (datetime(2001, 1, 1), datetime(2002, 2, 2))
     "mrcr.match", "likeness to the text asked for, 0 without the string before it"
 )
 def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
-    """difflib's ratio of reply and answer behind `prefix`; 0.0 where the reply does not begin with
-    it."""
+    """difflib's ratio of the reply and the answer after `prefix`; 0.0 where the reply does not
+    start with it."""
     if not prediction.startswith(prefix):
         return 0.0
     return SequenceMatcher(

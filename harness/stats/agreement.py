@@ -70,7 +70,8 @@ def _tables(
     other: Sequence[Hashable],
     clusters: Sequence[int] | NDArray[np.int32],
 ) -> Floats:
-    """(documents, ratings, ratings) how often the two said what; arguments as of `kappa`."""
+    """(documents, ratings, ratings): how often the two raters gave each pair of ratings. Arguments
+    as in `kappa`."""
     ratings: dict[Hashable, int] = {}
     for rating in (*one, *other):
         ratings.setdefault(rating, len(ratings))

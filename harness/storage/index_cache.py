@@ -142,7 +142,7 @@ class IndexCache:
         return None
 
     def put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
-        """Write an entry in one step, and delete what was kept while it was built (tools.keep).
+        """Write an entry in one step, and delete the parts that an interrupted build had stored.
 
         An entry that cannot be written costs a warning: the index is in memory.
         """

@@ -221,7 +221,7 @@ class Start(JsonValues):
 
 
 def _together(first: RunManifest | None, second: RunManifest | None) -> RunManifest:
-    """The keys of both, those of the second before those of the first."""
+    """Merge two mappings; the keys of the second stand first."""
     values: dict[str, Any] = {}
     for part in (first, second):
         if part is not None:

@@ -56,8 +56,7 @@ def run_folders(texts: Iterable[str]) -> list[Path]:
 
 
 def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs; those of one data set and folder name, in several results folders, are known by
-    their paths."""
+    """The runs; several with the same data set and folder name are called by their paths."""
     keys = [(run.config["dataset"]["name"], run.name) for run in runs]
     counts = Counter(keys)
     return [

@@ -183,7 +183,7 @@ class _CodeHashes:
 
 
 def _code_objects(code: CodeType) -> Iterator[CodeType]:
-    """Yield compiled code and that of the functions inside it."""
+    """Yield a code object and those of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -104,7 +104,8 @@ def sentence_without_home(sentence: str) -> str:
 
 
 def command_without_home(words: Sequence[str]) -> list[str]:
-    """The words of a command with home paths written as ~/..., also behind KEY= and sqlite:///."""
+    """The words of a command with paths in the home folder as ~/..., also after KEY= and
+    sqlite:///."""
     home = _home()
     if home is None:
         return list(words)

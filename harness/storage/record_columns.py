@@ -275,7 +275,7 @@ class ColumnsBuilder:
                 _column(self._usage, (*path, key)).add(place, value)
 
     def finished(self, dataset_format: str) -> RecordColumns:
-        """The columns; dataset_format: as of `columns_of`."""
+        """The columns; dataset_format: the format of the data set, which says what a cluster is."""
         size = len(self._ids)
         documents = self._documents.finished()
         questions = zip(self._ids, documents.by_record(), strict=True)

@@ -15,7 +15,7 @@ _MAPPING = dict[str, Any]
 
 
 def _form(kinds: dict[str, Any]) -> Any:
-    """The type of an object with these keys; one with "?" behind it may be missing or null."""
+    """The type of an object with these keys; a key that ends with "?" may be missing or null."""
     fields = {
         key.rstrip("?"): NotRequired[kind | None] if key.endswith("?") else kind
         for key, kind in kinds.items()

@@ -80,7 +80,7 @@ class _EncoderTexts:
         self.cut = 0
 
     def add(self, usage: Usage) -> None:
-        """Count those of a question or an index."""
+        """Add the counts of a question or an index."""
         given, cut = texts_and_cut([usage])
         self.cut += cut
         if given is None or self.given is None:

@@ -11,7 +11,9 @@ class WarnOnce:
     run."""
 
     def __init__(self, note: Callable[[str], None], lost: str) -> None:
-        """note: prints a sentence; lost: what is lost, as its beginning."""
+        """Args:
+        note: Prints a sentence.
+        lost: What is lost, the start of the sentence."""
         self._note, self._lost = note, lost
         self._warned = False
         self._lock = threading.Lock()

@@ -96,7 +96,7 @@ class MlflowTraces:
                 return
 
     def _send(self, batch: Sequence[TracedQuestion], stored: Mapping[str, TraceInfo]) -> None:
-        """Send some questions, in place of what is stored of them."""
+        """Send the traces of some questions, replacing those that MLflow has of them."""
         spans = []
         names = [question.record.question_id for question in batch]
         old = [stored[name].trace_id for name in names if name in stored]

@@ -47,8 +47,7 @@ def expand_home(uri: str) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """The file of a sqlite URI; None for another database, a server, or one that is kept in
-    memory."""
+    """The file of a sqlite URI; None for another database, a server, or a database in memory."""
     scheme, _, rest = uri.partition("://")
     name = unquote(rest.partition("?")[0].removeprefix("/"))
     if scheme.split("+")[0] != "sqlite" or not name or name.startswith(":memory:"):

@@ -283,10 +283,10 @@ class NumberedTokens:
         return sum(self.sizes[number] for number in self._kept)
 
     def kept_spans(self, joined: str) -> list[Span]:
-        """The kept runs of `joined`, the contexts that the package compressed.
+        """Find the spans of `joined`, the contexts that the package compressed, that it kept.
 
-        Where the package reads the question, it stands first in the text that was numbered, and is
-        not kept.
+        Where the package reads the question, the question stands first in the numbered text and is
+        no part of the result.
         """
         numbered = self._text_of_kept()
         units = units_of(numbered.text, self._model)
@@ -296,7 +296,8 @@ class NumberedTokens:
         return [(a - start, b - start) for a, b in spans_of_kept(units, is_kept)]
 
     def _text_of_kept(self) -> _Numbered:
-        """The text whose tokens are kept: the last that begins at or before the first of them."""
+        """The numbered text that the kept tokens belong to: the last one that starts at or before
+        the first of them."""
         first_kept = min(self._kept, default=0)
         for numbered in reversed(self._texts):
             if numbered.first <= first_kept:

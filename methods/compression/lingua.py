@@ -55,7 +55,7 @@ class LongLLMLingua(reading.ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Compress the document for the question, then read what is left."""
+        """Compress the document for the question, then read the compressed text."""
         (document,) = documents
         request = reading.Reading(tools.task, self.config.window, self.config)
         # Cutting off what does not fit loses its end; a lower target loses what matters least.

@@ -319,8 +319,8 @@ def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float
 def _kept_spans(
     text: str, words: list[Word], keep: list[bool], config: Lingua2Config
 ) -> list[Span]:
-    """Spans of the kept words, each with the white space before it, and of line breaks that are
-    kept alone."""
+    """Spans of the words that stay, each with the white space before it, and of line breaks that
+    stay alone."""
     keeps_breaks = "\n" in config.force_tokens
     spans: list[Span] = []
     last = ""

@@ -59,16 +59,16 @@ def answer_from(
     tools: Tools,
     config: MethodConfig,
 ) -> Answer:
-    """Show the compressed text, ask, answer; what the window does not hold is cut off at the end
-    and reported.
+    """Show the compressed text and answer; text beyond the window is cut off at the end and
+    reported.
 
     Args:
         question: The question.
         document: The document.
-        compressed: What is left of it.
+        compressed: The pieces that are left of the document.
         tools: The engine's tools.
-        config: The method's settings, with a window where the method has that setting, else the
-            reader's counts.
+        config: The method's settings; its window counts where it has that setting, else the
+            reader's.
     """
     model = tools.model()
     request = Reading(tools.task, getattr(config, "window", None), config)

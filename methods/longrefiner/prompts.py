@@ -64,7 +64,7 @@ def structuring(texts: Sequence[str], config: MethodConfig | None = None) -> Pie
 def selection(
     question: str, title: str, abstract: str, outline: str, config: MethodConfig | None = None
 ) -> Pieces:
-    """Ask which parts of a document help; outline: lines of titles, each behind a line break."""
+    """Ask which parts of a document help; outline: the lines of titles, each after a line break."""
     return SELECTION.of(config).fill(
         title=[title], abstract=[abstract], outline=[outline], question=[question]
     )

@@ -141,7 +141,8 @@ class _GraphBuilder:
         return self._level(below.number + 1, self._graph.add_level(below.number, blocks))
 
     def _is_top(self, below: Level, above: Level, batches: list[Batch]) -> bool:
-        """Whether building ends: one call held the level below, or the new level is no smaller."""
+        """Whether the graph is complete: one batch held the level below, or the new level is no
+        smaller."""
         if len(batches) == 1:
             return below.number - 1 >= self._config.min_ip_levels
         has_as_many_nodes = len(above.nodes) >= len(below.nodes)

@@ -105,7 +105,7 @@ def _new_end(memory: Memory, edge: int, entities: Collection[int]) -> int:
 def _best_edge(
     state: State, frontier: list[int], entities: list[int], reason: str
 ) -> tuple[int, float]:
-    """Find the edge that fits best what is missing.
+    """Find the edge that is most similar to what is missing.
 
     Without reflection the query is Q alone: "only relying on the query to traverse the graph"
     (QRMeM 3.5).
@@ -117,7 +117,8 @@ def _best_edge(
         reason: Why the segments do not answer the question.
 
     Returns:
-        The edge most similar to question, reason and entities, of equals the first; and how similar.
+        The first edge with the highest similarity to question, reason and entities, and that
+        similarity.
     """
     query = [state.question.text]
     if state.config.reflection:

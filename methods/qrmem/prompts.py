@@ -137,8 +137,8 @@ class Relation(NamedTuple):
 
 
 def marked(segment: str, names: Sequence[str]) -> str:
-    """The segment with each occurrence of a name in brackets; longer names go first, and none is
-    marked inside one.
+    """The segment with each occurrence of a name in brackets; longer names go first, none inside
+    another.
 
     Occurrences are those of memory.find_all: no parts of longer words, in scripts that separate
     words.

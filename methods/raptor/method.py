@@ -21,8 +21,8 @@ from methods.summary import DETAILED
 
 
 def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
-    """The nodes nearest by `similarity` [nodes], level by level from the top, `top_k` of each; a
-    node is kept once."""
+    """Walk down the tree: on each level the `top_k` nodes with the highest `similarity` [nodes],
+    each node once."""
     kept: list[int] = []
     nodes = graph.top()
     while nodes:
