@@ -72,6 +72,7 @@ _FILES = (
     "longmemeval",
     "lveval",
     "memoryagentbench",
+    "meteor",
     "musique",
     "newer_sets",
     "nolima",

@@ -5,7 +5,8 @@ rouge1("Ada built it", ["Ada"])                                -> 1.0   (recall,
 exact_match("{'<mask-0>': 'Ada'}", [..], masks={..})           -> the share of masks with the right entity
 
 Theirs divide the sum of right masks of all clozes by that of all masks; here each cloze weighs the
-same. METEOR needs WordNet, BERTScore a model: neither is here.
+same. Their METEOR changes from process to process (sets of words), BERTScore needs a model: neither is
+here.
 """
 
 import ast
