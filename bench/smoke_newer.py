@@ -3,8 +3,9 @@
     HARNESS_TEST_DATA=FOLDER python -m bench.smoke_newer [--out FOLDER] [--model NAME,..] [--retry]
     python -m bench.smoke_newer --table       the table of what is stored; nothing is run
 
-Each data set is read by one method (full-context), each method reads one data set (real rows of
-MuSiQue); texts of files are cut to 8,000 bytes, some 2,000 tokens. Otherwise as bench.smoke_real.
+Each data set is read by one method (full-context; made-up texts of some 300 tokens), each method
+reads one data set (real questions of Natural Questions on their passage). Otherwise as
+bench.smoke_real.
 The table has a line for each preset: rows that were asked, those that failed, mean headline score
 in percent ("-": all is left to a judge).
 """
@@ -29,7 +30,7 @@ from bench.smoke_real import (
 )
 from bench.smoke_rows import DATA
 
-READER, ROWS = "full-context", "musique"
+READER, ROWS = "full-context", "nq"
 MAX_BYTES = 8_000
 OLDER_SETS = (
     "infinitebench/en_qa",

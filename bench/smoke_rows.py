@@ -21,6 +21,9 @@ from harness.config import presets
 from tests.datasets import more_rows, releases, support
 
 QUESTIONS = 3
+TOKENS = 300
+"""Of a made-up text."""
+
 Row = dict[str, Any]
 Make = Callable[[int, str], Row]
 """Makes the row of a number on a text."""
@@ -177,7 +180,7 @@ def made_rows(dataset: str, out: Path) -> Path:
     if not path.exists():
         rows = []
         for number in range(QUESTIONS):
-            world = sample("musique", number, tokens=1000, purpose="evaluation")
+            world = sample("musique", number, tokens=TOKENS, purpose="evaluation")
             rows.append(MADE[dataset](number, world.documents[0].text))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(rows), "utf-8")
@@ -225,7 +228,7 @@ def _longbench(names: Iterable[str]) -> dict[str, Rows]:
 
 NO_SHOTS: dict[str, str | int] = {"dataset.shots": 0}  # made-up rows have no file of examples
 RULER: dict[str, str | int] = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
-NOLIMA: dict[str, str | int] = {"dataset.tokens": 2000, "dataset.depths": QUESTIONS}
+NOLIMA: dict[str, str | int] = {"dataset.tokens": TOKENS, "dataset.depths": QUESTIONS}
 
 
 def _made_up() -> dict[str, Rows]:

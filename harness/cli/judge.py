@@ -62,7 +62,9 @@ class JudgeOptions:
             "shown supports the answer), relevance (whether what was shown answers the question), "
             "rubric (what --prompt and --scale say), pairwise (which of two runs answers better), "
             "claim by claim claim-faithfulness, claim-correctness and claim-completeness, or "
-            "citation-recall and citation-precision (whether the texts cited as [n] support it).",
+            "citation-recall and citation-precision (whether the texts cited as [n] support it), "
+            "or ALCE's for numbered passages: alce-recall, alce-precision, and for lists "
+            "alce-list-recall, alce-list-precision.",
         ),
     ] = "correctness"
     prompt: Annotated[

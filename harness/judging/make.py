@@ -9,6 +9,7 @@ from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
 from harness.errors import UnknownName, UserError, raise_all
 from harness.judging import stepwise
+from harness.judging.alce import ALCE_KINDS
 from harness.judging.citations import CITATION_KINDS
 from harness.judging.claims import CLAIM_KINDS
 from harness.judging.kinds import (
@@ -27,7 +28,12 @@ from harness.llm.backend import check_greedy, model_facts
 from harness.prompts import Prompt
 from harness.storage.files import home
 
-STEPWISE: dict[str, StepwiseKind] = {**CLAIM_KINDS, **CITATION_KINDS, PAIRWISE: PAIRWISE_KIND}
+STEPWISE: dict[str, StepwiseKind] = {
+    **CLAIM_KINDS,
+    **CITATION_KINDS,
+    **ALCE_KINDS,
+    PAIRWISE: PAIRWISE_KIND,
+}
 """The kinds that ask several requests about an answer."""
 
 

@@ -18,9 +18,10 @@ NO_DATA = (
 )
 
 
-@published("huggingface/evaluate metrics/meteor")(
-    "hf_meteor.meteor", "unigrams that match by form, stem or synonym", packages=("nltk",)
-)
+scorer = published("huggingface/evaluate metrics/meteor")
+
+
+@scorer("hf_meteor.meteor", "unigrams that match by form, stem or synonym", packages=("nltk",))
 def meteor(prediction: str, references: Sequence[str]) -> float:
     """The highest METEOR of a prediction with one of the references. Raises CannotRun without
     NLTK's data."""

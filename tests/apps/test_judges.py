@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import nltk
 import pytest
+from nltk.tokenize.punkt import PunktTokenizer
 
 from harness.storage.run_folder import read_run
 from tests.apps.wiki import ANSWERS
 from tests.llm.endpoints import POCKET, content
 from tests.llm.loopback import Loopback, completion
+from tests.nltk_data import nltk_data
 
 APP = """
 import json, pathlib
@@ -178,6 +181,52 @@ def test_statements_are_checked_against_the_texts_that_they_cite(answered, judge
     # needed for the first statement, and each supports the second.
     assert found == {"q1": 0.5, "q2": 0.5, "q3": 0, "q4": 0, "q5": 1}
     assert table()["cites"]["judge.scripted.citation-precision"] == pytest.approx(0.4)
+
+
+MILL = "Document [3](Title: Mill): Ann built it.\n\nDocument [7](Title: Abel): It stands."
+NUMBERED = {
+    WARRANTY: reply("Ann built\nit [3]. It stands [7][3]. It is old [9][3].", MILL),
+    PRICE: reply("It stands [3][3].", MILL),
+    TEAM: reply("It stands.", MILL),
+    TRAINS: reply("Ann built [3], a barn [7], Bo [4].", MILL),
+    GARAGE: reply("Ann built [7][7][3][7].", MILL),
+}
+ABEL = "Title: Abel\nIt stands."
+ENTAILMENTS = [
+    ("Title: Mill\nAnn built it.\n\nStatement: Ann built it.\n", "yes"),
+    (f"{ABEL}\n\nTitle: Mill\nAnn built it.\n\nStatement: It stands.\n", "yes"),
+    (f"Passages:\n{ABEL}\n\nStatement: It stands.\n", "yes"),
+    (f"{ABEL}\n\nTitle: Mill\nAnn built it.\n\nStatement: Ann built.\n", "yes"),
+    (f"Statement: {TRAINS} Ann built\n", "yes"),
+    ("", "no"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("alce-recall", [2 / 3, 0, 0, 0, 1]),
+        ("alce-precision", [2 / 3, 0, 0, 0, 1 / 3]),
+        ("alce-list-recall", [0, 0, 0, 1 / 3, 0]),
+        ("alce-list-precision", [0, 0, 0, 1 / 2, 0]),
+    ],
+)
+def test_numbered_passages_are_judged_as_by_alces_code(
+    kind, found, answered, judge, monkeypatch, tmp_path
+):
+    """The values are those of the published code for a model that infers the same."""
+    monkeypatch.setattr(nltk.data, "path", [nltk_data(tmp_path / "nltk")])
+    folder = answered("numbered", NUMBERED)
+    judge([folder], kind, ENTAILMENTS).checked()
+    stored = scores(folder, f"judge.scripted.{kind}")
+    assert list(stored.values()) == [pytest.approx(score) for score in found]
+
+
+def test_alces_sentences_need_nltks_data(answered, judge, monkeypatch):
+    monkeypatch.setattr(nltk.data, "path", [])
+    monkeypatch.setattr(nltk.tokenize, "_get_punkt_tokenizer", PunktTokenizer)
+    done = judge([answered("numbered", NUMBERED)], "alce-recall", ENTAILMENTS)
+    assert (done.returncode, "nltk.downloader punkt_tab" in done.stderr) == (2, True)
 
 
 OLD = {
