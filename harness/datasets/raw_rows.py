@@ -1,6 +1,6 @@
 """What the files of data sets hold, before it is parsed."""
 
-from typing import Any
 
-RawRow = dict[str, Any]
+
+RawRow = dict[str, object]
 """A row, or an object in one, as its file has it: its keys are those of the data set's authors."""
