@@ -247,22 +247,15 @@ class ComoRAG(ExtractingMethod):
             return "scikit-learn", "umap-learn"
         return ("scikit-learn",)
 
-    def _index_settings(self) -> dict[str, Any]:
-        """The settings of HippoRAG's index."""
-        config = self.config
-        return {
-            "prompts": config.prompts,
-            "chunk_tokens": config.chunk_tokens,
-            "reply_tokens": config.reply_tokens,
-            "synonyms": config.synonyms,
-        }
-
     def passages(self) -> HippoRAG:
-        """What ranks passages."""
+        """HippoRAG with this method's settings: it indexes and ranks the passages."""
         config = self.config
         return HippoRAG(
             HippoRAG.Config(
-                **self._index_settings(),
+                prompts=config.prompts,
+                chunk_tokens=config.chunk_tokens,
+                reply_tokens=config.reply_tokens,
+                synonyms=config.synonyms,
                 link_k=config.link_k,
                 passage_weight=config.passage_weight,
             )
@@ -270,7 +263,7 @@ class ComoRAG(ExtractingMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """HippoRAG's index; "summaries" and "episodes", each [text, spans], with their vectors."""
-        index = HippoRAG(HippoRAG.Config(**self._index_settings())).index(document, tools)
+        index = self.passages().index(document, tools)
         config = self.config
         tree, vectors = build_tree(
             document,

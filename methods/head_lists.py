@@ -15,7 +15,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -43,7 +42,7 @@ class Model(BaseModel):
     num_key_value_heads: int
     vocab_size: int | None = None
     hub: list[str] = []
-    weights: Any = None
+    weights: object = None
 
 
 class HeadList(BaseModel):
@@ -57,7 +56,7 @@ class HeadList(BaseModel):
     scores: list[float] = []
 
 
-def heads_for(name: str, sizes: Mapping[str, Any]) -> Heads:
+def heads_for(name: str, sizes: Mapping[str, object]) -> Heads:
     """Find the heads that a name means for a model.
 
     Args:
@@ -110,7 +109,7 @@ def _read(path: Path) -> HeadList:
         ) from error
 
 
-def _why_other_model(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
+def _why_other_model(head_list: HeadList, sizes: Mapping[str, object]) -> str:
     """A phrase that says in what the model of a list differs from `sizes`, "" where it does not."""
     for key, value in head_list.model.model_dump(exclude={"name", "hub"}).items():
         if key not in sizes or value is None or sizes[key] == value:
@@ -128,7 +127,7 @@ def _why_other_model(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
 
 
 def _heads_of_list(
-    name: str, head_list: HeadList, sizes: Mapping[str, Any]
+    name: str, head_list: HeadList, sizes: Mapping[str, object]
 ) -> list[tuple[int, int]]:
     """The (layer, head) pairs of the list `name`. Raises CannotRun for another model's list, or
     names of no heads."""

@@ -12,7 +12,7 @@ ICR sums all heads, QRHead those of a head list. Source: docs/methods/attention.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import model_validator
@@ -71,7 +71,7 @@ class InContextConfig(RetrievalConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _add_file_hash(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _add_file_hash(cls, values: dict[str, object]) -> dict[str, object]:
         """Set heads_sha256 to the hash of the file `heads`. Raises ValueError where another hash is
         given already."""
         digest = file_digest(str(values.get("heads", ALL)))
@@ -95,7 +95,7 @@ class InContext(TopK):
     own_prompts = (ANSWER, FIND)
     heads_field = "heads"
 
-    def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+    def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
         """A sentence where the head list is missing, damaged or another model's than one of these
         `sizes`; else []."""
         try:
@@ -216,7 +216,7 @@ def _chunk_tokens(text: str, n_chunks: int, model: MeteredModel) -> int:
     return model.count(_marked(n_chunks, text)) + 2 * model.count(SEPARATOR)
 
 
-def _model_sizes(model: MeteredModel) -> dict[str, Any]:
+def _model_sizes(model: MeteredModel) -> dict[str, object]:
     """The sizes of a loaded model, by their names in config.json; {} where they are unknown."""
     shape = model.shape
     if shape is None:

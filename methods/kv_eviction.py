@@ -185,7 +185,7 @@ class BoundedCache(FullContext):
         load_package()
         return []
 
-    def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+    def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
         """A sentence where the budget is not below `window`, the model's, so that nothing would be
         dropped; else []."""
         if not window or self.config.budget < window:

@@ -12,9 +12,9 @@ told to answer. All of it counts as search. Source: docs/methods/retrieval.md#a-
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from harness.method import Index, Indexes, Method, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
@@ -188,10 +188,46 @@ class _End:
     reason: str
 
 
-def _tool_calls(reply: str) -> list[dict[str, Any]]:
-    """The objects of a reply that call a tool."""
+@dataclass(frozen=True)
+class _ToolCall:
+    """A tool call, {"tool": "keyword_search", "keywords": ["Velindra"], "top": 3}.
+
+    Attributes:
+        tool: The name of the tool, as the model writes it.
+        keywords: Texts to find; of keyword_search.
+        queries: What is looked for, of which the first counts; of semantic_search.
+        chunks: Numbers of chunks; of read_chunk.
+        top: How many chunks a search shows; None where the model gives no number.
+        written: The whole call, for the trace.
+    """
+
+    tool: str
+    keywords: list[str]
+    queries: list[str]
+    chunks: list[str]
+    top: int | None
+    written: str
+
+    @classmethod
+    def parse(cls, value: Mapping[str, object]) -> _ToolCall:
+        """The call in an object of a reply that has the key "tool"."""
+        top = value.get("top")
+        if not isinstance(top, int) or top <= 0:
+            top = None
+        return cls(
+            tool=str(value["tool"]),
+            keywords=_strings(value.get("keywords")),
+            queries=_strings(value.get("query")),
+            chunks=_strings(value.get("chunks")),
+            top=top,
+            written=str(value),
+        )
+
+
+def _tool_calls(reply: str) -> list[_ToolCall]:
+    """The calls in a reply: the objects that name a tool."""
     objects = [value for value in values_in(reply) if isinstance(value, dict)]
-    return [value for value in objects if "tool" in value]
+    return [_ToolCall.parse(value) for value in objects if "tool" in value]
 
 
 class _Calls:
@@ -209,37 +245,32 @@ class _Calls:
         self.seen: list[Span] = []
         self.steps: list[Step] = []
 
-    def result(self, call: dict[str, Any]) -> str:
+    def result(self, call: _ToolCall) -> str:
         """What a call returns, as the model sees it; its step is appended to `steps`."""
         result = self._run(call)
         step = Step(
-            str(call["tool"]),
+            call.tool,
             tokens=self.tools.model().count(result),
             flops=self.tools.meter.flops(),
-            note=str(call),
+            note=call.written,
         )
         self.steps.append(step)
         return result
 
-    def _run(self, call: dict[str, Any]) -> str:
+    def _run(self, call: _ToolCall) -> str:
         """Run the tool that the model called; returns what the model reads next."""
-        tool = call["tool"]
-        keywords = _strings(call.get("keywords"))
-        queries = _strings(call.get("query"))
-        numbers = _strings(call.get("chunks"))
-        if tool == "keyword_search" and keywords:
-            return self._found(self._by_keywords(keywords, self._top(call)))
-        if tool == "semantic_search" and queries:
-            return self._found(self._by_meaning(queries[0], self._top(call)))
-        if tool == "read_chunk" and numbers:
-            return "\n\n".join(map(self._whole, numbers))
+        if call.tool == "keyword_search" and call.keywords:
+            return self._found(self._by_keywords(call.keywords, self._top(call)))
+        if call.tool == "semantic_search" and call.queries:
+            return self._found(self._by_meaning(call.queries[0], self._top(call)))
+        if call.tool == "read_chunk" and call.chunks:
+            return "\n\n".join(map(self._whole, call.chunks))
         return "Error: there is no such tool, or what it needs is missing."
 
-    def _top(self, call: dict[str, Any]) -> int:
+    def _top(self, call: _ToolCall) -> int:
         """How many chunks a search shows."""
-        top = call.get("top")
-        if isinstance(top, int) and top > 0:
-            return min(top, _TOP)
+        if call.top is not None:
+            return min(call.top, _TOP)
         return int(self.config.top)
 
     def _by_keywords(self, keywords: Sequence[str], most: int) -> dict[int, list[Span]]:
@@ -323,7 +354,7 @@ def _sentences(text: str, chunk: Span) -> Iterable[Span]:
             yield start, end
 
 
-def _strings(value: Any) -> list[str]:
+def _strings(value: object) -> list[str]:
     """The texts and numbers of a list, or the one that `value` is."""
     values = [value]
     if isinstance(value, list):

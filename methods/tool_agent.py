@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from harness.method import Indexes, Method, MethodConfig, Tools, Traits
 from harness.method.settings import setting
@@ -110,12 +109,12 @@ class ToolAgent(Method):
         limit = ""
         for number in range(self.config.max_calls):
             written = s.write(self.config.reply_tokens)
-            calls = _calls(written.text)
-            if not calls:
+            queries = _queries(written.text)
+            if not queries:
                 if number == 0:
                     s.count_reply(written, "unsearched")
                 return written.text, f"answered after {number} calls"
-            result = self._result(calls[0], found, tools)
+            result = self._result(queries[0], found, tools)
             if s.length() + model.count(result) + reserved > model.window:
                 limit = "window"
                 break
@@ -130,12 +129,17 @@ class ToolAgent(Method):
         written = s.write(self.config.reply_tokens)
         return written.text, f"told to answer: {limit or 'max_calls'}"
 
-    def _result(self, call: dict[str, Any], found: Collected, tools: Tools) -> str:
-        """What a call returns, as the model sees it; its step is added."""
-        arguments = call.get("arguments")
-        query = ""
-        if isinstance(arguments, dict):
-            query = str(arguments.get("query") or "").strip()
+    def _result(self, query: str, found: Collected, tools: Tools) -> str:
+        """Search for a query.
+
+        Args:
+            query: Of the model's call; "" where it has none.
+            found: A step, and the passages found, are added to it.
+            tools: The engine's tools.
+
+        Returns:
+            The passages, or what is wrong with the call, as the model sees it.
+        """
         found.steps.append(Step("search", flops=tools.meter.flops(), note=query))
         if not query:
             return "".join(WRONG.of(self.config).fill())
@@ -145,8 +149,19 @@ class ToolAgent(Method):
         return "".join(FOUND.of(self.config).fill(passages=passages))
 
 
-def _calls(reply: str) -> list[dict[str, Any]]:
-    """The tool calls of a reply: objects with a name, between marks where it has these."""
+def _queries(reply: str) -> list[str]:
+    """The query of each tool call of a reply, "" for a call without one.
+
+    A call is an object with a name, between marks where the reply has these:
+    '<tool_call>{"name": "search", "arguments": {"query": "Velindra"}}</tool_call>' -> ["Velindra"]
+    """
     marked = "\n".join(_CALL.findall(reply)) or reply
     objects = [value for value in values_in(marked) if isinstance(value, dict)]
-    return [value for value in objects if "name" in value]
+    return [_query_of(value.get("arguments")) for value in objects if "name" in value]
+
+
+def _query_of(arguments: object) -> str:
+    """The query in the arguments of a tool call; "" where there is none."""
+    if not isinstance(arguments, dict):
+        return ""
+    return str(arguments.get("query") or "").strip()

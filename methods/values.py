@@ -45,8 +45,9 @@ class _ReplyReader:
 
     def __init__(self) -> None:
         self._values: list[Any] = []
-        self._objects: list[tuple[dict[str, Any], list[Any]]] = []  # with keys and values in turn
-        self._open: list[list[Any]] = []
+        # Each object, and its keys and values in turn as they are read.
+        self._objects: list[tuple[dict[str, object], list[object]]] = []
+        self._open: list[list[object]] = []
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -72,11 +73,12 @@ class _ReplyReader:
 
     def _begin(self, bracket: str) -> None:
         """Begin a list or an object, inside the innermost one that is open."""
-        items: list[Any] = []
-        value: Any = items
+        items: list[object] = []
+        value: object = items
         if bracket == "{":
-            value = {}
-            self._objects.append((value, items))
+            filled_later: dict[str, object] = {}
+            self._objects.append((filled_later, items))
+            value = filled_later
         self._values.append(value)
         if self._open:
             self._open[-1].append(value)

@@ -32,7 +32,7 @@ class Dataset:
     source: str
     revision: str | None = None
     skipped: dict[str, int] = field(default_factory=dict)
-    copied: dict[str, Any] | None = None
+    copied: Mapping[str, object] | None = None
     rows: int = 0
     kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -23,7 +23,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rank_bm25 import BM25Okapi
@@ -209,8 +208,7 @@ def _load_shots(config: DatasetConfig) -> Shots:
             f"dataset.shots={config.shots}, but dataset.shots_ids names {len(config.shots_ids)}"
         )
     without_shots = config.model_copy(update={"shots": 0, "shots_ids": ()})
-    source = _training_source(config)
-    training = load_once.load_once(without_shots.model_copy(update=source), None)
+    training = load_once.load_once(_training_config(without_shots), None)
     asked = load_once.load_once(without_shots, None)
     asked_keys: dict[str, str] = {}
     for example in asked.examples:
@@ -235,24 +233,28 @@ def _load_shots(config: DatasetConfig) -> Shots:
     return Shots(config, pool, texts, asked_keys)
 
 
-def _training_source(config: DatasetConfig) -> dict[str, Any]:
-    """The settings of the data set that holds the training rows: a file, a file of its name beside
-    the rows that are asked, else another split. Raises UserError for a file that is not there."""
+def _training_config(config: DatasetConfig) -> DatasetConfig:
+    """The data set that holds the training rows.
+
+    Its rows are those of the file dataset.shots_from; of the file of that name beside the rows that
+    are asked; or of the split of that name. Raises UserError for a file that is not there.
+    """
     file = Path(config.shots_from).expanduser()
     if file.exists():
-        return {"data": str(file)}
+        return config.model_copy(update={"data": str(file)})
     if not file.suffix:
-        return {"split": config.shots_from}
+        return config.model_copy(update={"split": config.shots_from})
     data = Path(config.data or "").expanduser()
     if config.data is None or data.is_dir() or is_archive(data.name):
-        return {"options": {**config.options, "files": (file.name,)}}
+        options = {**config.options, "files": (file.name,)}
+        return config.model_copy(update={"options": options})
     beside = data.parent / file.name
     if not beside.exists():
         raise UserError(
             f"dataset.shots_from: there is no file '{file}', and none of that name beside "
             f"'{config.data}'; put it there, or ask without examples: dataset.shots=0"
         )
-    return {"data": str(beside)}
+    return config.model_copy(update={"data": str(beside)})
 
 
 def _unasked(training: Dataset, asked: Dataset) -> list[Example]:

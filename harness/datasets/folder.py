@@ -140,7 +140,7 @@ class _Questions:
         if unread:
             self.unread[row.id] = unread
             supporting = []  # what is left would make the recall too high
-        gold = Gold(row.answers, tuple(supporting), row.extra)
+        gold = Gold(row.answers, tuple(supporting), row.gold_extra())
         if document is None:
             return Retrieved((), Example(Question(row.id, row.question, ()), gold))
         question = Question(row.id, row.question, (document.id,))

@@ -68,7 +68,7 @@ def _answerable(raw: RawRow) -> bool | None:
     raise RowError("answerable", f"should be true or false, is '{text[:40]}'")
 
 
-def _assertions(raw: RawRow) -> dict[str, Any]:
+def _assertions(raw: RawRow) -> dict[str, object]:
     """The assertions of a row. Raises RowError."""
     schema = _with_numbers(raw.get("json_schema"))
     try:

@@ -356,7 +356,7 @@ def _read_qrels(queries: Path) -> dict[str, list[str]]:
             raise place.error(None, row.problem)
         query = row.get("query-id")
         page = row.get("corpus-id")
-        if query is None or page is None:
+        if not isinstance(query, str) or not isinstance(page, str):
             raise place.error(None, "should have the columns query-id, corpus-id, score")
         if row.get("score") != "0":
             relevant.setdefault(query, []).append(page)

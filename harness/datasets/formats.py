@@ -1,6 +1,6 @@
 """What a data set's format is: a parser of its rows, or a loader of its own, and its options.
 
-parser_of(config)        "musique", "qasper", "module:function": one raw row to a `Row`, a `Group` or a `Skip`
+row_format(config)       "musique", "qasper", "module:function": one raw row to a `Row`, a `Group` or a `Skip`
 loader_of(name)          "pocket" makes its rows up, "narrativeqa" reads only those of its stories that it needs,
                          "retrieved" puts questions and the documents that were retrieved for them
                          together
@@ -10,6 +10,7 @@ option_fields(name)      what `dataset.options` may hold
 import importlib
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from pydantic import ConfigDict, Field
@@ -19,6 +20,7 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import loader_of
 from harness.datasets.find_files import FileOptions
+from harness.datasets.longbench import support_parser
 from harness.datasets.place_options import LOOKED_UP, PLACED, Placement, PlaceOptions
 from harness.datasets.placing import rearrange, split_options
 from harness.datasets.raw_rows import RawRow
@@ -135,29 +137,38 @@ def _run_users_parser(parser: RowParser, name: str, raw: RawRow) -> Row | Skip |
     return row
 
 
-def parser_of(
-    config: DatasetConfig,
-) -> tuple[DatasetConfig, RowParser, tuple[str, ...], Placement | None]:
-    """Return (config, parser, row keys, placement): how to parse the rows of `config`.
+@dataclass(frozen=True)
+class RowFormat:
+    """How the rows of a data set are read.
 
-    The placement says where supporting paragraphs move (None: nowhere); the config returned lacks
-    its options. Row keys tell a row from a file that is one object {id: row, ...}. Raises
-    ConfigError, UnknownName.
+    Attributes:
+        config: The data set's, without the options of the placement.
+        parse: One raw row to a question, or several on one document.
+        row_keys: Keys of a row where a file may be one object {id: row, ...}, else ().
+        placement: Where the supporting paragraphs are moved; None: nowhere.
     """
+
+    config: DatasetConfig
+    parse: RowParser
+    row_keys: tuple[str, ...]
+    placement: Placement | None = None
+
+
+def row_format(config: DatasetConfig) -> RowFormat:
+    """How the rows of `config` are read. Raises ConfigError, UnknownName."""
     parser, row_keys = _find_parser(config)
     if config.format not in (*PLACED, LOOKED_UP):
-        return config, parser, row_keys, None
+        return RowFormat(config, parser, row_keys)
     placement, rest = split_options(config.options)
     if config.format == LOOKED_UP:
-        from harness.datasets.longbench import support_parser
-
         support = rest.pop("support", None)
         rest.pop("question", None)
         if placement is not None:
-            parser = support_parser(config, support, placement)
+            parser = support_parser(config, str(support or ""), placement)
     elif placement is not None:
         parser = partial(_parse_and_place, parser, placement)
-    return config.model_copy(update={"options": rest}), parser, row_keys, placement
+    config = config.model_copy(update={"options": rest})
+    return RowFormat(config, parser, row_keys, placement)
 
 
 def _parse_and_place(

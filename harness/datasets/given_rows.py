@@ -6,8 +6,6 @@
 `harness.run` writes each Row with its fields as they are; here they become a Row again.
 """
 
-from typing import Any
-
 from pydantic import Field
 
 from harness.datasets.raw_rows import RawRow
@@ -20,7 +18,7 @@ class _Given(StrictRow):
     paragraphs: list[list[str]]
     answers: list[str]
     supporting: list[int] = Field(default_factory=list)
-    extra: dict[str, Any] = Field(default_factory=dict)
+    extra: dict[str, object] = Field(default_factory=dict)
 
 
 def parse_row(raw: RawRow) -> Row:

@@ -89,7 +89,7 @@ def parse_row(raw: RawRow) -> Row:
             past.append([title, sentence])
     titles = {title for title, _ in row.supporting_facts}
     supporting = tuple(i for i, (title, _) in enumerate(row.context) if title in titles)
-    extra: dict[str, Any] = {
+    extra: dict[str, object] = {
         "supporting_facts": [list(fact) for fact in row.supporting_facts],
         "supporting_paragraphs": list(supporting),
         "type": row.type,

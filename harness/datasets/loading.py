@@ -16,7 +16,7 @@ from harness.datasets.base import Dataset, loader_of
 from harness.datasets.check_rows import RowChecker
 from harness.datasets.files import read_rows
 from harness.datasets.find_files import Source, find_source
-from harness.datasets.formats import option_fields, parser_of
+from harness.datasets.formats import option_fields, row_format
 from harness.datasets.row_places import Rows
 from harness.errors import CannotRun, ConfigError
 from harness.types import Document, Example, Passage
@@ -106,10 +106,10 @@ def _rows_of(source: Source, row_keys: Collection[str]) -> Rows:
 def _load_rows(config: DatasetConfig, limit: int | None) -> Dataset:
     """Load a format that is parsed row by row."""
     known = list(option_fields(config.format))
-    config, parser, row_keys, placement = parser_of(config)
-    checker = RowChecker(parser)
-    source = find_source(config, known)
-    examples, documents = checker.check_rows(_rows_of(source, row_keys), limit)
+    rows = row_format(config)
+    checker = RowChecker(rows.parse)
+    source = find_source(rows.config, known)
+    examples, documents = checker.check_rows(_rows_of(source, rows.row_keys), limit)
     before = len(documents)
     examples, documents = merge_equal_texts(examples, documents)
     notes: tuple[str, ...] = ()
@@ -120,6 +120,6 @@ def _load_rows(config: DatasetConfig, limit: int | None) -> Dataset:
         )
         notes = (merged,)
     suffix = ""
-    if placement is not None:
-        suffix = f", {placement}"
+    if rows.placement is not None:
+        suffix = f", {rows.placement}"
     return checker.dataset(config.name, source, suffix, examples, documents, notes)

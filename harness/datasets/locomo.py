@@ -14,7 +14,6 @@ question's hash, where the authors draw it anew in each run.
 """
 
 import re
-from typing import Any
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
@@ -125,7 +124,7 @@ def _evidence(marks: list[str], spans: dict[str, Support]) -> tuple[Support, ...
     return tuple(spans[name] for name in dict.fromkeys(named) if name in spans)
 
 
-def _adversarial(asked: _Asked, name: str) -> tuple[str, dict[str, Any]]:
+def _adversarial(asked: _Asked, name: str) -> tuple[str, dict[str, object]]:
     """The question of category 5 with its two options, and what its scorer needs."""
     wrong = str(asked.adversarial_answer or asked.answer)
     refuse_blank({f"{name}.adversarial_answer": wrong})
@@ -141,7 +140,7 @@ def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Su
     refuse_blank({f"{name}.question": asked.question})
     if asked.category not in CATEGORIES:
         raise RowError(f"{name}.category", f"should be 1 to 5, is {asked.category}")
-    extra: dict[str, Any] = {"category": asked.category, "type": CATEGORIES[asked.category]}
+    extra: dict[str, object] = {"category": asked.category, "type": CATEGORIES[asked.category]}
     text, answer = asked.question, str(asked.answer if asked.answer is not None else "")
     supporting = _evidence(asked.evidence, spans)
     if asked.category == 2:

@@ -104,13 +104,13 @@ def _is_of_subset(row: _LongBenchRow, subset: str | None) -> bool:
 
 
 def support_parser(
-    config: DatasetConfig, support: str | None, placement: Placement
+    config: DatasetConfig, support: str, placement: Placement
 ) -> Callable[[RawRow], Any]:
     """A parser of LongBench rows that marks their supporting passages and moves them.
 
     Args:
         config: Of LongBench's data set.
-        support: A preset, file or folder with the original rows.
+        support: A preset, file or folder with the original rows; "" for none.
         placement: Where the supporting passages are to be.
 
     Raises:
@@ -152,14 +152,15 @@ def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
 def _config_of_originals(support: str) -> DatasetConfig:
     """Where the original rows are: a file or folder, else a preset."""
     if Path(support).expanduser().exists():
-        unused: dict[str, Any] = {
-            "format": "-",
-            "instruction": "-",
-            "max_answer_tokens": 1,
-            "scorers": ("-",),
-        }
-        return DatasetConfig(name=support, data=support, **unused)
-    merged: dict[str, Any] = {"name": support}
+        return DatasetConfig(
+            name=support,
+            data=support,
+            format="-",  # this and what follows is not used
+            instruction="-",
+            max_answer_tokens=1,
+            scorers=("-",),
+        )
+    merged: dict[str, object] = {"name": support}
     for _, values in presets.read("datasets", support):
         merged.update(values)
     return DatasetConfig.model_validate(merged)

@@ -12,7 +12,6 @@ the question's level, `domain` its type. Questions on the same text share a docu
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import Field
 
@@ -39,7 +38,7 @@ class _Row(StrictRow):
     context: str
 
 
-def four_options(options: Sequence[str], label: int) -> dict[str, Any]:
+def four_options(options: Sequence[str], label: int) -> dict[str, object]:
     """What Gold.extra has of four options: gold_label (from 1), all_classes. Raises RowError for
     others, or blank ones.
 

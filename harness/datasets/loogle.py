@@ -10,7 +10,6 @@ The layout of LooGLE-testdata (bigai-nlco/LooGLE); `qa_pairs` may also be a list
 """
 
 import ast
-from typing import Any
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
@@ -74,7 +73,7 @@ def _example(pair: _Pair, number: int, document: Document) -> Example:
     """One question. Raises RowError naming the field."""
     name = f"qa_pairs[{number}]"
     refuse_blank({f"{name}.Q": pair.Q})
-    extra: dict[str, Any] = {}
+    extra: dict[str, object] = {}
     if pair.type is not None:
         extra["type"] = pair.type
     answer = str(pair.A)

@@ -61,7 +61,7 @@ def parse_row(raw: RawRow, *, subset: str | None = None) -> Group | Skip:
     judged = row.filled()
     if row.type != "paper":
         judged = judged.replace("{docs}", "")
-    extra: dict[str, Any] = {
+    extra: dict[str, object] = {
         "type": _LEVELS.get(row.level, str(row.level)),
         "level": row.type,
         "judge": "loong/rating",

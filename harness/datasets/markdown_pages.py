@@ -63,7 +63,7 @@ def parse_converted_html(text: str, title: str) -> MarkdownPage:
     return MarkdownPage(title or _first_heading(sections), sections)
 
 
-def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
     """(Values of the front matter, the text after it); the whole text where it has none."""
     for front, value_of in ((_YAML_FRONT, _yaml_value), (_TOML_FRONT, _toml_value)):
         found = front.match(text)
@@ -92,7 +92,7 @@ def _toml_value(text: str) -> Any:
         return None
 
 
-def _title(front: dict[str, Any]) -> str:
+def _title(front: dict[str, object]) -> str:
     """The title in the front matter on one line; "" where it has none."""
     title = front.get("title")
     if title is None:

@@ -13,7 +13,6 @@ left alone.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Records, Row, RowError, Skip, StrictRow, gold_answers
@@ -68,7 +67,7 @@ def parse_row(raw: RawRow) -> Row | Skip:
     aliases = row.answer_aliases or []
     supporting = [p.idx for p in row.paragraphs if p.is_supporting]
     hops = [hop.model_dump() for hop in row.question_decomposition or ()]
-    extra: dict[str, Any] = {
+    extra: dict[str, object] = {
         "answer_aliases": aliases,
         "supporting_paragraphs": supporting,
         "question_decomposition": hops,

@@ -27,7 +27,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.archives import Member, members, opened
@@ -78,7 +77,7 @@ class _Collected:
         return self.limit is not None and len(self.examples) >= self.limit
 
     def add(
-        self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, Any]
+        self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, object]
     ) -> None:
         """Add a question on a story. extra: Gold.extra. Raises RowError: unusable text, or a story
         with two texts."""

@@ -33,13 +33,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class OpenRow:
-    """A question without its documents. extra: what Gold.extra gets, short_answers (ASQA), type
-    (PopQA) or gold_passages."""
+    """A question without its documents.
+
+    Attributes:
+        id: Its id; made of the question where the row has none.
+        question: Its words.
+        answers: The accepted answers.
+        short_answers: The accepted answers of each sub-question (ASQA).
+        extra: What else Gold.extra gets: type (PopQA), gold_passages.
+    """
 
     id: str
     question: str
     answers: tuple[str, ...]
-    extra: dict[str, Any] = field(default_factory=dict)
+    short_answers: list[list[str]] = field(default_factory=list)
+    extra: dict[str, object] = field(default_factory=dict)
+
+    def gold_extra(self) -> dict[str, object]:
+        """Gold.extra of the question: `extra`, and short_answers where there are any."""
+        if not self.short_answers:
+            return self.extra
+        return {"short_answers": self.short_answers, **self.extra}
 
 
 def _string(raw: RawRow, key: str, prefix: str = "") -> str:
@@ -97,20 +111,21 @@ def _row_id(raw: RawRow, question: str, *keys: str) -> str:
     return made_id("q", question)
 
 
-def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
-    """{"short_answers": [answers of a sub-question, ..]} of ASQA's qa_pairs, {} without any. name:
-    the field."""
+def _short_answers(pairs: Any, name: str) -> list[list[str]]:
+    """The answers of each sub-question that has any, of ASQA's qa_pairs. name: the field, for
+    RowError.
+
+    [{"question": "..", "short_answers": ["1914", "in 1914"]}] -> [["1914", "in 1914"]]
+    """
     if pairs is None:
-        return {}
-    texts = []
+        return []
+    texts: list[list[str]] = []
     for number, pair in enumerate(_list_of(dict, pairs, name)):
         answers = _strings(pair.get("short_answers"), f"{name}[{number}].short_answers")
         not_blank = [answer for answer in answers if answer.strip()]
         if not_blank:
             texts.append(not_blank)
-    if not texts:
-        return {}
-    return {"short_answers": texts}
+    return texts
 
 
 def _flashrag_row(raw: RawRow) -> OpenRow:
@@ -120,8 +135,8 @@ def _flashrag_row(raw: RawRow) -> OpenRow:
     metadata = raw.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         raise RowError("metadata", f"should be an object, is {type_name(metadata)}")
-    extra = _short_answers((metadata or {}).get("qa_pairs"), "metadata.qa_pairs")
-    return OpenRow(_row_id(raw, question, "id"), question, answers, extra)
+    short_answers = _short_answers((metadata or {}).get("qa_pairs"), "metadata.qa_pairs")
+    return OpenRow(_row_id(raw, question, "id"), question, answers, short_answers)
 
 
 def _asqa_row(raw: RawRow) -> OpenRow:
@@ -134,18 +149,18 @@ def _asqa_row(raw: RawRow) -> OpenRow:
         for number, entry in enumerate(annotations)
     ]
     answers = clean_answers(texts, "annotations")
-    extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    return OpenRow(_row_id(raw, question, "id", "sample_id"), question, answers, extra)
+    short_answers = _short_answers(raw.get("qa_pairs"), "qa_pairs")
+    return OpenRow(_row_id(raw, question, "id", "sample_id"), question, answers, short_answers)
 
 
 def _popqa_row(raw: RawRow) -> OpenRow:
     """A row of PopQA; the property that it asks for (prop) becomes its type. Raises RowError."""
     question = _string(raw, "question")
     answers = _answers(raw, "possible_answers")
-    extra = {}
-    if isinstance(raw.get("prop"), str):
-        extra["type"] = raw["prop"]
-    return OpenRow(_row_id(raw, question, "id"), question, answers, extra)
+    row = OpenRow(_row_id(raw, question, "id"), question, answers)
+    if not isinstance(raw.get("prop"), str):
+        return row
+    return replace(row, extra={"type": raw["prop"]})
 
 
 def _kilt_row(raw: RawRow) -> OpenRow:
@@ -206,9 +221,9 @@ def _plain_row(raw: RawRow) -> OpenRow:
         answer_keys = "answers, golden_answers, possible_answers or output"
         raise RowError("answer", f"is missing (it may also be called {answer_keys})")
     answers = _answers(raw, name)
-    extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
+    short_answers = _short_answers(raw.get("qa_pairs"), "qa_pairs")
     row_id = _row_id(raw, question, "id", "sample_id", "question_id")
-    return OpenRow(row_id, question, answers, extra)
+    return OpenRow(row_id, question, answers, short_answers)
 
 
 def parse_without_answer(raw: RawRow) -> OpenRow:

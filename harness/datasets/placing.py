@@ -18,14 +18,14 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.config.yaml_tree import Tree, build
 from harness.datasets.place_options import Placement, PlaceOptions, placement
 from harness.datasets.rows import SEPARATOR, Row
 
 
-def split_options(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
+def split_options(options: Mapping[str, object]) -> tuple[Placement | None, dict[str, object]]:
     """(placement that dataset.options ask for, None: no move; the other options). Raises
     ConfigError."""
     values = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}

@@ -15,7 +15,6 @@ the authors made them).
 """
 
 import re
-from typing import Any
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Group, RowError, StrictRow, made_id, refuse_blank
@@ -75,7 +74,7 @@ def _example(row: _Question, field: str, document: Document) -> Example:
         raise RowError(f"{prefix}gold_label", f"should be 1 to {len(options)}, is {label}")
     if row.difficult not in (None, 0, 1):
         raise RowError(f"{prefix}difficult", f"should be 0 or 1, is {row.difficult}")
-    extra: dict[str, Any] = {"gold_label": label, "all_classes": list(options)}
+    extra: dict[str, object] = {"gold_label": label, "all_classes": list(options)}
     if row.difficult is not None:
         extra["difficult"] = row.difficult
     question = Question(row.question_unique_id, row.question, (document.id,), options)

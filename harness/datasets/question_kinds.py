@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ _RESAMPLES = 999
 _SHARED = ""  # the stratum of documents with several questions
 
 
-def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
+def kinds(extra: Mapping[str, object]) -> dict[str, str]:
     """What kind a question is, in its data set's words: {"hops": "2", "type": "bridge"}. extra:
     Gold.extra.
 
@@ -40,8 +40,9 @@ def kinds(extra: Mapping[str, Any]) -> dict[str, str]:
         kind_by_name["level"] = "hard"
     elif difficult is not None:
         kind_by_name["level"] = "easy"
-    if extra.get("types"):
-        kind_by_name["type"] = "/".join(sorted(set(map(str, extra["types"]))))
+    types = extra.get("types")
+    if isinstance(types, list | tuple) and types:
+        kind_by_name["type"] = "/".join(sorted(set(map(str, types))))
     return kind_by_name
 
 

@@ -92,7 +92,9 @@ class _RowParser:
         evidence = [entry.document for entry in best if entry.is_evidence]
         supporting = tuple(Support(document.id, 0, len(document.text)) for document in evidence)
         question = Question(row.id, row.question, tuple(document.id for document in documents))
-        return Retrieved(documents, Example(question, Gold(row.answers, supporting, row.extra)))
+        return Retrieved(
+            documents, Example(question, Gold(row.answers, supporting, row.gold_extra()))
+        )
 
     def _best_entries(self, raw: RawRow, row: OpenRow) -> list[Entry]:
         """The best documents of a question, each once. Raises RowError."""

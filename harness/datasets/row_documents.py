@@ -100,7 +100,7 @@ def _refuse_no_text(value: Any, name: str) -> None:
         raise RowError(name, f"should be a string, is {type_name(value)}")
 
 
-def _given_id(value: Mapping[str, Any], keys: Sequence[str]) -> str:
+def _given_id(value: Mapping[str, object], keys: Sequence[str]) -> str:
     """The id under the first of `keys` that holds one; "" without."""
     for key in keys:
         given = value.get(key)
@@ -161,7 +161,7 @@ class DocumentStore:
 
     name: str
     # Text or id of a question -> its list of entries.
-    by_question: dict[str, Any] = field(default_factory=dict)
+    by_question: dict[str, object] = field(default_factory=dict)
     # File name -> text (TriviaQA).
     pages: dict[str, str] = field(default_factory=dict)
     # A folder of texts, one file a page.
@@ -169,15 +169,17 @@ class DocumentStore:
     # Files of KILT's pages, read by `read_pages`.
     sources: list[Path] = field(default_factory=list)
     # Page id -> KILT page, of those that entries name.
-    articles: dict[str, Any] = field(default_factory=dict)
+    articles: dict[str, object] = field(default_factory=dict)
 
     def add(self, row: RawRow) -> None:
         """Add a row of a file: a question with its documents, or a page with its file name. Raises
         RowError."""
-        if isinstance(row.get("Filename"), str):
-            if not isinstance(row.get("text"), str):
+        file = row.get("Filename")
+        if isinstance(file, str):
+            text = row.get("text")
+            if not isinstance(text, str):
                 raise RowError("text", "should be the text of the page")
-            self.pages[row["Filename"]] = row["text"]
+            self.pages[file] = text
             return
         _, listed = _document_list(row)
         listed = listed or _provenance(row)
@@ -359,7 +361,7 @@ def _is_object_by_question(path: Path) -> bool:
     return first_key(path) not in (None, *_ROW_KEYS, *LISTS)
 
 
-def _document_list(row: Mapping[str, Any]) -> tuple[str, Any]:
+def _document_list(row: Mapping[str, object]) -> tuple[str, Any]:
     """Return (field name, list) for the first field that may hold a list of documents; (..., None)
     without one."""
     for name in LISTS:

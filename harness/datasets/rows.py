@@ -126,7 +126,7 @@ class Row:
     paragraphs: tuple[tuple[str, str], ...]
     answers: tuple[str, ...]
     supporting: tuple[int, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +188,23 @@ def text_with_question(
     text: str,
     question: tuple[str, str],
     answers: tuple[str, ...],
-    extra: dict[str, Any],
+    extra: Mapping[str, object],
     *options: str,
 ) -> Group:
-    """A question (id, words) on a document that is named after `name` and a hash of its text:
-    others on it share it."""
+    """A question on a text of its own, or on one that other rows have too: these share a document.
+
+    Args:
+        name: Begins the id of the document, which goes on with a hash of its text.
+        text: Of the document.
+        question: Its id and its words.
+        answers: The accepted answers.
+        extra: Gold.extra.
+        *options: What it offers for a choice.
+    """
     document = Document(made_id(name, text), text)
-    asked = Question(*question, (document.id,), options or None)
-    return Group(document, (Example(asked, Gold(answers, extra=extra)),))
+    question_id, words = question
+    asked = Question(question_id, words, (document.id,), options or None)
+    return Group(document, (Example(asked, Gold(answers, extra=dict(extra))),))
 
 
 def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, ...]:

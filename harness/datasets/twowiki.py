@@ -112,7 +112,7 @@ def parse_row(raw: RawRow) -> Row:
     """One 2WikiMultihopQA row; Gold.extra as for HotpotQA, and `evidences`. Raises RowError naming
     the field."""
     names = ("context", "supporting_facts", "evidences")
-    lists: dict[str, Any] = {name: _entries(raw, name) for name in names if name in raw}
+    lists: dict[str, object] = {name: _entries(raw, name) for name in names if name in raw}
     evidences = _checked_triples(lists.pop("evidences", None))
     if "context" in lists:
         lists["context"] = _with_sentence_spaces(lists["context"])

@@ -32,7 +32,7 @@ def _short_gold_answers(row: OpenRow) -> list[str]:
     """The answers, of 10 words at most, that a passage can be expected to hold: those of
     sub-questions where there are any."""
     accepted: list[str] = []
-    for group in row.extra.get("short_answers", ()):
+    for group in row.short_answers:
         accepted += group
     accepted = accepted or list(row.answers)
     return [

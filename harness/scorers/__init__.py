@@ -256,7 +256,7 @@ def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
     }
 
 
-def extras(name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+def extras(name: str, extra: Mapping[str, object]) -> dict[str, object]:
     """The inputs in `extra` that are not None. Raises ScoreError for one missing, or unknown to
     scorer `name`."""
     function = _load_function(lookup(name))

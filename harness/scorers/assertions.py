@@ -6,7 +6,6 @@ assertions("No idea.", [])                                                      
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from harness.assertions import failed_assertions
 from harness.scorers.base import published
@@ -24,7 +23,7 @@ def assertions(
     prediction: str,
     references: Sequence[str],  # noqa: ARG001 - every scorer of answers is given them
     *,
-    assertions: Mapping[str, Any] | None = None,
+    assertions: Mapping[str, object] | None = None,
     seconds: float | None = None,
 ) -> float | None:
     """1.0 where all assertions hold, else 0.0; None without any.

@@ -19,7 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 from harness.scorers.base import ScoreError, published
 
@@ -124,18 +124,31 @@ def bleu(
     return corpus_bleu([prediction], [references], max_order=max_order, smooth=smooth)
 
 
-_VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "bleu4": ("orders 1-4", {"max_order": 4}),
-    "bleu1": ("single tokens", {"max_order": 1}),
-    "bleu4_smooth": ("orders 1-4, add-one smoothing", {"max_order": 4, "smooth": True}),
-}
-for _name, (_orders, _options) in _VARIANTS.items():
-    _fields = {
-        "corpus": f"hf_bleu.corpus_{_name}",
-        "counts": counts,
-        "total": partial(from_counts, **_options),
-    }
-    scorer(f"hf_bleu.{_name}", f"BLEU of one text, {_orders}", **_fields)(partial(bleu, **_options))
-    scorer(f"hf_bleu.corpus_{_name}", f"BLEU of a list, {_orders}", "corpus")(
-        partial(corpus_bleu, **_options)
-    )
+class _Variant(NamedTuple):
+    """A BLEU that has a name of its own: the words for it, and the options of `from_counts`."""
+
+    name: str
+    orders: str
+    max_order: int
+    smooth: bool = False
+
+    def register(self) -> None:
+        """Add the scorers of one answer, hf_bleu.NAME, and of a list, hf_bleu.corpus_NAME."""
+        of_one = partial(bleu, max_order=self.max_order, smooth=self.smooth)
+        of_list = partial(corpus_bleu, max_order=self.max_order, smooth=self.smooth)
+        scorer(
+            f"hf_bleu.{self.name}",
+            f"BLEU of one text, {self.orders}",
+            corpus=f"hf_bleu.corpus_{self.name}",
+            counts=counts,
+            total=partial(from_counts, max_order=self.max_order, smooth=self.smooth),
+        )(of_one)
+        scorer(f"hf_bleu.corpus_{self.name}", f"BLEU of a list, {self.orders}", "corpus")(of_list)
+
+
+for _variant in (
+    _Variant("bleu4", "orders 1-4", max_order=4),
+    _Variant("bleu1", "single tokens", max_order=1),
+    _Variant("bleu4_smooth", "orders 1-4, add-one smoothing", max_order=4, smooth=True),
+):
+    _variant.register()

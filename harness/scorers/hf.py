@@ -9,13 +9,14 @@ Arrow has no tuples of mixed type: a supporting fact is {"title", "sent_id"}, a 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import datasets
 
 from harness.errors import CannotRun, UserError
 from harness.scorers import NO_MARKS, ScoreError, extras, lookup, score
 from harness.scorers.base import install_line, installed
+from harness.storage.records import StoredSupport
 from harness.types import Shown, Support
 
 try:
@@ -41,22 +42,34 @@ _FEATURES: dict[str, tuple[Any, Any]] = {
 }
 
 
-def _pieces(item: Sequence[dict[str, Any]]) -> list[Shown]:
+class _Piece(StoredSupport):
+    """A shown piece as Arrow stores it."""
+
+    kind: Literal["span", "generated"]
+    sources: list[StoredSupport]
+
+
+class _Fact(TypedDict):
+    """A supporting fact as Arrow stores it."""
+
+    title: str
+    sent_id: int
+
+
+def _pieces(item: Sequence[_Piece]) -> list[Shown]:
     """The shown pieces of an item, from the dicts that Arrow stores. Raises UserError for an
     unknown kind."""
-    shown = []
-    for piece in item:
-        if piece["kind"] not in ("span", "generated"):
-            raise UserError(f"kind must be 'span' or 'generated', got {piece['kind']!r}")
-        sources = tuple(
-            (source["document_id"], source["start"], source["end"]) for source in piece["sources"]
-        )
-        shown.append(
-            Shown(
-                piece["kind"], piece["document_id"], piece["start"], piece["end"], sources=sources
-            )
-        )
-    return shown
+    return list(map(_shown, item))
+
+
+def _shown(piece: _Piece) -> Shown:
+    """A shown piece, from a dict that Arrow stores. Raises UserError for an unknown kind."""
+    if piece["kind"] not in ("span", "generated"):
+        raise UserError(f"kind must be 'span' or 'generated', got {piece['kind']!r}")
+    sources = [(span["document_id"], span["start"], span["end"]) for span in piece["sources"]]
+    return Shown(
+        piece["kind"], piece["document_id"], piece["start"], piece["end"], sources=tuple(sources)
+    )
 
 
 def _accepted_answers(item: str | Sequence[str]) -> Sequence[str]:
@@ -66,12 +79,12 @@ def _accepted_answers(item: str | Sequence[str]) -> Sequence[str]:
     return item
 
 
-def _fact_pairs(item: Sequence[dict[str, Any]]) -> list[tuple[str, int]]:
+def _fact_pairs(item: Sequence[_Fact]) -> list[tuple[str, int]]:
     """The facts of an item as (title, number of the sentence)."""
     return [(fact["title"], fact["sent_id"]) for fact in item]
 
 
-def _supports(item: Sequence[dict[str, Any]]) -> list[Support]:
+def _supports(item: Sequence[StoredSupport]) -> list[Support]:
     """The supporting passages of an item, from the dicts that Arrow stores."""
     return [Support(span["document_id"], span["start"], span["end"]) for span in item]
 
@@ -106,7 +119,7 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
 
     def _compute(
         self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Score a list of items, for `compute`; the result is that of `as_evaluate_metric`."""
         kind = lookup(self.scorer).kind
         inputs = extras(self.scorer, extra)

@@ -206,11 +206,18 @@ class _Package:
         return result
 
 
-class _Encoded(dict[str, Any]):
+class _Encoded(dict[str, object]):
     """The return value of a transformers tokenizer: items are also attributes."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return self[name]
+
+
+def _tensor(values: np.ndarray) -> Any:
+    """A torch tensor of the same numbers, shape and type."""
+    import torch
+
+    return torch.from_numpy(values)
 
 
 @dataclass(frozen=True)
@@ -248,10 +255,8 @@ class NumberedTokens:
         numbers = list(range(first, len(self.pieces)))
         if return_tensors is None:
             return _Encoded(input_ids=numbers)
-        import torch
-
-        tensor = torch.tensor([numbers], dtype=torch.long)
-        return _Encoded(input_ids=tensor, attention_mask=torch.ones_like(tensor))
+        row = np.array([numbers], dtype=np.int64)
+        return _Encoded(input_ids=_tensor(row), attention_mask=_tensor(np.ones_like(row)))
 
     def decode(self, numbers: Iterable[Any]) -> str:
         """The text of these occurrences."""
@@ -352,8 +357,6 @@ class SessionScores:
             condition_mode: "before" or "after": only the losses before or from condition_pos_id.
             condition_pos_id: See `condition_mode`.
         """
-        import torch
-
         if input_ids is None:
             input_ids = self._tokens(text, return_tensors="pt")["input_ids"]
         numbers = input_ids[0].tolist()
@@ -363,7 +366,8 @@ class SessionScores:
         last = min(len(numbers), len(past) + self.positions)
         if end is not None:
             last = min(last, int(end))
-        loss = torch.tensor(self._losses(past, numbers[len(past) : last]), dtype=torch.float64)
+        new = numbers[len(past) : last]
+        loss = _tensor(self._losses(past, new).astype(np.float64))
         if condition_mode == "before":
             loss = loss[:condition_pos_id]
         elif condition_mode == "after":
@@ -373,8 +377,7 @@ class SessionScores:
             value = loss.mean()
         if not return_kv:
             return value
-        seen = torch.tensor([*past, *numbers[len(past) : last]], dtype=torch.long)
-        cache = seen.reshape(1, 1, -1, 1)
+        cache = _tensor(np.array([*past, *new], dtype=np.int64).reshape(1, 1, -1, 1))
         return value, [(cache, cache)]
 
     def _losses(self, past: list[int], numbers: list[int]) -> np.ndarray:

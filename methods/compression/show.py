@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from harness.method import Indexes, MethodConfig, Needs, Tools
+from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span
 from methods.kept_text import kept_spans
@@ -29,7 +29,7 @@ class Compressed:
     after: int
     steps: list[Step] = field(default_factory=list)
 
-    def to_index(self) -> dict[str, Any]:
+    def to_index(self) -> Index:
         """The index as JSON values, without the steps."""
         pieces: list[str | list[int]] = []
         for piece in self.pieces:
@@ -40,7 +40,7 @@ class Compressed:
         return {"pieces": pieces, "tokens": [self.before, self.after]}
 
     @classmethod
-    def from_index(cls, index: dict[str, Any]) -> Compressed:
+    def from_index(cls, index: Index) -> Compressed:
         """The inverse of `to_index`; the cache turns tuples into lists."""
         pieces: list[Piece] = []
         for piece in index["pieces"]:

@@ -8,7 +8,7 @@ e_ij = A_ij / sum over j' in the batch of i of A_ij'
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -52,6 +52,20 @@ class Batch:
     parser: str
     cut: bool
     repeated: int
+
+
+class StoredCall(TypedDict):
+    """A call as a stopped index stores it.
+
+    texts: of the new nodes; weights: [new nodes, texts]; how: they were parsed; cut: whether the
+    output ended at its limit; again: how many repeated points were dropped.
+    """
+
+    texts: list[str]
+    weights: np.ndarray
+    how: str
+    cut: bool
+    again: int
 
 
 @dataclass(frozen=True)
@@ -206,8 +220,8 @@ def tokens_for_nodes(config: PecanConfig, model: MeteredModel) -> int:
     return min(room, config.batch_tokens)
 
 
-def _batch_of_call(nodes: list[int], call: dict[str, Any]) -> Batch:
-    """A call as it was stored by `_call_builder`, with the nodes that it read."""
+def _batch_of_call(nodes: list[int], call: StoredCall) -> Batch:
+    """A stored call, with the numbers of the nodes that it read."""
     return Batch(
         nodes=nodes,
         texts=call["texts"],
@@ -289,12 +303,17 @@ def feed_nodes(
 
 def _call_builder(
     texts: list[str], level: int, model: MeteredModel, config: PecanConfig
-) -> dict[str, Any]:
-    """Make one call, in the form in which a stopped index stores it.
+) -> StoredCall:
+    """Make one call.
 
-    Returns:
-        "texts" of the new nodes, "weights" [new nodes, texts], "how" they were parsed, whether the
-        output was "cut", and how many repeated points were dropped ("again").
+    Args:
+        texts: The nodes that it reads, of the level below `level`.
+        level: The number of the level that it writes.
+        model: The builder.
+        config: The method's settings.
+
+    Raises:
+        QuestionError: The builder wrote nothing.
     """
     if config.graph == "tree":
         written = _write_summary(texts, model, config)

@@ -1,18 +1,20 @@
 """PECAN as the engine sees it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import asdict
+from typing import ClassVar
 
 from harness.errors import QuestionError
 from harness.method import Index, Indexes, Method, Needs, Tools, Traits
 from harness.prompts import Prompt
+from harness.storage.records import StoredStep
 from harness.types import Answer, Document, Question
 from methods.graph import Graph
 from methods.pecan.build import build_graph
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import prompts_of
 from methods.pecan.recording import RecordingSearch
-from methods.pecan.search import Search, replay
+from methods.pecan.search import Search, StopRule, replay
 from methods.retrieval import similarity_to
 
 
@@ -65,23 +67,38 @@ class Pecan(Method):
         search = kind(graph, cosine, document, self.config, tools, tools.model("searcher"))
         return search.run(question)
 
-    def stop_rule(self) -> dict[str, Any]:
+    def stop_rule(self) -> dict[str, float | None]:
         """Stop at the t_n-th probe with p_yes above t_p; a t_p of None: whose likeliest token is
         Yes."""
-        return {"t_n": self.config.t_n, "t_p": self.config.threshold}
+        return asdict(self._own_rule())
 
-    def recorded_rule(self) -> dict[str, Any]:
+    def recorded_rule(self) -> dict[str, float | None]:
         """The rule of the recording: record_stops and record_t_p."""
-        rule = self.stop_rule()
+        return asdict(self._recorded_rule())
+
+    def replay(self, steps: Sequence[StoredStep], *, t_n: int, t_p: float | None) -> int | None:
+        """Find where a recorded search would have stopped by another rule.
+
+        Args:
+            steps: The steps of a record.
+            t_n: Stop at this many Yes.
+            t_p: A probe counts as Yes above this; None: where Yes was its likeliest token.
+
+        Returns:
+            The index of the step whose probe ends the search; None where the recording ends before.
+        """
+        return replay(steps, StopRule(t_n, t_p), self._recorded_rule())
+
+    def _own_rule(self) -> StopRule:
+        """The rule by which the search ends."""
+        return StopRule(self.config.t_n, self.config.threshold)
+
+    def _recorded_rule(self) -> StopRule:
+        """The rule by which the recording ends; the search's own where nothing else is recorded."""
+        rule = self._own_rule()
         if self.config.record_stops is None:
             return rule
-        rule["t_n"] = self.config.record_stops
+        t_p = rule.t_p
         if self.config.record_t_p is not None:
-            rule["t_p"] = self.config.record_t_p
-        return rule
-
-    def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
-        """The index of the step whose probe ends a search by `rule`; None where the recording ends
-        before."""
-        recorded = self.recorded_rule()
-        return replay(steps, rule["t_n"], rule["t_p"], recorded["t_n"], recorded["t_p"])
+            t_p = self.config.record_t_p
+        return StopRule(self.config.record_stops, t_p)

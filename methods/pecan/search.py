@@ -18,9 +18,8 @@ rule, so a search that goes on past its stop holds the stops of all rules that a
     answer      a     b     b     c     c      t_p = 0.8: t_n = 1 at the 4th
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from harness.errors import WindowExceeded
 from harness.method import Tools
 from harness.models import MeteredModel, Session, Span
 from harness.prompts import feed
+from harness.storage.records import StoredStep
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.graph import Graph
 from methods.pecan.config import PecanConfig
@@ -47,39 +47,44 @@ def counts_as_yes(p_yes: float, greedy: bool, t_p: float | None) -> bool:
     return p_yes > t_p
 
 
-def replay(
-    steps: Sequence[Mapping[str, Any]],
-    t_n: int,
-    t_p: float | None,
-    recorded_t_n: int,
-    recorded_t_p: float | None,
-) -> int | None:
+@dataclass(frozen=True)
+class StopRule:
+    """When a search ends.
+
+    Attributes:
+        t_n: At this many Yes.
+        t_p: A probe counts as Yes above this; None: where Yes was its likeliest token.
+    """
+
+    t_n: int
+    t_p: float | None
+
+
+def replay(steps: Sequence[StoredStep], rule: StopRule, recorded: StopRule) -> int | None:
     """Find where a recorded search would have ended by another rule.
 
     Args:
         steps: The steps of a record.
-        t_n: Stop at this many Yes.
-        t_p: A probe counts as Yes above this; None: where Yes was its likeliest token.
-        recorded_t_n: `t_n` of the rule up to which the search was recorded.
-        recorded_t_p: `t_p` of that rule.
+        rule: The other rule.
+        recorded: The rule up to which the search was recorded.
 
     Returns:
         The index of the step whose probe ends the search; None where the recording ends before.
     """
-    reached = _yes_steps(steps, t_p)
-    if len(reached) >= t_n:
-        return reached[t_n - 1]
+    yes_steps = _yes_steps(steps, rule.t_p)
+    if len(yes_steps) >= rule.t_n:
+        return yes_steps[rule.t_n - 1]
     probes = [i for i, step in enumerate(steps) if step.get("p_yes") is not None]
     if not probes or _recording_failed(steps):
         return None
     # It went on to the window or the end of the graph unless it had all its Yes.
-    had_all_yes = len(_yes_steps(steps, recorded_t_p)) >= recorded_t_n
+    had_all_yes = len(_yes_steps(steps, recorded.t_p)) >= recorded.t_n
     if had_all_yes:
         return None
     return probes[-1]
 
 
-def _yes_steps(steps: Sequence[Mapping[str, Any]], t_p: float | None) -> list[int]:
+def _yes_steps(steps: Sequence[StoredStep], t_p: float | None) -> list[int]:
     """The indices of the steps whose probe counts as Yes."""
     found: list[int] = []
     for i, step in enumerate(steps):
@@ -92,7 +97,7 @@ def _yes_steps(steps: Sequence[Mapping[str, Any]], t_p: float | None) -> list[in
     return found
 
 
-def _recording_failed(steps: Sequence[Mapping[str, Any]]) -> bool:
+def _recording_failed(steps: Sequence[StoredStep]) -> bool:
     """Whether an error ended the recording, which left a last step without a probe (recording.py)."""
     last = steps[-1]
     return last["action"] == "study" and last.get("p_yes") is None

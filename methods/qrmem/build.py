@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TypedDict, TypeVar
 
 from harness.entities.recogniser import is_opening, recogniser
 from harness.method import IndexTools
@@ -54,6 +54,8 @@ from methods.qrmem.replies import Triple
 from methods.reading import question_text
 from methods.retry import ParsedReply, Retry, ask_parsed, fit_lines, sample_until_parsed, window_of
 from methods.summary import SUMMARY, one_summary
+
+T = TypeVar("T")
 
 
 class Pool:
@@ -179,6 +181,18 @@ class _FusedEdge:
         return (*self.pair, self.text)
 
 
+class StoredGraphs(TypedDict):
+    """The first graphs of a document's segments, as they are shared.
+
+    graphs: names and relations of each segment; lost: kind of request -> the segments for which it
+    was never understood; cut: the segments whose lists were cut to fit the window.
+    """
+
+    graphs: list[tuple[list[str], list[Triple]]]
+    lost: dict[str, list[int]]
+    cut: list[int]
+
+
 @dataclass
 class _GraphBuilder:
     """The graphs of all segments, segment by segment in each step, and the relations that are
@@ -228,21 +242,21 @@ class _GraphBuilder:
             "model window": self.tools.model("builder").window,
             "version": 4,  # raise it when `_extract` changes
         }
-        record = self.tools.share("qrmem-graphs", "builder", needs, self._extract_all)
-        self._lost = {what: list(where) for what, where in record["lost"].items()}
-        self._cut = set(record["cut"])
+        stored: StoredGraphs = self.tools.share("qrmem-graphs", "builder", needs, self._extract_all)
+        self._lost = {what: list(where) for what, where in stored["lost"].items()}
+        self._cut = set(stored["cut"])
         graphs: list[SubGraph] = []
-        for names, relations in record["graphs"]:
+        for names, relations in stored["graphs"]:
             triples = [(first, second, text) for first, second, text in relations]
             graphs.append(SubGraph(list(names), triples))
         return graphs
 
-    def _extract_all(self) -> dict[str, Any]:
-        """The first graphs of all segments in the form that is stored."""
+    def _extract_all(self) -> StoredGraphs:
+        """The first graphs of all segments."""
         numbers = range(len(self.segments))
         graphs = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
         return {
-            "graphs": [[graph.names, graph.relations] for graph in graphs],
+            "graphs": [(graph.names, graph.relations) for graph in graphs],
             "lost": self._lost,
             "cut": sorted(self._cut),
         }
@@ -352,10 +366,20 @@ class _GraphBuilder:
         return request
 
     def _ask_parsed(
-        self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], Any]
-    ) -> list[Any]:
-        """The parsed reply about segment `k`, [] if none could be parsed; cached by `what`, for a
-        stopped build."""
+        self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], list[T] | None]
+    ) -> list[T]:
+        """Ask about a segment; what was parsed is stored, so that a stopped build goes on.
+
+        Args:
+            k: The number of the segment.
+            what: What is asked for; with `k` the key of what is stored.
+            pieces: The prompt.
+            limit: Most tokens of the reply.
+            parse: Parses a reply; None for one that it does not understand.
+
+        Returns:
+            What the reply lists; [] if none could be parsed, which is noted in `_lost`.
+        """
         model: MeteredModel = self.tools.model("builder")
         retry = retry_of(self.config, self.tools.seed)
         items = self.tools.keep(

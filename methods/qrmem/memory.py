@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -61,10 +60,9 @@ class Memory:
     @classmethod
     def from_index(cls, index: Index) -> Memory:
         """The inverse of `to_index`; the cache turns tuples into lists."""
-        values: dict[str, Any] = dict(index)
-        values["segments"] = [(a, b) for a, b in values["segments"]]
-        values["edges"] = [(a, b, text) for a, b, text in values["edges"]]
-        return cls(**values)
+        segments = [(start, end) for start, end in index["segments"]]
+        edges = [(first, second, text) for first, second, text in index["edges"]]
+        return cls(**{**index, "segments": segments, "edges": edges})
 
     def edge_text(self, edge: int) -> str:
         """The edge as "entity ; relation ; entity" (docs/methods/qrmem.md#qrmem-similarity)."""

@@ -23,8 +23,8 @@ Graph expansion     no reflection: neighbours over edges similar to the question
                     that one, and read
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from harness.entities.recogniser import install_problem, packages
 from harness.errors import Missing
 from harness.method import Index, Indexes, IndexTools, Needs, Tools
 from harness.prompts import Pieces, prompt_tokens
+from harness.storage.records import StoredStep
 from harness.types import Answer, Document, Question
 from methods import reading
 from methods.qrmem import replies
@@ -347,14 +348,14 @@ class QRMeM(reading.ReadingMethod):
         state = State(document, question, Memory.from_index(index), self.config, tools)
         return _NAVIGATIONS[self.config.navigation](state)
 
-    def stop_rule(self) -> dict[str, Any]:
+    def stop_rule(self) -> dict[str, int]:
         """Stop after max_trials updates of the entity set."""
         return {"max_trials": self.config.max_trials}
 
-    def recorded_rule(self) -> dict[str, Any]:
+    def recorded_rule(self) -> dict[str, int]:
         """The stop rule up to which searches are recorded: record_stops."""
         return {"max_trials": max(self.config.max_trials, self.config.record_stops or 0)}
 
-    def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
+    def replay(self, steps: Sequence[StoredStep], *, max_trials: int) -> int | None:
         """The place of the last step of a search with at most max_trials updates (search.py)."""
-        return replay(steps, rule["max_trials"])
+        return replay(steps, max_trials)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from harness.errors import QuestionError
 from harness.method import Tools
 from harness.models import MeteredModel
 from harness.prompts import prompt_tokens
+from harness.storage.records import StoredStep
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.qrmem import prompts, replies
@@ -392,7 +393,7 @@ def _record_later_stops(state: State, moves: Moves) -> None:
             state.record(move)
 
 
-def replay(steps: Sequence[Mapping[str, Any]], max_trials: int) -> int | None:
+def replay(steps: Sequence[StoredStep], max_trials: int) -> int | None:
     """Find where a search with fewer or more trials would have ended.
 
     A search with fewer trials is the beginning of the same search, and one that ended by itself

@@ -18,11 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 WORKER = Path(__file__).with_name("worker.py")
 START_SECONDS = 30
@@ -111,7 +110,7 @@ class Repl:
             left -= time.monotonic() - began
             if "ask" not in message:
                 return _ran(message)
-            prompts = [str(prompt) for prompt in message["ask"]]
+            prompts = _texts(message["ask"])
             replies = self._ask(prompts, bool(message.get("deep")))
             process.send({"replies": replies}, left)
 
@@ -121,15 +120,26 @@ class Repl:
             self._process = None
 
 
-def _ran(message: dict[str, Any]) -> Ran:
-    """The result of a block. Raises _Ended for a message of another form: code can write any."""
+_BROKEN = "Error: the code broke the session."
+
+
+def _ran(message: Mapping[str, object]) -> Ran:
+    """The result of a block, {"printed": "11\\n", "answer": null, "names": ["hits"]}. Raises
+    _Ended for a message of another form: code can write any."""
     try:
         answer = message["answer"]
         if answer is not None:
             answer = str(answer)
-        return Ran(str(message["printed"]), answer, tuple(map(str, message["names"])))
-    except (KeyError, TypeError) as error:
-        raise _Ended("Error: the code broke the session.") from error
+        return Ran(str(message["printed"]), answer, tuple(_texts(message["names"])))
+    except KeyError as error:
+        raise _Ended(_BROKEN) from error
+
+
+def _texts(value: object) -> list[str]:
+    """The items of a list as texts. Raises _Ended for what is no list."""
+    if not isinstance(value, list):
+        raise _Ended(_BROKEN)
+    return list(map(str, value))
 
 
 _GONE = "Error: the code ended the session, took too much memory, or printed too much."
@@ -161,7 +171,7 @@ class _Process:
         os.set_blocking(self._input, False)
         self._read = b""
 
-    def send(self, message: dict[str, Any], seconds: float) -> None:
+    def send(self, message: Mapping[str, object], seconds: float) -> None:
         """Write a message. Raises _Ended where the process is gone, or does not read it in time."""
         waiting = json.dumps(message).encode() + b"\n"
         until = time.monotonic() + seconds
@@ -175,7 +185,7 @@ class _Process:
                 raise _Ended(_GONE) from error
             waiting = waiting[written:]
 
-    def receive(self, seconds: float) -> dict[str, Any]:
+    def receive(self, seconds: float) -> Mapping[str, object]:
         """Read a message. Raises _Ended where none comes in time, or none that can be read."""
         until = time.monotonic() + seconds
         while b"\n" not in self._read:
@@ -190,9 +200,9 @@ class _Process:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _Ended("Error: the code broke the session.") from error
+            raise _Ended(_BROKEN) from error
         if not isinstance(message, dict):
-            raise _Ended("Error: the code broke the session.")
+            raise _Ended(_BROKEN)
         return message
 
     def kill(self) -> None:

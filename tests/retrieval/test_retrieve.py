@@ -205,7 +205,7 @@ def test_recall_counts_whole_words_and_strings_of_characters():
     recall.add(OpenRow("a", "?", ("The art",)), ["a party"])
     recall.add(OpenRow("b", "?", ("no", "Ada-Lovelace!")), ["By Ada-Lovelace."])
     recall.add(OpenRow("c", "?", ("a long answer " * 5,)), ["anything"])
-    recall.add(OpenRow("d", "?", ("long " * 20,), {"short_answers": [["x"], ["mira"]]}), ["Mira."])
+    recall.add(OpenRow("d", "?", ("long " * 20,), [["x"], ["mira"]]), ["Mira."])
     assert (recall.questions, recall.words, recall.characters, recall.left_out) == (3, 2, 3, 1)
 
 
