@@ -1,12 +1,14 @@
 """Communities of a graph, and communities within large ones: levels from 0, the coarsest.
 
-    communities(graph, 10)     [Community(0, (0, 1, 2, ...)), Community(1, (0, 1)), ...]
+    communities([(0, 1, 8.0), (1, 2, 3.0), ...], 10)
+        -> [Community(0, (0, 1, 2, ...)), Community(1, (0, 1)), ...]
 
 By Louvain's method (networkx, modularity, edge weights), with a fixed seed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +23,13 @@ class Community:
     nodes: tuple[int, ...]
 
 
-def communities(graph: Any, most: int, largest_component: bool = False) -> list[Community]:
+def communities(
+    edges: Iterable[tuple[int, int, float]], most: int, largest_component: bool = False
+) -> list[Community]:
     """Find the communities of a graph.
 
     Args:
-        graph: Of networkx, without directions; edges may have a `weight`.
+        edges: (node, node, weight), without directions; the last one of two nodes counts.
         most: Nodes of a community; a larger one has communities of the next level in it.
         largest_component: Whether only the largest part that hangs together counts.
 
@@ -34,17 +38,26 @@ def communities(graph: Any, most: int, largest_component: bool = False) -> list[
     """
     import networkx
 
-    if largest_component and len(graph):
+    def parts(graph: Any, level: int) -> list[Community]:
+        """The communities of a part of the graph, as those of `level`."""
+        groups = networkx.community.louvain_communities(graph, weight="weight", seed=SEED)
+        return [Community(level, tuple(sorted(nodes))) for nodes in groups]
+
+    graph = networkx.Graph()
+    graph.add_weighted_edges_from(edges)
+    if not len(graph):
+        return []
+    if largest_component:
         graph = graph.subgraph(max(networkx.connected_components(graph), key=len))
     found: list[Community] = []
-    waiting = _parts(graph, 0)
+    waiting = parts(graph, 0)
     while waiting:
         community = waiting.pop()
         found.append(community)
         if len(community.nodes) > most:
-            parts = _parts(graph.subgraph(community.nodes), community.level + 1)
-            if len(parts) > 1:
-                waiting += parts
+            finer = parts(graph.subgraph(community.nodes), community.level + 1)
+            if len(finer) > 1:
+                waiting += finer
     return sorted(found, key=lambda community: (community.level, community.nodes))
 
 
@@ -55,13 +68,3 @@ def deepest(found: list[Community], level: int) -> dict[int, int]:
         if community.level <= level:
             places.update(dict.fromkeys(community.nodes, number))
     return places
-
-
-def _parts(graph: Any, level: int) -> list[Community]:
-    """The communities of one level."""
-    import networkx
-
-    if not len(graph):
-        return []
-    found = networkx.community.louvain_communities(graph, weight="weight", seed=SEED)
-    return [Community(level, tuple(sorted(nodes))) for nodes in found]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -195,7 +195,7 @@ class GraphRAG(LightRAG):
         index = super().index(document, tools)
         graph = DescribedGraph.from_index(index)
         config = self.config
-        found = communities(graph.as_networkx(), config.community_size, config.largest_component)
+        found = communities(graph.edges(), config.community_size, config.largest_component)
         reports = keep_each(
             lambda number: self._report(found[number], graph, tools), len(found), "report", tools
         )
@@ -294,16 +294,12 @@ class DescribedGraph:
             rank = self.rank(number)
         return item.shown_row(rank)
 
-    def as_networkx(self) -> Any:
-        """The entities that have relations, by number, as a graph with weights."""
-        import networkx
-
-        graph = networkx.Graph()
+    def edges(self) -> Iterator[tuple[int, int, float]]:
+        """(number of an entity, of another one, weight) of each relation of two entities."""
         for relation in self.relations:
             first, second = self.ends(relation)
             if first != second:
-                graph.add_edge(first, second, weight=self.items[relation].weight)
-        return graph
+                yield first, second, self.items[relation].weight
 
     def lines(self, community: Community) -> list[str]:
         """The relations of a community, those of well-connected entities first, each after its two

@@ -29,6 +29,7 @@ from methods import reading
 from methods.chunks import shown_spans
 from methods.extraction import ExtractingMethod, keep_each
 from methods.packing import passage_chunks
+from methods.page_rank import page_rank
 from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, numbers_in, parse_list, window_of
 from methods.values import values_in
@@ -61,8 +62,6 @@ FACT = Prompt("filter, one fact", "\n{number}. {fact}", first=False)
 
 FILTER_TOKENS = 512  # of the reply that names facts, as in the released code
 SYNONYMS = 100  # of a phrase at most, likewise
-TOLERANCE = 1e-10  # of the ranks, all together; the released code's solver (prpack) has this too
-MOST_ITERATIONS = 10_000  # a walk that ends here has a damping very near 1
 Fact = tuple[str, str, str]
 _PARTS = (
     "subject",
@@ -339,54 +338,50 @@ def passage_ranks(
     Returns:
         The rank of each passage, [passages].
     """
-    import networkx
-
     facts = _as_facts(index["facts"])
     phrases = _phrases(facts)
     node = {phrase: i for i, phrase in enumerate(phrases)}
-    graph, places = _graph(index, facts, node)
+    graph = _graph(index, facts, node)
     weights: dict[int, list[float]] = defaultdict(list)
     for fact in kept:
         subject, _, object_ = facts[fact]
         for phrase in (node[subject], node[object_]):
-            weights[phrase].append(float(fit[fact]) / len(places[phrase]))
+            weights[phrase].append(float(fit[fact]) / len(graph.passages_of[phrase]))
     means = {phrase: sum(values) / len(values) for phrase, values in weights.items()}
     heaviest = sorted(means.items(), key=lambda item: -item[1])[: config.link_k]
     starts = dict(heaviest)
     for passage, value in enumerate(similarity):
         starts[len(phrases) + passage] = config.passage_weight * float(value)
-    ranks = networkx.pagerank(
-        graph,
-        alpha=config.damping,
-        personalization=starts,
-        weight="weight",
-        # networkx stops at the number of nodes times `tol`; all changes together stay below TOLERANCE.
-        tol=TOLERANCE / len(graph),
-        max_iter=MOST_ITERATIONS,
-    )
-    return np.array([ranks[len(phrases) + i] for i in range(len(similarity))])
+    n_nodes = len(phrases) + len(index["of"])
+    return page_rank(n_nodes, graph.weights, starts, config.damping)[len(phrases) :]
 
 
-def _graph(
-    index: Index, facts: Sequence[Fact], node: dict[str, int]
-) -> tuple[Any, dict[int, set[int]]]:
+@dataclass(frozen=True)
+class _Graph:
+    """The graph of phrases and passages; passages are numbered after the phrases.
+
+    Attributes:
+        weights: (node, node) -> weight; an edge's weight is the sum of both directions.
+        passages_of: Phrase -> the passages that have it.
+    """
+
+    weights: dict[tuple[int, int], float]
+    passages_of: dict[int, set[int]]
+
+
+def _graph(index: Index, facts: Sequence[Fact], node: dict[str, int]) -> _Graph:
     """Build the graph of phrases and passages.
 
-    An edge's weight is that of both directions. The similarity of two phrases takes the place of
-    how often triples join them, as in the released code.
+    The similarity of two phrases takes the place of how often triples join them, as in the released
+    code.
 
     Args:
         index: The index of HippoRAG.
         facts: Its triples.
-        node: Phrase -> its number in the graph; passages are numbered after the phrases.
-
-    Returns:
-        The networkx graph, and the passages of each phrase.
+        node: Phrase -> its number in the graph.
     """
-    import networkx
-
     weights: dict[tuple[int, int], float] = defaultdict(float)
-    places: dict[int, set[int]] = defaultdict(set)
+    passages_of: dict[int, set[int]] = defaultdict(set)
     for passage, numbers in enumerate(index["of"]):
         for number in numbers:
             subject, _, object_ = facts[number]
@@ -395,18 +390,12 @@ def _graph(
             weights[a, b] += 1
             weights[b, a] += 1
             for phrase in (a, b):
-                places[phrase].add(passage)
+                passages_of[phrase].add(passage)
                 weights[phrase, len(node) + passage] = 1.0
     for first, second, score in index["synonyms"]:
         weights[int(first), int(second)] = float(score)
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(len(node) + len(index["of"])))
-    for (a, b), weight in weights.items():
-        if a == b:
-            continue
-        other_direction = graph.get_edge_data(a, b, {"weight": 0.0})["weight"]
-        graph.add_edge(a, b, weight=weight + other_direction)
-    return graph, places
+    between_two = {(a, b): weight for (a, b), weight in weights.items() if a != b}
+    return _Graph(between_two, passages_of)
 
 
 def _phrases(facts: Sequence[Fact]) -> list[str]:

@@ -31,8 +31,9 @@ from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.types import Answer, Document, Question, Step
 from methods.chunks import Span, shown_spans, stored, texts_at
-from methods.hipporag import MOST_ITERATIONS, TOLERANCE, min_max
+from methods.hipporag import min_max
 from methods.packing import passage_chunks, sentences
+from methods.page_rank import page_rank
 from methods.reading import Reading, ReadingMethod, ask_fitting
 from methods.retrieval import best_first
 
@@ -188,26 +189,15 @@ class NameGraph:
         Returns:
             The rank of each passage, [passages].
         """
-        import networkx
-
-        graph = self._graph()
         starts = np.concatenate([names, passages]).clip(min=0)
-        ranks = networkx.pagerank(
-            graph,
-            alpha=damping,
-            personalization=dict(enumerate(starts.tolist())),
-            weight="weight",
-            tol=TOLERANCE / len(graph),
-            max_iter=MOST_ITERATIONS,
-        )
-        return np.array(list(ranks.values())[len(self.names) :])
+        n_nodes = len(self.names) + len(self.passages)
+        ranks = page_rank(n_nodes, self._weights(), dict(enumerate(starts.tolist())), damping)
+        return ranks[len(self.names) :]
 
-    def _graph(self) -> Any:
-        """The networkx graph: names first, then passages."""
-        import networkx
-
-        graph = networkx.Graph()
-        graph.add_nodes_from(range(len(self.names) + len(self.passages)))
+    def _weights(self) -> dict[tuple[int, int], float]:
+        """(node, node) -> weight of the edge between them; names are the first nodes, then come the
+        passages."""
+        weights: dict[tuple[int, int], float] = {}
         for passage, names in enumerate(self.names_of_passages):
             node = len(self.names) + passage
             times: dict[int, int] = {}
@@ -216,10 +206,10 @@ class NameGraph:
             # A name that a line break divides is not found again.
             total = max(1, sum(times.values()))
             for name, count in times.items():
-                graph.add_edge(node, name, weight=count / total)
+                weights[node, name] = count / total
             if passage:
-                graph.add_edge(node - 1, node, weight=1.0)
-        return graph
+                weights[node - 1, node] = 1.0
+        return weights
 
 
 def _has_name(sentence: str, name: str) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from harness.datasets.files import parse_each, read_rows
 from harness.datasets.folder_files import document_files
+from harness.datasets.html_markdown import declared_encoding, html_to_markdown
 from harness.datasets.markdown_pages import parse_converted_html, parse_markdown
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import StrictRow
@@ -173,7 +174,7 @@ def _read_text(path: Path) -> tuple[str, str]:
     data = path.read_bytes()
     declared = None
     if path.suffix.lower() in _HTML:
-        declared = _declared_in_html(data)
+        declared = declared_encoding(data)
     try:
         decoded = decode_text(data, declared)
     except NotText:
@@ -183,13 +184,6 @@ def _read_text(path: Path) -> tuple[str, str]:
     if decoded.assumed:
         note = f"read as {decoded.assumed}"
     return text, note
-
-
-def _declared_in_html(data: bytes) -> str | None:
-    """The encoding that a page of HTML names in its head."""
-    from bs4.dammit import EncodingDetector  # bs4 loads lxml, which pages of text do not need
-
-    return EncodingDetector.find_declared_encoding(data, is_html=True)
 
 
 def _read_markdown(path: Path, page_id: str) -> ReadFile:
@@ -205,8 +199,6 @@ def _read_plain(path: Path, page_id: str) -> ReadFile:
 
 def _read_html(path: Path, page_id: str) -> ReadFile:
     """Read a page of HTML as Markdown. Raises _Unreadable where it is nested too deeply."""
-    from harness.datasets.html_markdown import html_to_markdown  # loads lxml
-
     text, note = _read_text(path)
     try:
         converted = html_to_markdown(text)
@@ -248,11 +240,10 @@ def _read_converted(page_id: str, content: bytes, suffix: str) -> ReadFile:
 def _read_pdf(path: Path, page_id: str) -> ReadFile:
     """A PDF, whose pages are the sections."""
     try:
-        from pypdf import PdfReader  # an extra
-        from pypdf.errors import PyPdfError
+        from pypdf import PdfReader, errors  # an extra
     except ImportError:
         raise _Unreadable(_NEEDS_PYPDF) from None
-    damaged = (PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    damaged = (errors.PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
     try:
         reader = PdfReader(path)
         texts = [page.extract_text().strip() for page in reader.pages]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
+from bs4.dammit import EncodingDetector
 from markdownify import ATX, MarkdownConverter
 
 _NEVER_SHOWN = ("script", "style", "template", "noscript", "title", "annotation", "annotation-xml")
@@ -95,6 +96,11 @@ class _Converter(MarkdownConverter):
 
 for _name in _BLOCKS:
     setattr(_Converter, f"convert_{_name}", _Converter.convert_block)
+
+
+def declared_encoding(data: bytes) -> str | None:
+    """The encoding that a page of HTML names in its head; None where it names none."""
+    return EncodingDetector.find_declared_encoding(data, is_html=True)
 
 
 def html_to_markdown(html: str) -> ConvertedHtml:

@@ -16,6 +16,7 @@ the authors made them).
 
 import re
 
+from harness.datasets.html_markdown import html_to_markdown
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Group, RowError, StrictRow, made_id, refuse_blank
 from harness.types import Document, Example, Gold, Question
@@ -86,8 +87,6 @@ def _article_document(prefix: str, article: str, title: str) -> Document:
     blank."""
     text = article
     if _TAG.search(article[:_HEAD_LENGTH]):
-        from harness.datasets.html_markdown import html_to_markdown  # loads lxml
-
         text = html_to_markdown(article).markdown
     refuse_blank({"article": text})
     return Document(made_id(prefix, text, 8), text, title)

@@ -12,6 +12,8 @@ from contextlib import suppress
 from datetime import datetime
 from difflib import SequenceMatcher
 
+from dateutil import parser
+
 from harness.scorers.base import published
 
 scorer = published("abertsch72/oolong src/eval/eval_helpers.py")
@@ -53,8 +55,6 @@ def _synth_answer(reply: str) -> str:
 def _same_date(text: str, gold: str) -> bool:
     """Whether `text` is the date `gold`. A missing part is never right (the published code takes
     today's)."""
-    from dateutil import parser
-
     with suppress(ValueError, OverflowError):
         return all(
             parser.parse(text, default=day) == datetime.fromisoformat(gold) for day in _DEFAULT_DAYS

@@ -355,9 +355,9 @@ def test_an_impossible_question_of_squad_is_one_to_decline(ask):
 @pytest.mark.parametrize(("more", "asked"), [((), 2), (("--allow-left-out",), 1)])
 def test_questions_about_unread_pages_count_unless_they_may_be_left_out(ask, more, asked):
     rows = lines(
-        {"question": "A?", "answer": "7"}, {"question": "B?", "answer": "8", "gold_pages": "b.csv"}
+        {"question": "A?", "answer": "7"}, {"question": "B?", "answer": "8", "gold_pages": "b.png"}
     )
-    ended, records = ask("q.jsonl", rows, *more, files={"wiki/b.csv": "8"})
+    ended, records = ask("q.jsonl", rows, *more, files={"wiki/b.png": "8"})
     assert len(records) == asked
     mean = sum(record.scores["flashrag.em"] for record in records) / len(records)
     assert mean == 1 / asked

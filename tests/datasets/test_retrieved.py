@@ -88,7 +88,8 @@ FORMS = {
 def test_every_form_gives_its_question(form):
     raw, id_, answers, extra = FORMS[form]
     row = parse_question(raw)
-    assert (row.question, row.answers, row.extra) == ("Who?", tuple(answers.split("|")), extra)
+    found = (row.question, row.answers, row.gold_extra())
+    assert found == ("Who?", tuple(answers.split("|")), extra)
     # One without an id gets one that is made of its question alone.
     assert row.id == (id_ or parse_question({"question": "Who?", "answer": "other"}).id)
     assert id_ is not None or row.id.startswith("q-")
