@@ -49,6 +49,7 @@ from harness.storage.records import StoredRecord
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, TEXTS
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import VERSION
+from reports.main_table import frame
 
 LARGEST = 2**30
 """Bytes that all files of a bundle may have together."""
@@ -365,8 +366,6 @@ def _json_bytes(value: Mapping[str, Any]) -> bytes:
 def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """The numbers of `harness report` for these runs: a row a run, in the order of `runs`; None
     where there is none."""
-    from reports.main_table import frame
-
     numbers = frame(runs).drop(columns=["notes", "scorers"], errors="ignore")
     rows: list[dict[str, Any]] = json.loads(numbers.to_json(orient="records", double_precision=15))
     return rows

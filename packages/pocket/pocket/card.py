@@ -5,12 +5,16 @@ The harness calls check_weights and stale_skills (section `packages` of configs/
 a card is made and what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness_training.method_skills import has_skills_listed, skills_of
+from harness_training.progress import Hardware, PassedStage
+from pydantic import TypeAdapter
 
 from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
@@ -32,24 +36,122 @@ _FILES = ("model.safetensors", "tokenizer.json")
 
 
 @dataclass(frozen=True)
-class Card:
-    """card.json; `folder` is where the weights are and is not written.
+class Training:
+    """How weights were trained.
 
-    trained: seed, steps, tokens, seconds, stages passed, hardware, weights it began from, and what
-    these went through ("before", the first training first); sha256: of weights and tokenizer;
-    skills: name -> fingerprint at training time; prompts: digests of the prompts that these skills
-    use (harness.llm.adapters.prompt_digests); exam: questions a cell and seed; results: rows of the
-    exam.
+    Args:
+        seed: Of first weights and texts.
+        steps: Optimizer steps.
+        tokens: Trained on.
+        seconds: Of the training.
+        stages: The stages of the curriculum that it passed.
+        hardware: What it ran on.
+        began: The first digits of the sha256 of the weights that it began from.
+        before: The trainings that those weights went through, the first one first.
+    """
+
+    seed: int
+    steps: int
+    tokens: int
+    seconds: float
+    stages: tuple[PassedStage, ...]
+    hardware: Hardware
+    began: str | None = None
+    before: tuple[Training, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exam:
+    """The exam behind a card's results: questions a cell, and the seed of its texts."""
+
+    questions: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """One number of the exam.
+
+    Args:
+        skill: The skill that was examined.
+        asked: The row of its table, a kind of question.
+        text: The column of its table, a kind of text.
+        measure: The name of the number.
+        value: A share or an area in [0, 1]; None where there was nothing to measure (n 0).
+        low: Lower end of its 95 % interval.
+        high: Upper end of its 95 % interval.
+        n: Answers, probes, points or names that were measured.
+        floor: Expected value of guessing without reading, if known.
+        failed: Scenes that ended with an error, counted as wrong.
+    """
+
+    skill: str
+    asked: str
+    text: str
+    measure: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    floor: float | None = None
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card.json.
+
+    Args:
+        folder: Where the weights are; not written.
+        name: Of the model.
+        trained: None where nobody recorded it.
+        sha256: Of the weights and the tokenizer, by the names of their files.
+        skills: Skill -> fingerprint at training time.
+        prompts: Digests of the prompts that these skills use
+            (harness.llm.adapters.prompt_digests).
+        exam: None where there was none.
+        results: The rows of the exam.
     """
 
     folder: Path
     name: str = NAME
-    trained: Mapping[str, Any] = field(default_factory=dict)
+    trained: Training | None = None
     sha256: Mapping[str, str] = field(default_factory=dict)
     skills: Mapping[str, str] = field(default_factory=dict)
     prompts: Sequence[str] = ()
-    exam: Mapping[str, int] = field(default_factory=dict)
-    results: Sequence[Mapping[str, Any]] = ()
+    exam: Exam | None = None
+    results: Sequence[Result] = ()
+
+    def as_json(self) -> dict[str, object]:
+        """The values of card.json; what nobody recorded is an empty object."""
+        trained: object = {}
+        if self.trained is not None:
+            trained = training_as_json(self.trained)
+        exam: dict[str, int] = {}
+        if self.exam is not None:
+            exam = asdict(self.exam)
+        return {
+            "name": self.name,
+            "trained": trained,
+            "sha256": dict(self.sha256),
+            "skills": dict(self.skills),
+            "prompts": list(self.prompts),
+            "exam": exam,
+            "results": [asdict(result) for result in self.results],
+        }
+
+
+_TRAINING = TypeAdapter(Training)
+
+
+def training_as_json(training: Training) -> object:
+    """JSON values of a training, without those that nobody recorded."""
+    return _TRAINING.dump_python(training, mode="json", exclude_defaults=True)
+
+
+def training_of_json(values: object) -> Training:
+    """The training of `training_as_json`. Raises ValueError for other values."""
+    return _TRAINING.validate_python(values)
 
 
 def read_card(folder: Path) -> Card | None:
@@ -58,11 +160,23 @@ def read_card(folder: Path) -> Card | None:
     if not path.exists():
         return None
     try:
-        return Card(folder=folder, **read_object(path))
+        return _card_of_json(folder, read_object(path))
     except (OSError, ValueError, TypeError) as error:
         raise CannotRun(
             f"the card {path} cannot be read ({error}); reinstall the model, or delete the card"
         ) from error
+
+
+def _card_of_json(folder: Path, values: Mapping[str, Any]) -> Card:
+    """The card of `Card.as_json`. Raises ValueError or TypeError for other values."""
+    trained = None
+    if values.get("trained"):
+        trained = training_of_json(values["trained"])
+    exam = None
+    if values.get("exam"):
+        exam = Exam(**values["exam"])
+    results = [Result(**row) for row in values.get("results", ())]
+    return Card(folder, **{**values, "trained": trained, "exam": exam, "results": results})
 
 
 def blank_card(folder: Path) -> Card:

@@ -2,11 +2,12 @@ import json
 import platform
 
 import pytest
-from harness_training.loop import Progress
+from harness_training.progress import Hardware, PassedStage, Progress
 from harness_training.tasks import Skill
-from pocket.card import CHANGED, UNTRAINED, Card, check_weights
+from pocket.card import CHANGED, EMBEDDED, UNTRAINED, Card, Exam, Result, Training, check_weights
 from pocket.eval import card as cards
 from pocket.eval.card import (
+    Origin,
     card_after_training,
     card_page,
     fingerprint,
@@ -14,7 +15,7 @@ from pocket.eval.card import (
     tables,
     trained_skills,
 )
-from pocket.eval.exam import Row
+from pocket.tasks import catalog
 from pocket.tasks.catalog import skills
 
 from harness.errors import CannotRun
@@ -28,10 +29,9 @@ RIGHT = {
 
 
 def passed(*names):
-    plain = {"steps": 5, "mastered": True, "stage_minutes": 1.5}
     return [
-        {"stage": n, "right": RIGHT[n], "minutes": 1.5 * at, **plain}
-        for at, n in enumerate(names, 1)
+        PassedStage(name, 5, RIGHT[name], mastered=True, minutes=1.5 * at, stage_minutes=1.5)
+        for at, name in enumerate(names, 1)
     ]
 
 
@@ -77,8 +77,6 @@ def test_a_fingerprint_changes_with_the_tokenizer(tiny, tmp_path):
 
 
 def test_a_skill_of_a_scene_nothing_makes(tiny, monkeypatch):
-    from pocket.tasks import catalog
-
     monkeypatch.setitem(catalog.SCENES, "never", lambda *_: iter(()))
     with pytest.raises(
         CannotRun, match="no text of the world makes a scene of kind 'never', which 's' declares"
@@ -92,7 +90,7 @@ def test_skills_are_those_of_passed_stages_whatever_the_course_is_now():
         "2 pecan points": 0.5,
         "0 recall": 1.0,
     }  # as JSON sorts them; in order it is 0, 2, 10
-    stages = [{"stage": "of an earlier course", "right": right}, *passed("second")]
+    stages = [PassedStage("of an earlier course", 5, right), *passed("second")]
     assert trained_skills(stages) == ["pecan points", "choose", "pecan search", "answer"], (
         "a drill is no skill"
     )
@@ -115,7 +113,7 @@ def test_stale(tiny):
 
 def trained(folder):
     progress = Progress(step=700, seconds=90.4, tokens=5000, passed=passed("first", "second"))
-    cards.write_card(card_after_training(folder, progress, 3, "cpu"))
+    cards.write_card(card_after_training(folder, progress, 3, Hardware("cpu", 2), Origin()))
     return cards.read_card(folder)
 
 
@@ -124,15 +122,8 @@ def test_the_card_of_a_training(model):
     assert card.skills.keys() == {"pecan search", "answer"}
     assert card.skills["answer"] == fingerprint(skills()["answer"], model)
     assert card.sha256.keys() == {"model.safetensors", "tokenizer.json"}
-    about = {
-        "seed": 3,
-        "steps": 700,
-        "tokens": 5000,
-        "seconds": 90,
-        "stages": passed("first", "second"),
-    }
-    assert {k: v for k, v in card.trained.items() if k != "hardware"} == about
-    assert card.trained["hardware"]["threads"] >= 1
+    stages = tuple(passed("first", "second"))
+    assert card.trained == Training(3, 700, 5000, 90, stages, Hardware("cpu", 2))
     assert card.results == []
     check_weights(model)
     text = (model / "card.json").read_text() + (model / "CARD.md").read_text()
@@ -140,23 +131,30 @@ def test_the_card_of_a_training(model):
     assert str(model) not in text
     assert "never to be mistaken for a real model" in text
     assert "- seed 3, 700 steps: first; second" in text
-    assert "began" not in card.trained
+    assert "began" not in json.loads((model / "card.json").read_text())["trained"]
     others = [name for name in skills() if name not in ("pecan search", "answer")]
     assert stale(card, skills().values()) == [(name, UNTRAINED) for name in others]
 
 
+def test_the_card_of_the_embedded_model_is_read_and_written_whole():
+    written = json.loads((EMBEDDED / "card.json").read_text())
+    assert json.loads(json.dumps(cards.read_card(EMBEDDED).as_json())) == written
+
+
 def test_results_take_the_place_of_those_of_the_same_skill(model):
     def rows(skill, value):
-        return [Row(skill, "one hop", "8 facts", "exact match", value, value - 0.1, value, 50)]
+        return [Result(skill, "one hop", "8 facts", "exact match", value, value - 0.1, value, 50)]
 
-    card = cards.with_results(trained(model), [*rows("answer", 0.5), *rows("choose", 0.25)], 50, 0)
-    card = cards.with_results(card, rows("answer", 0.75), 50, 0)
+    card = cards.with_results(
+        trained(model), [*rows("answer", 0.5), *rows("choose", 0.25)], Exam(50, 0)
+    )
+    card = cards.with_results(card, rows("answer", 0.75), Exam(50, 0))
     assert cards.write_card(card) == model
     again = cards.read_card(model)
     assert again == card
-    assert [(r["skill"], r["value"]) for r in again.results] == [("choose", 0.25), ("answer", 0.75)]
-    another = cards.with_results(card, rows("answer", 0.5), 50, 1)
-    assert [r["skill"] for r in another.results] == ["answer"], "another exam"
+    assert [(r.skill, r.value) for r in again.results] == [("choose", 0.25), ("answer", 0.75)]
+    another = cards.with_results(card, rows("answer", 0.5), Exam(50, 1))
+    assert [r.skill for r in another.results] == ["answer"], "another exam"
     check_weights(model)
 
 
@@ -193,27 +191,14 @@ def test_damage(harm, sentence, model):
         check_weights(model)
 
 
-def row(skill, asked, text, measure, *numbers, **more):
-    value, low, high, n = numbers
-    head = {
-        "skill": skill,
-        "asked": asked,
-        "text": text,
-        "measure": measure,
-        "floor": None,
-        "failed": 0,
-    }
-    return {**head, "value": value, "low": low, "high": high, "n": n, **more}
-
-
 RESULTS = [
-    row("answer", "one hop", "8 facts", "exact match", 0.97, 0.93, 0.99, 100),
-    row("answer", "one hop", "250 tokens", "exact match", 0.6, 0.5, 0.7, 100),
-    row("answer", "two hops", "8 facts", "exact match", 0.2, 0.1, 0.3, 100, failed=2),
-    row("choose", "one hop", "8 facts", "exact match", 0.3, 0.2, 0.6, 50, floor=0.25),
-    row("pecan search", "one hop", "points", "AUC", 0.9, 0.85, 0.95, 200, floor=0.8),
-    row("pecan search", "one hop", "chunks", "AUC", None, None, None, 0),
-    row("pecan points", "points", "100 tokens", "invented", 0.9, 0.85, 0.95, 40),
+    Result("answer", "one hop", "8 facts", "exact match", 0.97, 0.93, 0.99, 100),
+    Result("answer", "one hop", "250 tokens", "exact match", 0.6, 0.5, 0.7, 100),
+    Result("answer", "two hops", "8 facts", "exact match", 0.2, 0.1, 0.3, 100, failed=2),
+    Result("choose", "one hop", "8 facts", "exact match", 0.3, 0.2, 0.6, 50, floor=0.25),
+    Result("pecan search", "one hop", "points", "AUC", 0.9, 0.85, 0.95, 200, floor=0.8),
+    Result("pecan search", "one hop", "chunks", "AUC", None, None, None, 0),
+    Result("pecan points", "points", "100 tokens", "invented", 0.9, 0.85, 0.95, 40),
 ]
 
 
@@ -231,7 +216,7 @@ def test_the_tables_of_a_card():
 
 
 def test_the_page_has_the_results(tmp_path):
-    text = card_page(Card(tmp_path, results=RESULTS, exam={"seed": 0, "questions": 100}))
+    text = card_page(Card(tmp_path, results=RESULTS, exam=Exam(100, 0)))
     assert "Exam of seed 0, 100 questions a cell" in text
     line = "- **answer: exact match.** one hop: 8 facts = 97 [93, 99] of 100; 250 tokens = 60 [50, 70] of 100. two"
     assert line in text

@@ -5,7 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-from harness_training.loop import Progress
+from harness_training.progress import Hardware, PassedStage, Progress
+from pocket.card import Exam
 from pocket.cli.model_card import model_card
 from pocket.eval import card as cards
 from pocket.tasks.catalog import skills
@@ -35,8 +36,10 @@ def course(tmp_path):
 def trained(folder, *names):
     """The folder with a card that says that these skills were trained."""
     right = {f"{number} {name}": 1.0 for number, name in enumerate(names)}
-    progress = Progress(step=1, passed=[{"stage": "all", "steps": 1, "right": right}])
-    cards.write_card(cards.card_after_training(folder, progress, 0, "cpu"))
+    progress = Progress(step=1, passed=[PassedStage("all", 1, right)])
+    cards.write_card(
+        cards.card_after_training(folder, progress, 0, Hardware("cpu", 2), cards.Origin())
+    )
     return folder
 
 
@@ -136,9 +139,9 @@ def test_eval_writes_the_card_beside_the_weights(here, model):
     assert done.stdout.splitlines()[-1] == "model"
     assert len(done.stderr.splitlines()) == 4
     card = cards.read_card(model)
-    assert card.exam == {"questions": 2, "seed": 0}
+    assert card.exam == Exam(2, 0)
     assert len(card.results) == 8
-    assert card.trained["steps"] == 1, "what was known stays"
+    assert card.trained.steps == 1, "what was known stays"
     assert "- **pecan points of points: kept.** " in (model / "CARD.md").read_text()
     assert model_card(model).results == card.results, "the card it wrote fits the weights"
 

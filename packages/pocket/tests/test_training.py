@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 import torch
-from harness_training.loop import Progress, resolve_device
+from harness_training.loop import resolve_device
+from harness_training.progress import Progress
 from pocket.train import llama
 from pocket.train.trainer import Trainer
 
@@ -106,7 +107,7 @@ def test_a_gate(where, recent, steps, mastered):
     trainer._after_step()
     p = trainer.progress
     assert p.stage == (0 if mastered is None else 1)
-    assert [(one["steps"], one["mastered"]) for one in p.passed] == (
+    assert [(one.steps, one.mastered) for one in p.passed] == (
         [] if mastered is None else [(steps, mastered)]
     )
     assert (p.since, p.recent) == ((7, recent) if mastered is None else (7 + steps, {}))

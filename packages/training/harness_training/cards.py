@@ -9,24 +9,64 @@ The card names the base weights, so that harness/llm/adapters.py can refuse the 
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 from harness.llm.adapters import CARD
+from harness.stats.bootstrap import Interval
 from harness.storage.files import read_json_or_empty, write_json
 from harness_training.exam import Measure, table_rows
+from harness_training.loop import hardware_of
+from harness_training.lora_model import Base
+from harness_training.progress import Hardware, Progress
+from harness_training.trainer import Job
 
-if TYPE_CHECKING:
-    from harness_training.loop import Progress
-    from harness_training.lora_model import Base
-    from harness_training.trainer import Job
 
-# What a course of training says of itself; `before` in a card has those of the adapter that it
-# continued.
-_COURSE = ("seed", "rows", "left_out", "steps", "tokens", "minutes", "hardware")
+@dataclass(frozen=True)
+class Course:
+    """What a training says of itself in a table of CARD.md.
+
+    Args:
+        seed: Of the training.
+        rows: Rows that were trained on.
+        left_out: Rows that were too long.
+        steps: Optimizer steps that were done.
+        tokens: Trained on.
+        minutes: Of the training.
+        hardware: The processor with its threads, or the GPU.
+    """
+
+    seed: int
+    rows: int
+    left_out: int
+    steps: int
+    tokens: int
+    minutes: float
+    hardware: str
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What an adapter was trained on, as its card says it.
+
+    Args:
+        data: "the synthetic world", the teacher with its data sets, or data set -> questions.
+        skills: Skill -> rows.
+        methods: Method -> rows of the skills that it alone declares.
+        licences: Source -> licence.
+        start: Hash of the adapter that the training continued.
+        before: How that adapter was trained, the first training first.
+    """
+
+    data: str | dict[str, int]
+    skills: dict[str, int] | None = None
+    methods: dict[str, int] | None = None
+    licences: dict[str, str] | None = None
+    start: str | None = None
+    before: tuple[Course, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -36,28 +76,129 @@ class AboutAdapter:
     Args:
         method: The preset of its method.
         prompts: Name -> hash, of the prompts that it learnt.
-        data: Facts about its data, as they stand in the card.
+        data: What it was trained on.
     """
 
     method: str
     prompts: dict[str, str]
-    data: dict[str, Any]
+    data: TrainingData
+
+
+@dataclass(frozen=True)
+class CardTraining(TrainingData, Course):
+    """`trained` of a card.json.
+
+    Args:
+        cut: Rows that were shortened.
+        of_steps: Steps that the whole training has; None in older cards.
+    """
+
+    cut: int = 0
+    of_steps: int | None = None
+
+
+@dataclass(frozen=True)
+class CardBase:
+    """The base model of an adapter: its name, and what identifies its files."""
+
+    name: str
+    where: object
+
+
+@dataclass(frozen=True)
+class AboutExam:
+    """The exam of an adapter.
+
+    Args:
+        scenes: The most scenes of a task.
+        seed: Of the scenes.
+        source: Where they are from, "texts of evaluation seeds".
+    """
+
+    scenes: int
+    seed: int
+    source: str
+
+
+@dataclass(frozen=True)
+class CardInterval(Interval):
+    """An interval in a card.json; older cards do not say how many clusters it has."""
+
+    clusters: int = 0
+
+
+@dataclass(frozen=True)
+class CardMeasure(Measure):
+    """A measure in a card.json."""
+
+    before: CardInterval
+    after: CardInterval
+
+
+@dataclass(frozen=True)
+class CardMeasures:
+    """`measures` of a card.json: what the exam found for one adapter."""
+
+    exam: AboutExam
+    rows: tuple[CardMeasure, ...]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card.json as CARD.md shows it.
+
+    Args:
+        method: The preset of its method.
+        base: The model that it was trained for.
+        settings: Values of the task's settings by name, as settings.TaskSettings has them.
+        trained: The training.
+        measures: None before the exam.
+    """
+
+    method: str
+    base: CardBase
+    settings: dict[str, object]
+    trained: CardTraining
+    measures: CardMeasures | None = None
+
+
+_CARD = TypeAdapter(Card)
+_TRAINED = TypeAdapter(CardTraining)
 
 
 def write_card(folder: Path, about: AboutAdapter, base: Base, job: Job, progress: Progress) -> None:
-    """Write an adapter's card; measures in a card of the same training stay. Raises OSError."""
-    trained = about.data | {
-        "seed": job.seed,
-        "rows": len(job.data.rows),
-        "left_out": job.data.left_out,
-        "cut": job.data.cut,
-        "steps": progress.step,
-        "of_steps": job.steps,
-        "tokens": progress.tokens,
-        "minutes": round(progress.seconds / 60, 1),
-        "hardware": _hardware(base.device),
-    }
-    values = {
+    """Write an adapter's card; measures in a card of the same training stay.
+
+    Args:
+        folder: Of the adapter.
+        about: What it learnt.
+        base: The model that was trained.
+        job: The training.
+        progress: How far it is.
+
+    Raises:
+        OSError: The card cannot be written.
+    """
+    data = about.data
+    training = CardTraining(
+        seed=job.seed,
+        rows=len(job.data.rows),
+        left_out=job.data.left_out,
+        steps=progress.step,
+        tokens=progress.tokens,
+        minutes=round(progress.seconds / 60, 1),
+        hardware=_hardware_text(base.device, hardware_of(base.device)),
+        cut=job.data.cut,
+        of_steps=job.steps,
+        data=data.data,
+        skills=data.skills,
+        methods=data.methods,
+        licences=data.licences,
+        start=data.start,
+        before=data.before,
+    )
+    trained = _TRAINED.dump_python(training, mode="json", exclude_none=True)
+    values: dict[str, object] = {
         "method": about.method,
         "base": {"name": base.config.name, "where": base.where},
         "prompts": about.prompts,
@@ -70,64 +211,96 @@ def write_card(folder: Path, about: AboutAdapter, base: Base, job: Job, progress
     write_json(folder / CARD, values)
 
 
-def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure]) -> None:
-    """Add measures and `exam` (scenes, seed, source) to the cards in `out`; write CARD.md for all.
-    Raises OSError."""
+def _hardware_text(device: str, hardware: Hardware) -> str:
+    """ "x86_64, 2 threads", or the name of the GPU."""
+    if device.startswith("cuda"):
+        return hardware.device
+    return f"{hardware.device}, {hardware.threads} threads"
+
+
+def write_measures(out: Path, exam: AboutExam, measures: Sequence[Measure]) -> None:
+    """Add measures to the cards in `out`, and write CARD.md for all adapters there. Raises
+    OSError."""
     adapters = out / "adapters"
     now = list(dict.fromkeys(measure.task for measure in measures))
     for task in now:
-        card = read_json_or_empty(adapters / task / CARD)
-        card["measures"] = {"exam": exam, "rows": [asdict(m) for m in measures if m.task == task]}
-        write_json(adapters / task / CARD, card)
+        rows = [asdict(measure) for measure in measures if measure.task == task]
+        values = read_json_or_empty(adapters / task / CARD)
+        values["measures"] = {"exam": asdict(exam), "rows": rows}
+        write_json(adapters / task / CARD, values)
     others = {path.parent.name for path in adapters.glob(f"*/{CARD}")}
-    cards: dict[str, Any] = {}
+    cards: dict[str, Card] = {}
     for task in (*now, *sorted(others.difference(now))):
-        card = read_json_or_empty(adapters / task / CARD)
-        if "measures" in card:
+        card = _CARD.validate_python(read_json_or_empty(adapters / task / CARD))
+        if card.measures is not None:
             cards[task] = card
     page = _page(cards)
     (adapters / "CARD.md").write_text("\n".join(page) + "\n", encoding="utf-8")
 
 
-def _page(cards: Mapping[str, Any]) -> list[str]:
-    """The lines of CARD.md; cards: task -> card.json with measures."""
+def _page(cards: Mapping[str, Card]) -> list[str]:
+    """The lines of CARD.md.
+
+    Args:
+        cards: Task -> its card, with measures.
+    """
     any_card = next(iter(cards.values()))
-    measured: list[Any] = []
+    measured: list[Measure] = []
     scenes: list[str] = []
     for card in cards.values():
-        measured += card["measures"]["rows"]
-        exam = card["measures"]["exam"]
-        scenes.append(f"{exam['scenes']} scenes a task, {exam['source']}")
+        assert card.measures is not None  # write_measures passes no other
+        measured += card.measures.rows
+        exam = card.measures.exam
+        scenes.append(f"{exam.scenes} scenes a task, {exam.source}")
     page = [
-        f"# Adapters of {any_card['method']} for {any_card['base']['name']}",
+        f"# Adapters of {any_card.method} for {any_card.base.name}",
         "",
         f"Percent [95 % interval] over {' or '.join(dict.fromkeys(scenes))}; they were not trained on.",
         "",
         markdown_table(table_rows(measured)),
+        markdown_table(_training_rows(cards)).rstrip(),
     ]
-    training = [("task", "rank", *(name.replace("_", " ") for name in _COURSE))]
     for task, card in cards.items():
-        for t in (*card["trained"].get("before", ()), card["trained"]):
-            cells = (task, card["settings"]["rank"], *(t.get(name, "") for name in _COURSE))
-            training.append(tuple(map(str, cells)))
-    page.append(markdown_table(training).rstrip())
-    for task, card in cards.items():
-        trained = card["trained"]
-        sources = _sources(trained)
+        sources = _sources(card.trained)
         if sources:
             page += ["", f"{task} was trained on {', '.join(sources)}."]
-        skills = [f"{name} {rows}" for name, rows in trained.get("skills", {}).items()]
-        if skills:
+        if card.trained.skills:
+            skills = [f"{name} {rows}" for name, rows in card.trained.skills.items()]
             page += ["", f"Rows by skill: {', '.join(skills)}."]
     return page
 
 
-def _sources(trained: Mapping[str, Any]) -> list[str]:
+def _training_rows(cards: Mapping[str, Card]) -> list[tuple[str, ...]]:
+    """The table of trainings, its head first: a row for each training of each task's adapter."""
+    head = ("task", "rank", "seed", "rows", "left out", "steps", "tokens", "minutes", "hardware")
+    rows: list[tuple[str, ...]] = [head]
+    for task, card in cards.items():
+        rank = str(card.settings["rank"])
+        for course in (*(card.trained.before or ()), _course_of(card.trained)):
+            values = map(str, asdict(course).values())
+            rows.append((task, rank, *values))
+    return rows
+
+
+def _course_of(training: CardTraining) -> Course:
+    """The part of a card's training that a table shows."""
+    return Course(
+        seed=training.seed,
+        rows=training.rows,
+        left_out=training.left_out,
+        steps=training.steps,
+        tokens=training.tokens,
+        minutes=training.minutes,
+        hardware=training.hardware,
+    )
+
+
+def _sources(training: CardTraining) -> list[str]:
     """The data sets that an adapter was trained on, with licence and number of questions."""
     sources = []
-    for name, licence in trained.get("licences", {}).items():
-        if name in trained["data"]:
-            sources.append(f"{name} ({trained['data'][name]} questions, {licence})")
+    for name, licence in (training.licences or {}).items():
+        if not isinstance(training.data, str) and name in training.data:
+            sources.append(f"{name} ({training.data[name]} questions, {licence})")
         else:
             sources.append(f"{name} ({licence})")
     return sources
@@ -143,31 +316,10 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     return text
 
 
-def training_history(folder: Path) -> list[dict[str, Any]]:
-    """How an adapter was trained, the first training first: seed, rows, steps ...; [] where it has
-    no card."""
-    trained = read_json_or_empty(folder / CARD).get("trained", {})
-    this_training = {name: trained[name] for name in _COURSE if name in trained}
-    history = list(trained.get("before", []))
-    if this_training:
-        history.append(this_training)
-    return history
-
-
-def processor(device: str) -> str:
-    """The processor or GPU, without the machine's name."""
-    import torch
-
-    if device.startswith("cuda"):
-        return str(torch.cuda.get_device_name(device))
-    return platform.processor() or platform.machine()
-
-
-def _hardware(device: str) -> str:
-    """The processor with the number of threads, or the GPU."""
-    import torch
-
-    name = processor(device)
-    if device.startswith("cuda"):
-        return name
-    return f"{name}, {torch.get_num_threads()} threads"
+def training_history(folder: Path) -> tuple[Course, ...]:
+    """How an adapter was trained, the first training first; () where it has no card."""
+    values = read_json_or_empty(folder / CARD)
+    if "trained" not in values:
+        return ()
+    training = _TRAINED.validate_python(values["trained"])
+    return (*(training.before or ()), _course_of(training))

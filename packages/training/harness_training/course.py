@@ -94,7 +94,7 @@ class Course:
             if self.labels:
                 made_of = f"{self.labels.teacher.name} over {self.labels.names}"
             about = cards.AboutAdapter(
-                self.method_name, self.prompt_hashes(task), {"data": made_of}
+                self.method_name, self.prompt_hashes(task), cards.TrainingData(made_of)
             )
             cards.write_card(self.folder(task), about, self.base_model(), job, progress)
             steps_before += job.steps
@@ -293,8 +293,7 @@ class Course:
         source = "labels that were held back"
         if self.labels is None:
             source = "texts of evaluation seeds"
-        about = {"scenes": count, "seed": self.seed, "source": source}
-        cards.write_measures(self.out, about, results)
+        cards.write_measures(self.out, cards.AboutExam(count, self.seed, source), results)
         return results
 
 

@@ -242,26 +242,21 @@ class _RecordedSession:
         return scores
 
 
-def table_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """The lines of a table of measures, the header first, in texts.
-
-    Args:
-        rows: Measures as a card.json holds them, with the fields of `Measure` as keys; of "before"
-            and "after" those of `Interval`.
-    """
+def table_rows(measures: Iterable[Measure]) -> Iterator[tuple[str, ...]]:
+    """The lines of a table of measures, the header first, in texts."""
     yield "task", "measure", "base alone", "with its adapter", "floor", "scenes"
-    for row in rows:
-        base_alone = _percent(row["before"])
-        with_adapter = _percent(row["after"])
+    for measure in measures:
+        base_alone = _percent(measure.before)
+        with_adapter = _percent(measure.after)
         floor = ""
-        if row["floor"] is not None:
-            floor = _rounded(row["floor"])
-        scenes = str(row["after"]["n"])
-        yield row["task"], row["name"], base_alone, with_adapter, floor, scenes
+        if measure.floor is not None:
+            floor = _rounded(measure.floor)
+        scenes = str(measure.after.n)
+        yield measure.task, measure.name, base_alone, with_adapter, floor, scenes
 
 
-def _percent(value: Mapping[str, Any]) -> str:
+def _percent(value: Interval) -> str:
     """ "97.1 [95.0, 99.0]" in percent, "-" for no value."""
-    if value["mean"] is None:
+    if value.mean is None:
         return "-"
-    return with_interval(_rounded, value["mean"], value["low"], value["high"])
+    return with_interval(_rounded, value.mean, value.low, value.high)

@@ -13,17 +13,18 @@ resumption.
 """
 
 import abc
-import dataclasses
 import json
 import math
+import platform
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments, logging
@@ -32,9 +33,11 @@ from harness.errors import CannotRun, UserError
 from harness.storage.files import write_atomic, write_json
 from harness_training.example_files import differing_values
 from harness_training.mlflow_run import log_numbers
+from harness_training.progress import Hardware, Progress
 
 B = TypeVar("B")
 STATE = "progress.json"
+_PROGRESS = TypeAdapter(Progress)
 
 
 def resolve_device(name: str) -> str:
@@ -47,37 +50,38 @@ def resolve_device(name: str) -> str:
     return name
 
 
-@dataclass
-class Progress:
-    """How far a training is.
+def hardware_of(device: str) -> Hardware:
+    """The hardware behind a torch device, "cpu" or "cuda"."""
+    name = platform.processor() or platform.machine()
+    if device.startswith("cuda"):
+        name = str(torch.cuda.get_device_name(device))
+    return Hardware(name, torch.get_num_threads())
 
-    step: steps done; stage, since: the stage and the step it began with; recent: recipe number ->
-    shares of right replies in its last batches; seconds, tokens: spent so far; passed: an entry for
-    each finished stage.
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on disk.
+
+    Args:
+        progress: How far the training was.
+        folder: The folder that transformers wrote.
+        about: What identifies the training, as JSON values.
     """
-
-    step: int = 0
-    stage: int = 0
-    since: int = 0
-    recent: dict[str, list[float]] = field(default_factory=dict)
-    seconds: float = 0.0
-    tokens: int = 0
-    passed: list[dict[str, Any]] = field(default_factory=list)
-
-
-class Checkpoint(NamedTuple):
-    """A checkpoint; folder: of transformers; about: the identity of its training."""
 
     progress: Progress
     folder: Path
-    about: dict[str, Any]
+    about: dict[str, object]
 
 
-def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
-    """Find the last whole checkpoint in `folder`; None if there is none. `about`: values that its
-    identity must have.
+def load_checkpoint(folder: Path, about: Mapping[str, object]) -> Checkpoint | None:
+    """Find the last whole checkpoint in `folder`; None if there is none.
 
-    Raises UserError if they differ, as for another seed, tokenizer or shape.
+    Args:
+        folder: Holds "checkpoint-50" and the like.
+        about: Values that the identity of the training must have; it may have others too.
+
+    Raises:
+        UserError: They differ, as for another seed, tokenizer or shape.
     """
     paths = list(folder.glob(f"checkpoint-*/{STATE}"))
     if not paths:
@@ -91,7 +95,7 @@ def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
             f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another "
             "folder with --out"
         )
-    return Checkpoint(Progress(**state), path.parent, theirs)
+    return Checkpoint(_PROGRESS.validate_python(state), path.parent, theirs)
 
 
 def _step_of(state: Path) -> int:
@@ -140,7 +144,7 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         self,
         net: Any,
         out: Path,
-        about: dict[str, Any],
+        about: Mapping[str, object],
         saved: Checkpoint | None,
         *,
         task: str | None = None,
@@ -196,7 +200,7 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
     def _after_save(self) -> None:
         """Do nothing; called after a checkpoint is written."""
 
-    def log_line(self, line: Mapping[str, Any]) -> None:
+    def log_line(self, line: Mapping[str, object]) -> None:
         """Add a line to the log, and its numbers to MLflow. Raises OSError."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -290,6 +294,6 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
         """Complete the checkpoint."""
         loop = self._loop
         step = loop.progress.step
-        state = {**dataclasses.asdict(loop.progress), "about": loop.about}
+        state = {**asdict(loop.progress), "about": loop.about}
         write_json(Path(loop.args.output_dir) / f"checkpoint-{step}" / STATE, state)
         loop._after_save()

@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import save_file
 from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
@@ -36,8 +39,6 @@ def load_teacher(config: ModelConfig, window: int) -> Teacher:
     window: tokens that a skill may fill. Raises CannotRun where there is no chat template, or
     another one is set.
     """
-    from transformers import AutoTokenizer
-
     source = tokenizer_folder(config, local_folder(config)[0])
     tokenizer = AutoTokenizer.from_pretrained(
         str(source), trust_remote_code=config.trust_remote_code
@@ -102,9 +103,6 @@ class Base:
     def _load_network(self, folder: Path) -> Any:
         """Load the frozen model of transformers onto the device, in training mode. Raises
         CannotRun."""
-        import transformers
-        from transformers import AutoModelForCausalLM
-
         transformers.logging.disable_progress_bar()
         try:
             net = AutoModelForCausalLM.from_pretrained(
@@ -139,8 +137,6 @@ class Base:
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:
         """Add a new adapter to all linear layers but the head; its B is 0, its A random with
         `seed`."""
-        from peft import LoraConfig, get_peft_model
-
         lora = LoraConfig(
             r=rank,
             lora_alpha=alpha,

@@ -25,6 +25,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.archives import is_archive
 from harness.datasets.few_shot import COUNTER
 from harness.datasets.files import first_key
+from harness.datasets.load_once import load_once
 from harness.datasets.loading import load
 from harness.datasets.retrieved import load_questions
 from harness.errors import DataError, HarnessError, UserError
@@ -186,8 +187,6 @@ def load_questions_apart(
     Raises UserError for a set that is not a training split by its name, or that consists of
     evaluation questions to more than a fifth; otherwise what harness.datasets.load raises.
     """
-    from harness.datasets.load_once import load_once
-
     examples: dict[str, list[Example]] = {}
     documents: dict[str, Mapping[str, Document]] = {}
     digests: dict[str, str] = {}

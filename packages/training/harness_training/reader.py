@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,6 +23,7 @@ from harness.config import presets
 from harness.config.schema import ModelConfig
 from harness.errors import UserError
 from harness.llm.adapters import WEIGHTS, prompt_digests
+from harness.llm.backend import load_model
 from harness.llm.model_info import hash_files
 from harness.scorers.longbench import qa_f1_score
 from harness.stats.bootstrap import Interval
@@ -101,13 +101,16 @@ class ReaderTraining:
             f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: "
             f"{', '.join(counts)}"
         )
+        sources: dict[str, object] = {
+            "data": sorted(row.id for row in rows),
+            "prompts": prompts_by_name(),
+        }
         start = None
-        from_adapter: dict[str, Any] = {}
+        start_hash = None
         if self.settings.start is not None:
             start = Path(self.settings.start)
-            from_adapter = {"start": hash_files(start)[:16]}
-        sources = {"data": sorted(row.id for row in rows), "prompts": prompts_by_name()}
-        sources |= from_adapter
+            start_hash = hash_files(start)[:16]
+            sources["start"] = start_hash
         job = Job(
             name=NAME,
             out=self.out,
@@ -122,15 +125,17 @@ class ReaderTraining:
         progress = train(base, job, tell, stop)
         if stop.is_set():
             return progress.step >= job.steps
-        trained: dict[str, Any] = {
-            "data": dict(Counter(row.dataset for row in rows)),
-            "skills": dict(skills),
-            "methods": _rows_by_method(skills),
-            "licences": self._licences(),
-        }
-        if start is not None:  # the adapter that was continued, and how it was trained
-            trained |= from_adapter
-            trained["before"] = cards.training_history(start)
+        before = None
+        if start is not None:
+            before = cards.training_history(start)
+        trained = cards.TrainingData(
+            data=dict(Counter(row.dataset for row in rows)),
+            skills=dict(skills),
+            methods=_rows_by_method(skills),
+            licences=self._licences(),
+            start=start_hash,
+            before=before,
+        )
         card = cards.AboutAdapter(NAME, prompt_digests(prompts_by_name()), trained)
         cards.write_card(self.folder, card, base, job, progress)
         return progress.step >= job.steps
@@ -150,8 +155,6 @@ class ReaderTraining:
         Raises UserError where the data folder has no evaluation rows, or some that are trained on,
         and CannotRun.
         """
-        from harness.llm.backend import load_model
-
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
         sources: dict[str, str] = {}
@@ -167,7 +170,7 @@ class ReaderTraining:
         size = ExamSize(self.settings.exam, self.settings.exam_world)
         for part in exam_parts(exam_rows, self._recipes(), declared_skills(), size, self.seed):
             measures += examine(part, [(model, None) for model in models], tell)
-        about = {"scenes": self.settings.exam, "seed": self.seed, "source": "rows of other splits"}
+        about = cards.AboutExam(self.settings.exam, self.seed, "rows of other splits")
         cards.write_measures(self.out, about, measures)
         return measures
 

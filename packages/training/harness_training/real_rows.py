@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.config.resolve import resolved
 from harness.config.schema import DatasetConfig
 from harness.datasets.loading import load
 from harness.errors import UserError
@@ -97,8 +98,6 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
 
 def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
     """The usable rows of one file."""
-    from harness.config.resolve import resolved
-
     config: DatasetConfig = resolved("datasets", dataset=dataset, data=str(path))
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
     loaded = load(config)

@@ -9,10 +9,9 @@ the bytes of an undisturbed one on the same machine.
 import itertools
 import math
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from safetensors.torch import load_file
 from torch import Tensor
@@ -21,8 +20,9 @@ from harness.config.schema import digest
 from harness.cost.units import duration
 from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
-from harness_training.loop import Loop, Progress, load_checkpoint
+from harness_training.loop import Loop, load_checkpoint
 from harness_training.lora_model import Base
+from harness_training.progress import Progress
 from harness_training.settings import Settings, TaskSettings
 from harness_training.token_rows import Row, Rows, batches
 
@@ -42,7 +42,7 @@ class Job:
     data: Rows
     settings: Settings
     seed: int
-    about: dict[str, Any] = field(default_factory=dict)
+    about: Mapping[str, object] = field(default_factory=dict)
     before: int = 0
     last_step: int | None = None
     start: Path | None = None
@@ -64,8 +64,8 @@ _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # on weigh
 
 
 def identity(
-    base: Base, settings: Settings, task: str, seed: int, **sources: Any
-) -> dict[str, Any]:
+    base: Base, settings: Settings, task: str, seed: int, **sources: object
+) -> dict[str, object]:
     """What identifies a training in its checkpoint: its seed, and name -> hash of base, settings
     and `sources`."""
     task_settings = (

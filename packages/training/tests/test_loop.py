@@ -4,7 +4,8 @@ twice in the log."""
 import json
 
 import pytest
-from harness_training.loop import STATE, Progress, load_checkpoint, truncate_log
+from harness_training.loop import STATE, load_checkpoint, truncate_log
+from harness_training.progress import Progress
 
 from harness.errors import UserError
 

@@ -10,7 +10,9 @@ from harness.cli.output import say
 from harness.cli.stored_runs import stored_runs
 from harness.cli.table_output import format_of
 from harness.storage.run_folder import StoredRun
+from harness_audit import answer_keys
 from harness_audit.cli.report import Answers, write_analysis
+from reports.gold_rows import read_rows, rows_of
 
 if TYPE_CHECKING:
     from reports.gold_rows import Rows
@@ -24,9 +26,6 @@ def audit_data(answers: Answers) -> int:
     normalising leaves nothing of one ("A", "$"). Each is a question to look at, no verdict. The
     table has each method's score.
     """
-    from harness_audit import answer_keys
-    from reports.gold_rows import read_rows, rows_of
-
     kind = format_of(answers.form, answers.out)
     runs, damaged = stored_runs(answers.folders or [RESULTS])
     whole = rows_of(runs, data=answers.data, whole=True)

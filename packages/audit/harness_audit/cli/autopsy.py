@@ -12,6 +12,11 @@ from harness.cli.stored_runs import newest, stored_runs
 from harness.cli.table_output import FigureOutput, write
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
+from harness_audit import autopsy as reports
+from harness_audit.autopsy_figure import draw
+from reports import facts
+from reports.figures.figure import Figure
+from reports.gold_rows import read_rows
 
 
 def autopsy(
@@ -38,11 +43,6 @@ def autopsy(
     form = figure_format(figure.form, figure.out)
     runs, damaged = stored_runs(folders or [RESULTS])
     runs = newest(runs, figure.all_code)
-    from harness_audit import autopsy as reports
-    from harness_audit.autopsy_figure import draw
-    from reports import facts
-    from reports.figures.figure import Figure
-    from reports.gold_rows import read_rows
 
     pairs = [(run, read_rows(run, data=data)) for run in runs]
     commands: dict[str, None] = {}

@@ -28,9 +28,17 @@ from harness.cli.output import print_warnings, say
 from harness.cli.stopping import print_resume_command
 from harness.cli.table_output import columns
 from harness.cost.units import duration
+from harness.engine.expand_command import command_runs
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Progress
+from harness.engine.progress_line import ProgressLine
+from harness.engine.runner import Interrupted
 from harness.errors import HarnessError, UserError, attempt, raise_all
 from harness.storage.files import check_home
 from harness.storage.paths import local_folder
+from harness_audit.duel import Asking
+from harness_audit.duel import duel as run_duel
+from harness_audit.pair_races import Rules
 
 if TYPE_CHECKING:
     from harness.engine.plan import PlannedRun
@@ -98,13 +106,6 @@ def duel(
     differences; what was not asked is saved. The same command resumes, and harness run completes a
     run that was stopped.
     """
-    from harness.engine.progress import Progress
-    from harness.engine.progress_line import ProgressLine
-    from harness.engine.runner import Interrupted
-    from harness_audit.duel import Asking
-    from harness_audit.duel import duel as run_duel
-    from harness_audit.pair_races import Rules
-
     width = None
     if stop.width is not None:
         width = stop.width / 100
@@ -146,9 +147,6 @@ def _print_problems(outcome: DuelResult) -> int:
 
 def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
     """A plan for each method. Raises UserError with every mistake."""
-    from harness.engine.expand_command import command_runs
-    from harness.engine.plan import plan_choices
-
     names = list(dict.fromkeys([*split_names(methods), *selection.method]))
     chosen = command_runs(RunRequest.of(selection).choices(), names, selection.dataset, {}, say)
     if len(chosen) < 2:

@@ -9,6 +9,7 @@ import typer
 from harness.cli.command import output
 from harness.cli.output import say
 from harness.errors import UserError
+from harness_audit import hub_push
 
 
 def push(
@@ -32,7 +33,6 @@ def push(
         raise UserError(
             f"there is no file '{bundle}'; write one with: harness export RUN... bundle.zip"
         )
-    from harness_audit import hub_push
 
     print(hub_push.push(path, repository, private=not public))
     say(

@@ -27,6 +27,10 @@ from harness.cli.table_output import (
 )
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
+from harness_audit import score_bands, stability
+from reports.gold_rows import with_rows
+from reports.section import Section
+from reports.table_formats import render, render_sections
 
 if TYPE_CHECKING:
     from reports.gold_rows import Rows
@@ -49,8 +53,6 @@ def report_bands(answers: Answers) -> int:
     No model is loaded, and run folders stay as they are. csv and json hold a row for each method
     and scorer.
     """
-    from harness_audit import score_bands
-
     return _show_analysis(score_bands, answers)
 
 
@@ -61,16 +63,12 @@ def report_stability(answers: Answers) -> int:
     Says which share of the pairs of methods flips, and which choice flips them. Reads runs as bands
     does; csv and json hold a row for each choice and pair.
     """
-    from harness_audit import stability
-
     return _show_analysis(stability, answers)
 
 
 def _show_analysis(module: Any, answers: Answers) -> int:
     """Analyse the stored answers with `module`, print or write the tables; returns the exit
     code."""
-    from reports.gold_rows import with_rows
-
     form = format_of(answers.form, answers.out)
     runs, damaged = stored_runs(answers.folders or [RESULTS], hold="nothing")
     newest_runs = newest(runs, all_code=False)
@@ -87,9 +85,6 @@ def write_analysis(
 ) -> None:
     """Analyse (run, its rows) by `analyse_runs` of `module`; write its `frame` as csv or json, else
     its `sections`."""
-    from reports.section import Section
-    from reports.table_formats import render, render_sections
-
     analyses = module.analyse_runs(pairs)
     if form in ("csv", "json"):
         write(render(module.frame(analyses), form), out)

@@ -13,6 +13,7 @@ import typer
 from harness.cli.command import setting
 from harness.cli.options import Json
 from harness.storage.named_runs import read_runs, run_folders
+from harness_audit.verify import verify as check
 
 if TYPE_CHECKING:
     from harness_audit.verify import Difference, Report
@@ -39,8 +40,6 @@ def verify(
     settings and hashes with each other. Nothing in the bundle is executed. The last line says what
     was computed again and what was not checked. The exit code is 4 if something differs.
     """
-    from harness_audit.verify import verify as check
-
     own_runs = []
     if against:
         own_runs = list(read_runs(run_folders([against]), hold="nothing"))

@@ -1,10 +1,13 @@
 """`harness pocket check`: the skills that methods declare, and whether a model was trained on them
 as they are now."""
 
+from harness_training.skills import presets_by_skill
+
 from harness.cli.table_output import columns
 from pocket.card import check_weights
 from pocket.cli.model_card import Model, model_card, model_folder
 from pocket.eval.card import stale
+from pocket.tasks.catalog import skills as declared
 
 FAILED = 4
 
@@ -16,10 +19,6 @@ def check(folder: Model = None) -> int:
     The exit code is 4 if one is missing or has changed. Adapters are checked whenever they are
     loaded.
     """
-    from harness_training.skills import presets_by_skill
-
-    from pocket.tasks.catalog import skills as declared
-
     where = model_folder(folder)
     check_weights(where)
     wrong = dict(stale(model_card(where), declared().values()))

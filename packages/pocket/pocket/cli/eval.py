@@ -10,10 +10,12 @@ from harness.cli.options import Json, Skills
 from harness.cli.output import say
 from harness.cli.table_output import columns
 from harness.config.schema import ModelConfig
+from harness.llm.backend import load_model
 from harness.storage.files import check_writable
-from pocket.card import NAME
+from pocket.card import NAME, Exam
 from pocket.cli.model_card import Model, chosen_skills, model_card, model_folder
 from pocket.eval.card import tables, with_results, write_card
+from pocket.eval.exam import examine
 
 
 def eval_(
@@ -27,9 +29,6 @@ def eval_(
     json: Json = False,
 ) -> int:
     """Test a model on fresh texts and write its model card."""
-    from harness.llm.backend import load_model
-    from pocket.eval.exam import examine
-
     where = model_folder(folder)
     chosen = chosen_skills(skill) or None
     to = where if out is None else Path(out)
@@ -37,11 +36,11 @@ def eval_(
     card = model_card(where)
     model = load_model(ModelConfig(name=NAME, source=str(where.resolve()), dtype="float32"))
     rows = examine(model, questions=questions, seed=seed, progress=say, skills=chosen)
-    write_card(with_results(card, rows, questions, seed), to)
+    write_card(with_results(card, rows, Exam(questions, seed)), to)
     if json:
         print(json_.dumps({"card": str(to), "results": [asdict(row) for row in rows]}))
         return 0
-    for heading, table in tables([asdict(row) for row in rows]):
+    for heading, table in tables(rows):
         print(f"{heading}\n{columns(table)}\n")
     print(to)
     return 0

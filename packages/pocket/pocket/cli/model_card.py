@@ -10,6 +10,7 @@ from harness_training.tasks import Skill
 from harness.cli.options import split_names
 from harness.errors import CannotRun, UnknownName
 from pocket import card as cards
+from pocket.tasks.catalog import skills
 
 Model = Annotated[
     str | None,
@@ -43,8 +44,6 @@ def model_card(folder: Path) -> cards.Card:
 
 def chosen_skills(names: Sequence[str]) -> list[Skill]:
     """The skills named by --skill. Raises UnknownName."""
-    from pocket.tasks.catalog import skills
-
     for name in split_names(names):
         if name not in skills():
             raise UnknownName("skill", name, skills(), "harness pocket check")

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Annotated
 
 from harness_training.cli.training_run import Report, check_options, run_until_stopped
+from harness_training.teacher import WINDOW
 
 from harness.cli.command import execution, setting
 from harness.cli.options import Device, TrainingMlflow, TrainingOut
 from harness.cli.stopping import print_resume_command
+from harness.storage.files import check_writable
+from pocket.train import llama
+from pocket.train.curriculum import read_curriculum
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,6 @@ class Options:
 
 def train(options: Options) -> int:
     """Train the model on the skills that methods declare; the same command resumes."""
-    from harness_training.teacher import WINDOW
-
-    from harness.storage.files import check_writable
-    from pocket.train import llama
-    from pocket.train.curriculum import read_curriculum
-
     check_options(options.device, options.mlflow)
     folder = Path(options.out)
     begin: Path | None = None

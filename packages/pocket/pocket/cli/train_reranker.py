@@ -13,6 +13,9 @@ from harness.cli.command import execution, setting
 from harness.cli.options import TrainingOut
 from harness.cli.stopping import print_resume_command
 from harness.errors import CannotRun
+from harness.storage.files import check_writable
+from pocket.card import EMBEDDED
+from pocket.train import llama
 
 
 def train_reranker(
@@ -31,10 +34,7 @@ def train_reranker(
 ) -> int:
     """Train a small reranker; the same command resumes. Runs of `bm25` and `bge-reranker` compare
     them."""
-    from harness.storage.files import check_writable
-    from pocket.card import EMBEDDED
     from pocket.reranker import train as training
-    from pocket.train import llama
 
     first = EMBEDDED if begin is None else Path(begin)
     if begin is None and not (EMBEDDED / "config.json").is_file():

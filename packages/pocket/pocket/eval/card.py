@@ -14,33 +14,42 @@ prompts' digests alone (pocket/card.py).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness_training.cards import processor
 from harness_training.method_skills import skills_of
+from harness_training.progress import Hardware, PassedStage, Progress
+from harness_training.skills import methods_by_preset
 from harness_training.tasks import Scene, Skill
 from harness_training.teacher import Teacher
 
 from harness.config.schema import canonical
 from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
+from harness.llm.fast_tokenizer import FastTokenizer
 from harness.stats.bootstrap import with_interval
 from harness.stats.rng import Dice
 from harness.storage.files import write_json
-from pocket.card import CHANGED, NAME, UNTRAINED, Card, blank_card, read_card
+from pocket.card import (
+    CHANGED,
+    NAME,
+    UNTRAINED,
+    Card,
+    Exam,
+    Result,
+    Training,
+    blank_card,
+    read_card,
+)
+from pocket.eval.exam import default_cell
 from pocket.eval.metrics import AREA, EXACT, INVENTED
-
-if TYPE_CHECKING:
-    from harness_training.loop import Progress
-
-    from pocket.eval.exam import Row
-    from pocket.tasks.recipes import Recipe
-
+from pocket.tasks.catalog import make_scenes, profile_methods, skills
+from pocket.tasks.recall import DRILLS
+from pocket.tasks.recipes import Recipe
 
 _SCENES, _TEXTS = 3, 12  # scenes of a fingerprint, and texts that each is looked for in
 _HEAD = """# {name}
@@ -56,18 +65,15 @@ _NOTES = {
     INVENTED: "Share of what was written that is not in the text; less is better.",
     "kept": "Share of what is in the text that was written.",
 }
-Result = Mapping[str, Any]
 
 
-def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> Card:
-    """The card with these rows; rows of other skills stay if their exam had the same `questions` a
-    cell and `seed`."""
-    results: list[Mapping[str, Any]] = [asdict(row) for row in rows]
-    exam = {"questions": questions, "seed": seed}
-    skills = {row["skill"] for row in results}
+def with_results(card: Card, results: Sequence[Result], exam: Exam) -> Card:
+    """The card with the results of `exam`; those of other skills stay if they are of the same
+    exam."""
+    examined = {result.skill for result in results}
     others: list[Result] = []
     if card.exam == exam:
-        others = [row for row in card.results if row["skill"] not in skills]
+        others = [result for result in card.results if result.skill not in examined]
     return replace(card, exam=exam, results=[*others, *results])
 
 
@@ -85,16 +91,12 @@ def fingerprint(skill: Skill, folder: Path) -> str:
 
 @lru_cache(maxsize=4)
 def _teacher(folder: Path) -> Teacher:
-    from harness.llm.fast_tokenizer import FastTokenizer
-
     return Teacher(FastTokenizer(folder), NAME)
 
 
 def _fingerprint_scenes(skill: Skill) -> list[Scene]:
     """Three scenes of the skill's kind, of each kind of text in turn; where it can, one in which
     the model replies."""
-    from pocket.eval.exam import default_cell
-
     recipe = default_cell(skill.scene, skill.name).recipe
     scenes: list[Scene] = []
     for number in range(_SCENES):
@@ -114,8 +116,6 @@ def _fingerprint_scenes(skill: Skill) -> list[Scene]:
 def _draw_scenes(skill: Skill, recipe: Recipe, number: int) -> Iterator[Scene]:
     """Scenes of the skill's kind about the first texts of the fingerprint's scene of that
     number."""
-    from pocket.tasks.catalog import make_scenes
-
     for text in range(_TEXTS):
         dice = Dice("fingerprint", number, text)
         yield from make_scenes(recipe, skill.scene, dice, "evaluation")
@@ -146,10 +146,6 @@ def trained_prompts(card: Card) -> list[str]:
     Methods are the first of each implementation, with their defaults and with the values of profile
     pocket.
     """
-    from harness_training.skills import methods_by_preset
-
-    from pocket.tasks.catalog import profile_methods
-
     digests: set[str] = set()
     for parameters in ({}, profile_methods()):
         for method in methods_by_preset(parameters).values():
@@ -165,19 +161,16 @@ def _is_unchanged(card: Card, skills: Sequence[Skill]) -> bool:
     return all(why == UNTRAINED for _, why in stale(card, skills))
 
 
-def trained_skills(passed: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the skills that the stages `passed` (as in Progress) trained, in their order,
-    without the drills.
+def trained_skills(passed: Sequence[PassedStage]) -> list[str]:
+    """Names of the skills that the stages `passed` trained, in their order, without the drills.
 
     The recorded shares of a stage ("0 answer": 0.9) have the names even if the course file has
     changed since.
     """
-    from pocket.tasks.recall import DRILLS
-
     names: dict[str, None] = {}
-    for line in passed:
+    for stage in passed:
         numbered: list[tuple[int, str]] = []
-        for key in line["right"]:
+        for key in stage.right:
             number, _, skill = key.partition(" ")
             numbered.append((int(number), skill))
         for _, skill in sorted(numbered):
@@ -185,44 +178,57 @@ def trained_skills(passed: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in names if name not in DRILLS]
 
 
-def training_history(folder: Path) -> list[Mapping[str, Any]]:
-    """The trainings that the weights in `folder` went through, the first one first; [] where there
+def training_history(folder: Path) -> tuple[Training, ...]:
+    """The trainings that the weights in `folder` went through, the first one first; () where there
     is no card."""
     card = read_card(folder)
-    if card is None or not card.trained:
-        return []
-    last = dict(card.trained)
-    before = last.pop("before", ())
-    return [*before, last]
+    if card is None or card.trained is None:
+        return ()
+    return _all_trainings(card.trained)
+
+
+def _all_trainings(last: Training) -> tuple[Training, ...]:
+    """The trainings before `last`, then `last` without them."""
+    return (*last.before, replace(last, before=()))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The weights that a training began from.
+
+    Args:
+        begin: The first digits of their sha256; None for random weights.
+        history: The trainings that they went through, the first one first.
+    """
+
+    begin: str | None = None
+    history: tuple[Training, ...] = ()
 
 
 def card_after_training(
-    folder: Path, progress: Progress, seed: int, device: str, origin: Mapping[str, Any] = {}
+    folder: Path, progress: Progress, seed: int, hardware: Hardware, origin: Origin
 ) -> Card:
-    """The card of weights that a training just saved in `folder`: how they were trained, no results
-    yet.
+    """The card of weights that a training just saved: how they were trained, no results yet.
 
-    origin: "begin", the first digits of the sha256 of the weights that it began from, and their
-    "history".
+    Args:
+        folder: Of the weights.
+        progress: How far the training is.
+        seed: Of the training.
+        hardware: What it ran on.
+        origin: The weights that it began from.
     """
-    import torch
-
-    from pocket.tasks.catalog import skills
-
     skill_names = skills()
     names = [name for name in trained_skills(progress.passed) if name in skill_names]
-    trained: dict[str, Any] = {
-        "seed": seed,
-        "steps": progress.step,
-        "tokens": progress.tokens,
-        "seconds": round(progress.seconds),
-        "stages": progress.passed,
-        "hardware": {"device": processor(device), "threads": torch.get_num_threads()},
-    }
-    if origin.get("begin"):
-        trained["began"] = origin["begin"]
-    if origin.get("history"):
-        trained["before"] = origin["history"]
+    trained = Training(
+        seed=seed,
+        steps=progress.step,
+        tokens=progress.tokens,
+        seconds=round(progress.seconds),
+        stages=tuple(progress.passed),
+        hardware=hardware,
+        began=origin.begin,
+        before=origin.history,
+    )
     prints = {name: fingerprint(skill_names[name], folder) for name in names}
     card = replace(blank_card(folder), trained=trained, skills=prints)
     return replace(card, prompts=trained_prompts(card))
@@ -232,14 +238,14 @@ def card_page(card: Card) -> str:
     """The card as Markdown: the trainings of the weights, the first one first, and the results of
     the exam."""
     parts = [_HEAD.format(name=card.name), "## Training\n"]
-    if card.trained:
-        parts += _training_parts(card.trained)
-    else:
+    if card.trained is None:
         parts.append("Nothing is known of it.\n")
-    if not card.results:
+    else:
+        parts += _training_parts(card.trained)
+    if card.exam is None or not card.results:
         return "\n".join([*parts, "It was not examined yet: `harness pocket eval` does that.\n"])
     head = (
-        f"Exam of seed {card.exam.get('seed')}, {card.exam.get('questions')} questions a cell; "
+        f"Exam of seed {card.exam.seed}, {card.exam.questions} questions a cell; "
         "percent [95 % interval] of n. Lengths are characters / 4. The floor is what guessing "
         "without reading would reach.\n"
     )
@@ -248,26 +254,24 @@ def card_page(card: Card) -> str:
     return "\n".join([*parts, "## Results\n", head, *notes, "", *lines]) + "\n"
 
 
-def _training_parts(training: Mapping[str, Any]) -> list[str]:
+def _training_parts(training: Training) -> list[str]:
     """What all trainings of the weights took together, and a line for each."""
     steps = 0
     tokens = 0
     seconds = 0.0
     lines = ""
-    runs = [*training.get("before", ()), training]
-    for run in runs:
-        steps += run.get("steps", 0)
-        tokens += run.get("tokens", 0)
-        seconds += run.get("seconds", 0)
-        stages = [stage["stage"] for stage in run.get("stages", ())]
-        passed = "; ".join(stages) or "no stage passed"
-        lines += f"- seed {run.get('seed')}, {run.get('steps', 0):,} steps: {passed}\n"
-    hardware = training.get("hardware", {})
-    device = hardware.get("device", "unknown")
+    trainings = _all_trainings(training)
+    for each in trainings:
+        steps += each.steps
+        tokens += each.tokens
+        seconds += each.seconds
+        passed = "; ".join(stage.stage for stage in each.stages) or "no stage passed"
+        lines += f"- seed {each.seed}, {each.steps:,} steps: {passed}\n"
+    hardware = training.hardware
     summary = (
-        f"{len(runs)} trainings, each from the weights of the one before: {steps:,} steps, "
-        f"{tokens:,} tokens, {seconds / 60:,.0f} minutes, on {device} with "
-        f"{hardware.get('threads', '?')} threads. card.json has the replies right at the end of "
+        f"{len(trainings)} trainings, each from the weights of the one before: {steps:,} steps, "
+        f"{tokens:,} tokens, {seconds / 60:,.0f} minutes, on {hardware.device} with "
+        f"{hardware.threads} threads. card.json has the replies right at the end of "
         "each stage and the sha256 of the weights.\n"
     )
     return [summary, lines]
@@ -287,15 +291,16 @@ def _percent(value: float) -> str:
     return f"{100 * value:.0f}"
 
 
-def _cell(row: Result) -> str:
+def _cell(result: Result) -> str:
     """A result as a table's cell: "97 [95, 99] of 400, floor 25"."""
-    if row["value"] is None:
+    if result.value is None:
         return "-"
-    text = f"{with_interval(_percent, row['value'], row['low'], row['high'])} of {row['n']}"
-    if row["floor"] is not None:
-        text += f", floor {_percent(row['floor'])}"
-    if row["failed"]:
-        text += f", {row['failed']} failed"
+    share = with_interval(_percent, result.value, result.low, result.high)
+    text = f"{share} of {result.n}"
+    if result.floor is not None:
+        text += f", floor {_percent(result.floor)}"
+    if result.failed:
+        text += f", {result.failed} failed"
     return text
 
 
@@ -304,12 +309,12 @@ def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
     Card."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for row in results:
-        groups.setdefault((row["skill"], row["measure"]), []).append(row)
+        groups.setdefault((row.skill, row.measure), []).append(row)
     for (skill, measure), rows in groups.items():
-        texts = dict.fromkeys(row["text"] for row in rows)
+        texts = dict.fromkeys(row.text for row in rows)
         by_kind: dict[str, dict[str, str]] = {}  # kind of question -> text -> cell
         for row in rows:
-            by_kind.setdefault(row["asked"], {})[row["text"]] = _cell(row)
+            by_kind.setdefault(row.asked, {})[row.text] = _cell(row)
         body: list[list[str]] = []
         for kind, cells in by_kind.items():
             body.append([kind, *(cells.get(text, "") for text in texts)])
@@ -320,9 +325,7 @@ def write_card(card: Card, to: Path | None = None) -> Path:
     """Write card.json and CARD.md beside the weights, or into the folder `to`; returns it. Raises
     OSError."""
     to = to or card.folder
-    values = dict(vars(card))
-    del values["folder"]
     to.mkdir(parents=True, exist_ok=True)
     (to / "CARD.md").write_text(card_page(card), encoding="utf-8")
-    write_json(to / "card.json", values)
+    write_json(to / "card.json", card.as_json())
     return to

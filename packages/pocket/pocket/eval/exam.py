@@ -19,6 +19,7 @@ from harness_training.tasks import SceneOutcome, Skill
 
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
+from pocket.card import Result
 from pocket.eval.metrics import Sitting, measure
 from pocket.tasks.catalog import SCENES
 from pocket.tasks.catalog import skills as declared
@@ -169,29 +170,6 @@ def cells(skill: Skill) -> list[Cell]:
     return [default_cell(skill.scene, skill.name)]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One number of the exam.
-
-    value: a share or an area in [0, 1], None where there was nothing to measure (n 0); low, high:
-    its 95 % interval;
-    n: of answers, probes, points or names; floor: the expected value of guessing without reading,
-    if known; failed: scenes that ended with an error, counted as wrong; asked, text: row and column
-    of its table.
-    """
-
-    skill: str
-    asked: str
-    text: str
-    measure: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    floor: float | None = None
-    failed: int = 0
-
-
 def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     """A scene of the cell with an empty outcome; None where the text allows no such question."""
     shown = make_text(cell.recipe, dice, "evaluation")
@@ -237,14 +215,14 @@ def examine(
     seed: int,
     progress: Callable[[str], None],
     skills: Iterable[Skill] | None = None,
-) -> list[Row]:
+) -> list[Result]:
     """Ask `questions` questions a cell (a quarter of that where a scene holds many points) and
     measure the replies.
 
     skills: default all that method presets declare; progress: called with a line a cell. Raises the
     model's errors, except those of a single question.
     """
-    rows: list[Row] = []
+    rows: list[Result] = []
     if skills is None:
         skills = declared().values()
     for skill in skills:
@@ -261,12 +239,12 @@ def examine(
     return rows
 
 
-def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list[Row]:
+def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list[Result]:
     """A row for each measure of a cell."""
     failed = sum(sitting.outcome.failed for sitting in sittings)
-    rows: list[Row] = []
+    rows: list[Result] = []
     for name, (value, floor) in measure(skill.scene, sittings).items():
-        row = Row(
+        row = Result(
             skill=skill.name,
             asked=cell.asked,
             text=cell.text,
@@ -282,7 +260,7 @@ def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list
     return rows
 
 
-def _result(row: Row) -> str:
+def _result(row: Result) -> str:
     """ "exact match 97 % of 100"."""
     share = "-"
     if row.value is not None:

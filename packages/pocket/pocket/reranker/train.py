@@ -32,6 +32,7 @@ import torch
 from harness_training.loop import Loop, load_checkpoint
 from tokenizers import Tokenizer
 from torch import Tensor
+from transformers import AutoTokenizer, LlamaForSequenceClassification
 
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
@@ -183,8 +184,6 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
     seed: of that head. Raises CannotRun where the model has fewer layers, or its weights cannot be
     read.
     """
-    from transformers import LlamaForSequenceClassification
-
     added = read_object(folder / "tokenizer.json")["added_tokens"]
     pad = next(token["id"] for token in added if token["content"] == _PAD)
     config = llama.config_of(folder)
@@ -208,8 +207,6 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
 def pair_tokenizer(folder: Path, to: Path) -> Any:
     """Write the tokenizer in `folder`, which then lays out (question, passage), into `to`; load it.
     Raises OSError."""
-    from transformers import AutoTokenizer
-
     spec = read_object(folder / "tokenizer.json")
     plain = Tokenizer.from_file(str(folder / "tokenizer.json"))
     marks: dict[str, Any] = {}

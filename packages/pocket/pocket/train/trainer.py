@@ -17,13 +17,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness_training.loop import Checkpoint, Loop, load_checkpoint, resolve_device
+from harness_training.loop import (
+    Checkpoint,
+    Loop,
+    hardware_of,
+    load_checkpoint,
+    resolve_device,
+)
+from harness_training.progress import PassedStage
 from harness_training.row_loss import RowLoss
 from harness_training.teacher import Teacher
+from transformers import AutoTokenizer
 
 from harness.llm.kernels import has_slow_products, multiply_in_float32
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
+from pocket.card import training_as_json, training_of_json
 from pocket.eval import card
 from pocket.tasks.recall import DrillTokens
 from pocket.tasks.recipes import Curriculum, Stage
@@ -73,7 +82,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = DrillTokens(self.teacher)
         words = file_hash(folder / "tokenizer.json")[:16]
-        about: dict[str, Any] = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
+        about: dict[str, object] = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
         about["course"] = course_digest(self.course)
         ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         self.net = llama.new_network(len(self.tokenizer), settings.seed, ends, **sizes).to(
@@ -90,7 +99,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         self._origin = self._origin_of(saved)
         if saved is None and settings.begin is not None:
             llama.load_weights(self.net, settings.begin)
-        about |= self._origin
+        about |= _origin_as_json(self._origin)
         self.weights = dict(self.net.named_parameters())
         steps = settings.steps
         if steps is None:
@@ -110,14 +119,14 @@ class Trainer(Loop[tuple[int, Batch]]):
         if saved is not None:
             self.tell(f"going on from step {self.progress.step}, stage '{self._stage().name}'")
 
-    def _origin_of(self, saved: Checkpoint | None) -> dict[str, Any]:
+    def _origin_of(self, saved: Checkpoint | None) -> card.Origin:
         """The weights that the training began from, and the trainings that these went through."""
         if saved is not None:
-            return {key: saved.about[key] for key in ("begin", "history") if key in saved.about}
+            return _origin_of_json(saved.about)
         begin = self.settings.begin
         if begin is None:
-            return {"begin": None}
-        return {"begin": llama.weights_digest(begin), "history": card.training_history(begin)}
+            return card.Origin()
+        return card.Origin(llama.weights_digest(begin), card.training_history(begin))
 
     def _after_save(self) -> None:
         """Write the model as it is now."""
@@ -125,11 +134,11 @@ class Trainer(Loop[tuple[int, Batch]]):
         for name in ("card.json", "CARD.md"):  # none is ever beside weights that it is not about
             (folder / name).unlink(missing_ok=True)
         llama.save_weights(self.net, folder)
-        card.write_card(
-            card.card_after_training(
-                folder, self.progress, self.settings.seed, self.device, self._origin
-            )
+        hardware = hardware_of(self.device)
+        made = card.card_after_training(
+            folder, self.progress, self.settings.seed, hardware, self._origin
         )
+        card.write_card(made)
 
     def _stage(self) -> Stage:
         return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]
@@ -211,17 +220,16 @@ class Trainer(Loop[tuple[int, Batch]]):
         minutes = round(p.seconds / 60, 1)
         minutes_before = 0.0
         if p.passed:
-            minutes_before = p.passed[-1].get("minutes", 0.0)
-        p.passed.append(
-            {
-                "stage": stage.name,
-                "steps": p.step - p.since,
-                "mastered": mastered,
-                "right": shares,
-                "minutes": minutes,  # total, as in older logs
-                "stage_minutes": round(minutes - minutes_before, 1),
-            }
+            minutes_before = p.passed[-1].minutes or 0.0
+        passed = PassedStage(
+            stage=stage.name,
+            steps=p.step - p.since,
+            right=shares,
+            mastered=mastered,
+            minutes=minutes,
+            stage_minutes=round(minutes - minutes_before, 1),
         )
+        p.passed.append(passed)
         how = "mastered" if mastered else "ended"
         self.tell(f"stage '{stage.name}' {how} at step {p.step}: {shares}")
         p.stage += 1
@@ -288,6 +296,20 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.tell("  ".join(parts))
 
 
+def _origin_as_json(origin: card.Origin) -> dict[str, object]:
+    """An origin as a checkpoint holds it, in the identity of the training."""
+    if origin.begin is None:
+        return {"begin": None}
+    history = [training_as_json(training) for training in origin.history]
+    return {"begin": origin.begin, "history": history}
+
+
+def _origin_of_json(about: Mapping[str, Any]) -> card.Origin:
+    """The origin in a checkpoint's identity."""
+    history = [training_of_json(values) for values in about.get("history", ())]
+    return card.Origin(about["begin"], tuple(history))
+
+
 def _sizes(settings: Settings) -> dict[str, int]:
     """The sizes of the network, as LlamaConfig names them: those of the weights to begin from.
 
@@ -303,8 +325,6 @@ def _sizes(settings: Settings) -> dict[str, int]:
 
 def _tokenizer(settings: Settings) -> Any:
     """The tokenizer in the training's folder: built, or copied from the weights to begin from."""
-    from transformers import AutoTokenizer
-
     folder = settings.out / "model"
     if settings.begin is not None:
         llama.copy_tokenizer(settings.begin, folder)

@@ -20,10 +20,19 @@ from harness.cli.options import TrainingOut, split_names
 from harness.cli.output import say
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.cli.table_output import columns
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_part, resolved
 from harness.config.yaml_tree import parse_assignments
+from harness.engine.settled_method import make_method
 from harness.errors import UnknownName, UserError
+from harness.llm.backend import check_greedy, model_facts
+from harness.storage.files import check_writable, save_error
+from harness_training import settings as stored
 from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped
+from harness_training.exam import table_rows
 from harness_training.method_skills import trainings_of
+from harness_training.question_sets import QuestionSet, check_training
+from harness_training.settings import read_settings
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig, ModelConfig
@@ -58,9 +67,6 @@ def train(
     Measures each adapter before and after training, and writes a model card. `reader` learns from
     training rows in the folder --data.
     """
-    from harness.storage.files import check_writable, save_error
-    from harness_training.exam import table_rows
-
     folder = Path(out)
     run = _planned(method, options, folder)
     try:
@@ -72,11 +78,11 @@ def train(
         measures = run.training.examine(say)
     except OSError as error:
         raise save_error(folder, error, "--out") from error
-    rows = [asdict(measure) for measure in measures]
     if options.json:
+        rows = [asdict(measure) for measure in measures]
         print(json_.dumps({"adapters": str(folder / "adapters"), "measures": rows}))
     else:
-        print(f"{columns(table_rows(rows))}\n{folder / 'adapters' / 'CARD.md'}")
+        print(f"{columns(table_rows(measures))}\n{folder / 'adapters' / 'CARD.md'}")
     return 0
 
 
@@ -133,8 +139,6 @@ def _course(name: str, options: TrainOptions, out: Path) -> _Run:
 
     name: the method's preset; out: the training folder. No model is loaded.
     """
-    from harness.config.resolve import resolved
-    from harness.llm.backend import check_greedy
     from harness_training.course import Course
 
     preset, method = _trainable_method(name)
@@ -229,8 +233,6 @@ def _read_course(
         tasks: The names of the method's tasks.
         sets: --set for the settings.
     """
-    from harness_training import settings as stored
-
     profile = options.profile
     if profile is None:
         profile = "pocket" if base.embedded else "paper"
@@ -247,8 +249,6 @@ def _read_course(
 
 def _check_files(base: ModelConfig) -> None:
     """Raise UserError if the files of the model to train cannot be used."""
-    from harness.llm.backend import model_facts
-
     problems = model_facts(base).problems
     if problems:
         raise UserError(problems[0])
@@ -274,10 +274,6 @@ def _sets_by_target(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _trainable_method(name: str) -> tuple[str, Method]:
     """The preset that `name` means, and its method. Raises UnknownName, UserError for one without
     adapters."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
-    from harness.engine.settled_method import make_method
-
     part = resolve_part("methods", Choices(method=name))
     preset = str(part.value.name)
     method = make_method(part.value, part.origins)
@@ -335,9 +331,6 @@ def _question_set(
 ) -> QuestionSet | None:
     """The training questions of the data set `name`; None without a training split. sets: as of
     `make_labels`."""
-    from harness.config.resolve import resolved
-    from harness_training.question_sets import QuestionSet, check_training
-
     dataset: DatasetConfig = resolved("datasets", dataset=name)
     places = settings.splits.get(dataset.name, {})
     if places is None:
@@ -392,9 +385,7 @@ def _sets_of_dataset(name: str, sets: Mapping[str, Any]) -> dict[str, Any]:
 def _reader(options: TrainOptions, out: Path) -> _Run:
     """As `_course`, for one adapter that serves all methods
     (packages/training/harness_training/reader.py)."""
-    from harness.config.resolve import resolved
     from harness_training.reader import ReaderSettings, ReaderTraining
-    from harness_training.settings import read_settings
 
     if options.data is None:
         raise UserError(

@@ -13,6 +13,8 @@ from harness.cli.options import Device, Json, TrainingMlflow
 from harness.cli.output import say
 from harness.errors import ConfigError, UnknownName
 from harness.parallel.signals import on_signals
+from harness.tracking.track import uri_problems
+from harness_training import mlflow_run
 
 T = TypeVar("T")
 Report = Callable[[str], None]
@@ -110,11 +112,11 @@ def check_options(device: str, mlflow: str | None) -> None:
     """Raise UnknownName for an unknown device, ConfigError for an unusable MLflow URI."""
     if device not in _DEVICES:
         raise UnknownName("device", device, _DEVICES)
-    if mlflow not in (None, "off"):
-        from harness.tracking.track import uri_problems
-
-        if sentences := uri_problems(mlflow or ""):
-            raise ConfigError(sentences)
+    if mlflow is None or mlflow == "off":
+        return
+    sentences = uri_problems(mlflow)
+    if sentences:
+        raise ConfigError(sentences)
 
 
 def run_until_stopped(
@@ -131,8 +133,6 @@ def run_until_stopped(
     whether it ended without a signal, and what `run` returned (None where a second signal stopped
     it at once).
     """
-    from harness_training import mlflow_run
-
     stop, status, result = threading.Event(), "FAILED", None
     if mlflow not in (None, "off"):
         mlflow_run.begin(
