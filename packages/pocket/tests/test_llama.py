@@ -3,7 +3,7 @@ loaded."""
 
 import pytest
 import torch
-from pocket.train import llama
+from pocket.train import llama, model_folder
 
 from harness.errors import CannotRun, UserError
 from packages.pocket.tests import trainings
@@ -15,30 +15,30 @@ def small(seed=0, vocabulary=40, **sizes):
 
 @pytest.mark.parametrize("name", ["config.json", "chat_template.jinja"])
 def test_a_missing_file_is_named(model, name):
-    llama.check_folder(model, model.parent / "out" / "model")
+    model_folder.check_folder(model, model.parent / "out" / "model")
     (model / name).unlink()
     with pytest.raises(
         CannotRun, match=f"' is no folder of a trained pocket model: it has no {name}$"
     ):
-        llama.check_folder(model, model.parent / "out" / "model")
+        model_folder.check_folder(model, model.parent / "out" / "model")
 
 
 def test_its_tokenizer_is_taken_and_another_is_refused(model):
     to = model.parent / "out" / "model"
-    llama.copy_tokenizer(model, to)
+    model_folder.copy_tokenizer(model, to)
     assert sorted(path.name for path in to.iterdir()) == [
         "chat_template.jinja",
         "tokenizer.json",
         "tokenizer_config.json",
     ]
-    llama.check_folder(model, to)
+    model_folder.check_folder(model, to)
     (to / "tokenizer.json").write_text("another")
-    llama.copy_tokenizer(model, to)
+    model_folder.copy_tokenizer(model, to)
     assert (to / "tokenizer.json").read_text() == "another"
     with pytest.raises(
         UserError, match="the training in .*out has another tokenizer than '.*model'; name another"
     ):
-        llama.check_folder(model, to)
+        model_folder.check_folder(model, to)
 
 
 def test_first_weights_are_seeded_and_smallest_where_a_layer_writes():

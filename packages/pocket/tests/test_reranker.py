@@ -15,7 +15,7 @@ from pocket.card import EMBEDDED
 from pocket.reranker import train as reranker_training
 from pocket.reranker.data import Listed, chunk_lists
 from pocket.reranker.train import Settings, offsets_of
-from pocket.train import llama
+from pocket.train import llama, model_folder
 from pocket.world.sample import sample
 from safetensors.torch import load_file
 
@@ -49,7 +49,7 @@ def tokenizer():
 def model(tokenizer, tmp_path_factory):
     """A random model of the pocket model's form, two layers deep."""
     folder = tmp_path_factory.mktemp("pocket")
-    llama.copy_tokenizer(EMBEDDED, folder)
+    model_folder.copy_tokenizer(EMBEDDED, folder)
     llama.save_weights(
         llama.new_network(len(tokenizer), 0, **{**trainings.TINY, "num_hidden_layers": 2}), folder
     )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from harness_training.loop import resolve_device
 from harness_training.progress import Progress
-from pocket.train import llama
+from pocket.train import model_folder
 from pocket.train.trainer import Trainer
 
 from harness.errors import CannotRun, UserError
@@ -186,7 +186,7 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(undisturbed, course
     begin, out = undisturbed[0] / "model", tmp_path / "out"
     train(settings(out, course, begin=begin, steps=2), lambda _: None)
     mark = state_of(out)["about"]["begin"]
-    assert mark == llama.weights_digest(begin)
+    assert mark == model_folder.weights_digest(begin)
     first, second = (
         json.loads((folder / "card.json").read_text())["trained"]
         for folder in (begin, out / "model")

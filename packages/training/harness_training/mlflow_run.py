@@ -31,10 +31,10 @@ def begin(
     before = read_json_or_empty(file)
     try:
         with mlflow_errors([out], uri):
-            from mlflow import MlflowClient
-            from mlflow.tracking.context.registry import resolve_tags
+            import mlflow
 
-            client = MlflowClient(tracking_uri=uri)  # the fluent API would write it to os.environ
+            # The fluent API would write the URI to os.environ.
+            client = mlflow.MlflowClient(tracking_uri=uri)
             experiment_info = client.get_experiment_by_name(experiment)
             place = (
                 experiment_info.experiment_id
@@ -45,7 +45,9 @@ def begin(
             run = (
                 client.get_run(run_id)
                 if run_id
-                else client.create_run(place, tags=resolve_tags(), run_name=out.name)
+                else client.create_run(
+                    place, tags=mlflow.tracking.context.registry.resolve_tags(), run_name=out.name
+                )
             )
             client.update_run(run.info.run_id, "RUNNING")
             for name in params.keys() - run.data.params.keys():

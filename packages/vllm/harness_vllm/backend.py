@@ -14,6 +14,7 @@ from harness.errors import import_error_as_cannot_run
 from harness.llm.backend import Backend, ModelFacts
 from harness.llm.model_info import local_folder, template_problem, transformers_facts
 from harness.llm.tokenizer_files import tokenizer_folder
+from harness_vllm.engine import Engine
 
 if TYPE_CHECKING:
     from harness_vllm.session import VLLMModel
@@ -145,8 +146,7 @@ def _loaded(config: ModelConfig, facts: ModelFacts) -> VLLMModel:
     own["model"] = str(folder)
     own["tokenizer"] = str(tokenizer_folder(config, folder))
     with import_error_as_cannot_run():
-        from harness_vllm.engine import Engine
-        from harness_vllm.session import VLLMModel
+        from harness_vllm.session import VLLMModel  # imports transformers
 
         engine = Engine(config.name, {**own, **_engine_arguments(config)})
         return VLLMModel(_without_engine(config), facts, folder, engine)

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import pandas as pd
 import typer
 
 from harness import scorers as known_scorers
@@ -164,8 +165,6 @@ def _score_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
 def _score_frame(repeats: Sequence[Imported]) -> pd.DataFrame:
     """A row for each answer in any repeat, a column a score, and whether it failed; by question if
     there are several repeats."""
-    import pandas as pd
-
     columns: dict[str, array[float]] = {}
     for name in repeats[0].config["dataset"]["scorers"]:
         columns[name] = array("d")

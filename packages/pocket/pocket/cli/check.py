@@ -23,8 +23,11 @@ def check(folder: Model = None) -> int:
     check_weights(where)
     wrong = dict(stale(model_card(where), declared().values()))
     methods = presets_by_skill()
-    rows = [
-        (name, wrong.get(name, "trained"), ", ".join(methods.get(name, ()))) for name in declared()
-    ]
-    print(columns([("skill", "state", "methods"), *rows]))
-    return FAILED if wrong else 0
+    rows = [("skill", "state", "methods")]
+    for name in declared():
+        state = wrong.get(name, "trained")
+        rows.append((name, state, ", ".join(methods.get(name, ()))))
+    print(columns(rows))
+    if wrong:
+        return FAILED
+    return 0

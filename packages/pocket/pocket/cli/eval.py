@@ -31,7 +31,9 @@ def eval_(
     """Test a model on fresh texts and write its model card."""
     where = model_folder(folder)
     chosen = chosen_skills(skill) or None
-    to = where if out is None else Path(out)
+    to = where
+    if out is not None:
+        to = Path(out)
     check_writable(to)
     card = model_card(where)
     model = load_model(ModelConfig(name=NAME, source=str(where.resolve()), dtype="float32"))

@@ -20,16 +20,16 @@ Model = Annotated[
 
 def model_folder(folder: str | None) -> Path:
     """The named model folder, or the embedded model's. Raises CannotRun where there is no model."""
-    path = cards.EMBEDDED if folder is None else Path(folder)
+    path = cards.EMBEDDED
+    if folder is not None:
+        path = Path(folder)
     if (path / "config.json").is_file():
         return path
     if folder is None:
         raise CannotRun("no pocket model comes with this installation; name a model folder")
-    what = (
-        f"the folder '{folder}' holds no model (no config.json)"
-        if path.is_dir()
-        else f"no model folder '{folder}'"
-    )
+    what = f"no model folder '{folder}'"
+    if path.is_dir():
+        what = f"the folder '{folder}' holds no model (no config.json)"
     raise CannotRun(f"{what}; training writes one to OUT/model")
 
 

@@ -14,10 +14,11 @@ from harness_training.teacher import WINDOW
 
 from harness.cli.command import execution, setting
 from harness.cli.options import Device, TrainingMlflow, TrainingOut
-from harness.cli.stopping import print_resume_command
+from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.storage.files import check_writable
-from pocket.train import llama
+from pocket.tasks.recipes import Curriculum
 from pocket.train.curriculum import read_curriculum
+from pocket.train.model_folder import check_folder
 
 
 @dataclass(frozen=True)
@@ -59,21 +60,14 @@ def train(options: Options) -> int:
     check_options(options.device, options.mlflow)
     folder = Path(options.out)
     begin: Path | None = None
-    window = WINDOW
     if options.begin is not None:
         begin = Path(options.begin)
-        llama.check_folder(begin, folder / "model")
-        window = llama.config_of(begin).max_position_embeddings
-    curriculum: Path | None = None
-    if options.curriculum is not None:
-        curriculum = Path(options.curriculum)
-    course = read_curriculum(curriculum, window)
+    course = _course(options.curriculum, begin, folder)
     check_writable(folder)
-    left_out = {"out", "mlflow"}
-    params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
 
     def run(report: Report, stop: threading.Event) -> int:
         """Train to the end or until `stop` is set; returns the last step."""
+        # It imports torch, which a mistake in the options need not wait for.
         from pocket.train.trainer import Settings, Trainer
 
         settings = Settings(
@@ -83,12 +77,52 @@ def train(options: Options) -> int:
         trainer.run(stop)
         return trainer.progress.step
 
-    done, step = run_until_stopped(run, folder, options.mlflow, "pocket training", params)
+    done, step = run_until_stopped(
+        run, folder, options.mlflow, "pocket training", _parameters(options)
+    )
     if not done:
         where = "the last checkpoint is kept"
         if step is not None:
             where = f"a checkpoint of step {step} is saved"
         print_resume_command(f"interrupted; {where}")
-        return 130
+        return INTERRUPTED
     print(folder / "model")
     return 0
+
+
+def _course(file: str | None, begin: Path | None, out: Path) -> Curriculum:
+    """The stages of the training, for the window of the model that it begins from.
+
+    Args:
+        file: The user's curriculum; None for the project's own.
+        begin: The model folder that the training begins from.
+        out: The folder of the training.
+
+    Raises:
+        UserError: The file cannot be read, or `out` has another tokenizer than `begin`.
+        CannotRun: `begin` lacks a file of a pocket model.
+    """
+    window = WINDOW
+    if begin is not None:
+        check_folder(begin, out / "model")
+        window = _window_of(begin)
+    if file is None:
+        return read_curriculum(None, window)
+    return read_curriculum(Path(file), window)
+
+
+def _window_of(folder: Path) -> int:
+    """Tokens that the model in `folder` reads at most."""
+    from pocket.train import llama
+
+    return int(llama.config_of(folder).max_position_embeddings)
+
+
+def _parameters(options: Options) -> dict[str, str]:
+    """Name -> value of the options that MLflow is told: those that were given and change the
+    model."""
+    parameters: dict[str, str] = {}
+    for name, value in vars(options).items():
+        if name not in ("out", "mlflow") and value is not None:
+            parameters[name] = str(value)
+    return parameters

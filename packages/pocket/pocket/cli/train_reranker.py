@@ -4,18 +4,19 @@ OUT/model        the folder that a reranker is loaded from, with its card: --set
 OUT/checkpoint   to resume from; OUT/log.jsonl: a line every 25 steps
 """
 
+import threading
 from pathlib import Path
 from typing import Annotated
 
-from harness_training.cli.training_run import run_until_stopped
+from harness_training.cli.training_run import Report, run_until_stopped
 
 from harness.cli.command import execution, setting
 from harness.cli.options import TrainingOut
-from harness.cli.stopping import print_resume_command
+from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.errors import CannotRun
 from harness.storage.files import check_writable
 from pocket.card import EMBEDDED
-from pocket.train import llama
+from pocket.train.model_folder import check_folder
 
 
 def train_reranker(
@@ -34,26 +35,27 @@ def train_reranker(
 ) -> int:
     """Train a small reranker; the same command resumes. Runs of `bm25` and `bge-reranker` compare
     them."""
-    from pocket.reranker import train as training
-
-    first = EMBEDDED if begin is None else Path(begin)
-    if begin is None and not (EMBEDDED / "config.json").is_file():
+    first = EMBEDDED
+    if begin is not None:
+        first = Path(begin)
+    elif not (EMBEDDED / "config.json").is_file():
         raise CannotRun(
             "no pocket model comes with this installation; name a model folder with --from"
         )
-    llama.check_folder(first, Path(out) / "none")
-    check_writable(Path(out))
-    chosen = {
-        name: value
-        for name, value in {"layers": layers, "steps": steps}.items()
-        if value is not None
-    }
-    settings = training.Settings(Path(out), first, seed=seed, **chosen)
-    done, _ = run_until_stopped(
-        lambda tell, stop: training.Trainer(settings, tell).run(stop), settings.out
-    )
+    folder = Path(out)
+    check_folder(first, folder / "none")  # a tokenizer in `out` is written anew
+    check_writable(folder)
+    from pocket.reranker.train import LAYERS, STEPS, Settings, Trainer  # imports torch
+
+    settings = Settings(folder, first, layers or LAYERS, seed, steps or STEPS)
+
+    def run(report: Report, stop: threading.Event) -> None:
+        """Train to the end or until `stop` is set."""
+        Trainer(settings, report).run(stop)
+
+    done, _ = run_until_stopped(run, folder)
     if not done:
         print_resume_command("interrupted; the last checkpoint is kept")
-        return 130
-    print(settings.out / "model")
+        return INTERRUPTED
+    print(folder / "model")
     return 0

@@ -38,7 +38,7 @@ from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object, write_json
 from pocket.reranker.data import Listed, lists_of_step
-from pocket.train import llama
+from pocket.train import llama, model_folder
 
 LAYERS, STEPS = 5, 700
 _RATE, _WARM, _LEAST = 4e-4, 50, 0.02
@@ -85,9 +85,9 @@ class Trainer(Loop["list[Listed]"]):
     advice = "begin again with another --seed"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
-        llama.check_folder(settings.begin, settings.out / "none")
+        model_folder.check_folder(settings.begin, settings.out / "none")
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
-        about["begin"] = llama.weights_digest(settings.begin)
+        about["begin"] = model_folder.weights_digest(settings.begin)
         self.settings = settings
         self.tell = tell
         self.net = cut_to_layers(settings.begin, settings.layers, settings.seed)

@@ -1,25 +1,23 @@
-"""Folders of the pocket model and of what is cut from it: a Llama of transformers, its tokenizer,
-its first weights.
+"""The network of the pocket model and of what is cut from it: a Llama of transformers, and its
+first weights.
 
 net = new_network(len(tokenizer), seed)       LlamaForCausalLM with first weights, float32
 load_weights(net, folder)                     puts the folder's weights into it
 """
 
-from __future__ import annotations
-
-import shutil
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 from harness_training.teacher import WINDOW
+from safetensors.torch import load_file
+from safetensors.torch import save as packed
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from harness.errors import CannotRun, UserError
-from harness.storage.file_hash import file_hash
+from harness.errors import CannotRun
 from harness.storage.files import write_json
-
-if TYPE_CHECKING:
-    from transformers import LlamaConfig
+from pocket.train.model_folder import WEIGHTS
 
 SIZES = {
     "hidden_size": 192,
@@ -28,55 +26,25 @@ SIZES = {
     "num_attention_heads": 3,
     "max_position_embeddings": WINDOW,
 }
-_DEVIATIONS = {
-    "embed_tokens": 0.4,
-    "lm_head": 0.02,
-    "o_proj": 0.01,
-    "down_proj": 0.01,
-}  # of first weights
+_DEVIATIONS = {"embed_tokens": 0.4, "lm_head": 0.02, "o_proj": 0.01, "down_proj": 0.01}
+"""Standard deviations of first weights, by the module."""
 _DEVIATION = 0.06
-_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
-_FILES = ("config.json", "model.safetensors", *_TOKENIZER)
-
-
-def check_folder(folder: Path, to: Path) -> None:
-    """Raise CannotRun where `folder` lacks a file of a pocket model, UserError where `to` has
-    another tokenizer."""
-    if missing := [name for name in _FILES if not (folder / name).is_file()]:
-        raise CannotRun(
-            f"'{folder}' is no folder of a trained pocket model: it has no {missing[0]}"
-        )
-    there = to / "tokenizer.json"
-    if there.exists() and file_hash(there) != file_hash(folder / "tokenizer.json"):
-        raise UserError(
-            f"the training in {to.parent} has another tokenizer than '{folder}'; name another "
-            "folder with --out"
-        )
+"""Of all others."""
 
 
 def config_of(folder: Path) -> LlamaConfig:
     """The settings in config.json. Raises OSError."""
-    from transformers import LlamaConfig
-
     return LlamaConfig.from_pretrained(str(folder))
 
 
-def copy_tokenizer(folder: Path, to: Path) -> None:
-    """Copy the tokenizer's files into the folder `to`, unless it has them."""
-    to.mkdir(parents=True, exist_ok=True)
-    for name in _TOKENIZER:
-        if not (to / name).exists():
-            shutil.copyfile(folder / name, to / name)
-
-
-def weights_digest(folder: Path) -> str:
-    """The first 16 hex digits of the sha256 of the weights in `folder`."""
-    return file_hash(folder / "model.safetensors")[:16]
-
-
 def new_network(vocabulary: int, seed: int, ends: tuple[int, int] = (0, 1), **sizes: int) -> Any:
-    """A LlamaForCausalLM with first weights. ends: ids of the tokens that begin a text and end a
-    turn; sizes: as SIZES.
+    """A LlamaForCausalLM with first weights.
+
+    Args:
+        vocabulary: Tokens of the tokenizer.
+        seed: Of the weights.
+        ends: Ids of the tokens that begin a text and end a turn.
+        **sizes: Those that are not as in SIZES.
 
     Layers start small beside the embeddings; input and output embeddings are not tied. Measured on
     recall of 4 pairs among 6,570 names, one core: all weights alike (deviation 0.06) and tied,
@@ -84,9 +52,6 @@ def new_network(vocabulary: int, seed: int, ends: tuple[int, int] = (0, 1), **si
     0.01, 0.31 after 850; untied besides, 0.90 after 880. With tied weights the name in the question
     competes with the name in the answer.
     """
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     config = LlamaConfig(
         **{**SIZES, **sizes},
         vocab_size=vocabulary,
@@ -107,16 +72,17 @@ def new_network(vocabulary: int, seed: int, ends: tuple[int, int] = (0, 1), **si
 def load_weights(net: Any, folder: Path, new_weights: Collection[str] = ()) -> None:
     """Put the weights in `folder` into `net`, in its type; those beyond its layers are left out.
 
-    new_weights: names of those that `folder` lacks. Raises CannotRun where others are missing.
-    """
-    from safetensors.torch import load_file
+    Args:
+        net: A network of transformers, which is changed.
+        folder: Of the weights.
+        new_weights: Names of those that `folder` lacks.
 
-    missing = {
-        *net.load_state_dict(
-            load_file(str(folder / "model.safetensors")), strict=False
-        ).missing_keys
-    }
-    if missing != {*new_weights}:
+    Raises:
+        CannotRun: Others are missing.
+    """
+    loaded = net.load_state_dict(load_file(str(folder / WEIGHTS)), strict=False)
+    missing = set(loaded.missing_keys)
+    if missing != set(new_weights):
         raise CannotRun(
             f"the weights in {folder} are none of a pocket model: {len(missing)} tensors are "
             "missing"
@@ -124,17 +90,20 @@ def load_weights(net: Any, folder: Path, new_weights: Collection[str] = ()) -> N
 
 
 def save_weights(net: Any, folder: Path, dtype: str = "bfloat16") -> None:
-    """Write the weights in bfloat16. dtype: the type that they are loaded in."""
-    import torch
-    from safetensors.torch import save as packed
+    """Write the weights of `net` in bfloat16, and its config.json.
 
+    Args:
+        net: A network of transformers.
+        folder: Made if it is not there.
+        dtype: The type that config.json names, in which they are loaded.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    half = {
-        k: v.detach().cpu().to(torch.bfloat16).contiguous() for k, v in net.state_dict().items()
-    }
-    draft = folder / ".model.safetensors"
+    half: dict[str, torch.Tensor] = {}
+    for name, weight in net.state_dict().items():
+        half[name] = weight.detach().cpu().to(torch.bfloat16).contiguous()
+    draft = folder / f".{WEIGHTS}"
     draft.write_bytes(packed(half, metadata={"format": "pt"}))
-    draft.replace(folder / "model.safetensors")
+    draft.replace(folder / WEIGHTS)
     write_json(
         folder / "config.json",
         {**net.config.to_diff_dict(), "architectures": [type(net).__name__], "dtype": dtype},

@@ -12,6 +12,9 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
 from harness.datasets.syllables import ENDINGS
 from pocket.world import names
 from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, sample
@@ -64,9 +67,6 @@ def _training_texts(seed: int) -> Iterator[str]:
 def build(folder: Path, seed: int = 0) -> Any:
     """Train the tokenizer, write it into `folder` and return it; the same seed gives the same
     bytes."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
     backend = Tokenizer(models.BPE(byte_fallback=True))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_LEARNT)), "isolated")
     backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])

@@ -36,7 +36,7 @@ from pocket.card import training_as_json, training_of_json
 from pocket.eval import card
 from pocket.tasks.recall import DrillTokens
 from pocket.tasks.recipes import Curriculum, Stage
-from pocket.train import llama, tokenizer
+from pocket.train import llama, model_folder, tokenizer
 from pocket.train.batches import Batch, make_batch, share_right
 from pocket.train.curriculum import course_digest
 
@@ -94,7 +94,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         # Recipe -> replies left out and used since the last line of the log.
         self._lost: dict[int, list[int]] = {}
         if settings.begin is not None:
-            about["begin"] = llama.weights_digest(settings.begin)
+            about["begin"] = model_folder.weights_digest(settings.begin)
         saved = load_checkpoint(settings.out / "checkpoint", about)
         self._origin = self._origin_of(saved)
         if saved is None and settings.begin is not None:
@@ -126,7 +126,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         begin = self.settings.begin
         if begin is None:
             return card.Origin()
-        return card.Origin(llama.weights_digest(begin), card.training_history(begin))
+        return card.Origin(model_folder.weights_digest(begin), card.training_history(begin))
 
     def _after_save(self) -> None:
         """Write the model as it is now."""
@@ -318,7 +318,7 @@ def _sizes(settings: Settings) -> dict[str, int]:
     sizes = {**llama.SIZES, **settings.sizes}
     if settings.begin is None:
         return sizes
-    llama.check_folder(settings.begin, settings.out / "model")
+    model_folder.check_folder(settings.begin, settings.out / "model")
     config = llama.config_of(settings.begin)
     return {name: getattr(config, name) for name in sizes}
 
@@ -327,7 +327,7 @@ def _tokenizer(settings: Settings) -> Any:
     """The tokenizer in the training's folder: built, or copied from the weights to begin from."""
     folder = settings.out / "model"
     if settings.begin is not None:
-        llama.copy_tokenizer(settings.begin, folder)
+        model_folder.copy_tokenizer(settings.begin, folder)
     if not (folder / "tokenizer.json").exists():
         return tokenizer.build(folder, settings.seed)
     return AutoTokenizer.from_pretrained(str(folder))
