@@ -16,9 +16,9 @@ Numbers up to 31 stay (days, ordinals, small counts). Years from 1000 to 2099 mo
 all by the same multiple of ten, so their order, differences and decades stay; other numbers are
 moved within their size.
 
-Question, options, answers and everything else that a scorer sees are replaced alike. No two words
-become one: a text holds an answer, as a run of whole words and numbers, exactly where it did
-before.
+Question, options, answers and everything else that a scorer sees are replaced alike, and so are a
+solved example and the beginning of the reply. No two words become one: a text holds an answer, as a
+run of whole words and numbers, exactly where it did before.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ from harness.entities.recogniser import (
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 VERSION = 1
+VERSION_WITH_EXAMPLES = 2
+"""Of copies whose questions have solved examples, which version 1 left as they were."""
 ENTITIES = "entities"
 TOKEN = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|[^\W\d_]+")
 
@@ -72,7 +74,7 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
     tool = recogniser(recogniser_name(kind))
     made = {
         "swap": ENTITIES,
-        "version": VERSION,
+        "version": _version_of(dataset),
         "of": dataset.fingerprint,
         "seed": seed,
         "recogniser": {"name": tool.name, **tool.identity},
@@ -95,6 +97,13 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
         source=f"{dataset.source}, entities swapped by {tool.name}",
         copied=made,
     )
+
+
+def _version_of(dataset: Dataset) -> int:
+    """The version of this module's rules that a copy of the data set is made by."""
+    if any(example.question.example for example in dataset.examples):
+        return VERSION_WITH_EXAMPLES
+    return VERSION
 
 
 def recogniser_name(kind: str) -> str:
@@ -189,10 +198,13 @@ class _World:
         )
         if question.options is not None:
             changed = replace(changed, options=tuple(map(swap.text, question.options)))
-        if question.begins:
-            # A field of the questions that have it, in a class of their own.
-            begins: dict[str, Any] = {"begins": swap.text(question.begins)}
-            changed = replace(changed, **begins)
+        # Fields of the questions that have them, in classes of their own.
+        fields: dict[str, Any] = {}
+        for name in ("begins", "example"):
+            text = getattr(question, name)
+            if text:
+                fields[name] = swap.text(text)
+        changed = replace(changed, **fields)
         answers = tuple(map(swap.text, gold.answers))
         marks = tuple(map(self.copy_of, gold.supporting))
         return Example(changed, Gold(answers, marks, swap.value(gold.extra)))
@@ -206,7 +218,7 @@ class _World:
 
     def swap_for(self, question: Question, gold: Gold) -> _Swap:
         """The replacements for a question's texts: those of its documents, and of names that only
-        the texts have."""
+        the texts have. Names that only its solved example has stay."""
         answers = [*gold.answers, *_strings_in(gold.extra)]
         texts = [question.text, *(question.options or ()), *answers]
         words: set[str] = set()
@@ -219,6 +231,7 @@ class _World:
         for answer in answers:
             if _word_count(answer) <= _MAX_NAME_WORDS:
                 names.update(_swappable(answer))
+        words.update(_words(question.example))
         new = names - lower_case - self.vocabulary
         # A word that happens to be what stands for a name would put that name where it was not.
         replacements = set(self.names.values())

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.rows import Row, assemble
+from harness.datasets.ruler import BegunQuestion, ExampleQuestion
 from harness.errors import CannotRun, UnknownName
 from harness.types import Document, Example, Gold, Question, Support
 from tests.datasets.support import config, musique
@@ -93,6 +94,35 @@ def test_an_alias_that_the_text_lacks_is_replaced_too():
 def test_the_first_word_of_a_question_is_no_name():
     made = swapped_copy(_dataset(_row(DEAN, "Name a member of Corin.")), "entities:rules", 0)
     assert re.fullmatch(r"Name a member of (?!Corin)\w+\.", made.examples[0].question.text)
+
+
+def _tracked(solved=""):
+    """A data set of one question as RULER's vt asks it, with a solved example if there is one."""
+    begins = "5 variables are assigned the value 15564: "
+    asked = "Find the variables of value 15564."
+    question = BegunQuestion("q", asked, ("d",), begins=begins)
+    if solved:
+        question = ExampleQuestion("q", asked, ("d",), begins=begins, example=solved)
+    document = Document("d", "VAR FGTFT = 15564 is here. The grass is green. VAR DDLWT = VAR FGTFT")
+    example = Example(question, Gold(("FGTFT", "DDLWT")))
+    return Dataset("t", (example,), {"d": document}, "f" * 64, "rows")
+
+
+def test_a_solved_example_and_the_begun_reply_are_in_the_words_of_the_copied_text():
+    solved = "Text: VAR CKZ = 46789\nAnswer: 46789 are CKZ"
+    made = swapped_copy(_tracked(solved), "entities:rules", 0)
+    question = made.examples[0].question
+    mark = made.documents["d"].text.split()[0]
+    assert mark not in ("VAR", "var")
+    assert question.example == f"Text: {mark} CKZ = 46809\nAnswer: 46809 are CKZ"
+    assert question.begins == "5 variables are assigned the value 15584: "
+
+
+def test_only_a_copy_with_solved_examples_is_another_than_before_they_were_replaced():
+    plain = swapped_copy(_tracked(), "entities:rules", 0)
+    solved = swapped_copy(_tracked("VAR CKZ = 46789"), "entities:rules", 0)
+    assert (plain.copied["version"], solved.copied["version"]) == (1, 2)
+    assert plain.fingerprint != solved.fingerprint
 
 
 def test_another_seed_makes_another_copy_and_the_same_one_the_same():

@@ -246,7 +246,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path,
     def rows(mark):
         made._merged = None
         monkeypatch.setattr(
-            "harness.datasets.load_once.load_once",
+            "harness_training.question_sets.load_once",
             lambda *_: small.labelled({"d": Document("d", "A text.")}, mark)[1],
         )
 
