@@ -30,11 +30,15 @@ def tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
 
 
 def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Hard cut every `size` tokens of `model`'s tokenizer, the last chunk short; [] for an empty
-    text.
+    """Cut a text every `size` tokens; the last chunk is shorter, and an empty text has none.
 
     A cut that would fall inside a character (bytes of one character in two tokens) moves to the
     next boundary.
+
+    Args:
+        text: The text.
+        size: Tokens of a chunk.
+        model: Whose tokens are counted.
     """
     offsets = model.offsets(text)
     if not offsets:

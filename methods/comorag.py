@@ -290,7 +290,17 @@ class ComoRAG(ExtractingMethod):
     def _episodes(
         self, document: Document, passages: Sequence[Span], tools: Tools
     ) -> list[list[Any]]:
-        """Summaries of passages in a row, each [text, spans]; a passage alone is its own."""
+        """Summarise passages in a row.
+
+        Args:
+            document: The document.
+            passages: The spans of its passages, in order.
+            tools: The engine's tools.
+
+        Returns:
+            [text, spans of the passages] of each episode; an episode of one passage is that
+            passage.
+        """
         size = window_size(len(passages))
         groups = [passages[start : start + size] for start in range(0, len(passages), size)]
 
@@ -392,7 +402,15 @@ class _Search:
             self._add(kind, order, query, noted_for)
 
     def _add(self, kind: Any, order: Sequence[int], query: str, noted_for: str) -> None:
-        """Add the node of one kind: the best pieces that are new, and the note on them."""
+        """Add a node of one kind to the working memory: the best pieces that are new, and a note on
+        them.
+
+        Args:
+            kind: Of the pieces: passages, summaries or episodes.
+            order: The numbers of all pieces of this kind, the best for the query first.
+            query: What was searched for.
+            noted_for: The question that the note is to help with.
+        """
         config = self.method.config
         model = self.tools.model()
         used = self.memory.used(kind)

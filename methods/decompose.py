@@ -166,7 +166,14 @@ class Decompose(reading.ReadingMethod):
     def _answer_one(
         self, question: Question, document: Document, index: Index, tools: Tools
     ) -> SubAnswer:
-        """The answer to a sub-question from its best segments, as many as fit."""
+        """Answer a sub-question from its best segments, as many as fit.
+
+        Args:
+            question: The sub-question.
+            document: The document.
+            index: Has the spans of its segments.
+            tools: The engine's tools; a retriever of the user's own takes the place of BM25.
+        """
         retriever = tools.retriever()
         if retriever is not None:
             return self._answer_from_hits(question, retriever, tools)
@@ -181,7 +188,13 @@ class Decompose(reading.ReadingMethod):
     def _answer_from_hits(
         self, question: Question, retriever: Retriever, tools: Tools
     ) -> SubAnswer:
-        """The same from what a retriever of the user's own finds."""
+        """Answer a sub-question from what a retriever of the user's own finds.
+
+        Args:
+            question: The sub-question.
+            retriever: Searches in place of BM25.
+            tools: The engine's tools.
+        """
         with tools.phase("search"):
             hits = retriever.search(question.text, self.config.k)
         texts = texts_of(hits)

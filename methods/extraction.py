@@ -24,10 +24,18 @@ class ExtractingMethod(ReadingMethod):
 
 
 def keep_each(write: Callable[[int], T], count: int, part: str, tools: Tools) -> list[T]:
-    """Call write(0) to write(count - 1), in parallel, and return the results.
+    """Call write(0) to write(count - 1), in parallel.
 
-    Each result is stored at once, so that an interrupted index build resumes. part: What a part is
-    called, in keys and in the progress.
+    Each result is stored at once, so that an interrupted index build resumes.
+
+    Args:
+        write: Makes the part of a number.
+        count: How many parts there are.
+        part: What a part is called, in the keys of what is stored and in the progress.
+        tools: The engine's tools.
+
+    Returns:
+        The parts, in order.
     """
 
     def kept(number: int) -> T:

@@ -120,7 +120,17 @@ class Flare(Method):
         return sentence.text
 
     def _write(self, question: Question, progress: _Progress, tools: Tools) -> _Sentence:
-        """Write the next sentence, add its step, and return how sure the model is of it."""
+        """Write the next sentence, and note how sure the model is of it.
+
+        Args:
+            question: The question.
+            progress: What is read and written so far; a "write" step is added.
+            tools: The engine's tools.
+
+        Returns:
+            The sentence; the words of it that are likely, as a query; and whether all of it is
+            likely.
+        """
         config = self.config
         model = tools.model()
         texts = progress.read.texts()
@@ -149,7 +159,14 @@ class Flare(Method):
     def _request(
         self, question: Question, texts: Sequence[str], progress: _Progress, tools: Tools
     ) -> Pieces:
-        """The prompt for the next sentence, with the passages and the answer so far."""
+        """The prompt for the next sentence.
+
+        Args:
+            question: The question.
+            texts: The passages that are shown.
+            progress: Has the answer so far.
+            tools: The engine's tools.
+        """
         return CONTINUE.of(self.config).fill(
             instruction=tools.task.instruction,
             text=separated(texts),

@@ -151,8 +151,18 @@ class Pages:
         return spans
 
     def _pick_end(self, start: int, end: int, before: str, model: MeteredModel) -> int | None:
-        """The end that the model picks for a page of units [start, end), or None; before: the text
-        of the page before."""
+        """Ask the model where a page ends.
+
+        Args:
+            start: The first unit of the page.
+            end: The unit after the last one that it may have.
+            before: The text of the page before.
+            model: The builder.
+
+        Returns:
+            The unit after the page's last one; None where the model names none of start + 1 to
+            `end`.
+        """
         response = ask_parsed(
             model,
             self._request_that_fits(start, end, before, model),
@@ -166,10 +176,16 @@ class Pages:
         return None
 
     def _request_that_fits(self, start: int, end: int, before: str, model: MeteredModel) -> Pieces:
-        """The request for the end of a page of units [start, end).
+        """The request for the end of a page.
 
-        Where it does not fit the window, it goes without the page before, then without the next
-        paragraph.
+        Where it does not fit the window, it goes without the page before, then also without the
+        next paragraph.
+
+        Args:
+            start: The first unit of the page.
+            end: The unit after the last one that it may have.
+            before: The text of the page before.
+            model: The builder.
         """
         marked = self._marked(start, end)
         after = ""
@@ -239,8 +255,13 @@ class Pages:
         return spans
 
     def _word_runs(self, start: int, end: int, longest: int) -> Iterator[Span]:
-        """Spans of runs of whole words in text[start:end], of at most `longest` words; a longer
-        word is cut."""
+        """Yield the spans of runs of whole words in text[start:end].
+
+        Args:
+            start: Where the runs begin.
+            end: Where they end.
+            longest: Words of a run at most; a longer word is cut, one for _CHARACTERS characters.
+        """
         first = -1
         last = -1
         words = 0

@@ -204,7 +204,16 @@ class GraphRAG(LightRAG):
     def _report(
         self, community: Community, graph: DescribedGraph, tools: Tools
     ) -> list[Any] | None:
-        """The row of a community's report, None where the model writes none."""
+        """Write the report on a community.
+
+        Args:
+            community: The entities.
+            graph: Has the descriptions of these, and of the relations between them.
+            tools: The engine's tools.
+
+        Returns:
+            The report as the index stores it (`Report.to_row`); None where the model writes none.
+        """
         config = self.config
         model = tools.model("builder")
         lines = graph.lines(community)
@@ -381,7 +390,16 @@ class _Search:
     def _points(
         self, question: Question, batch: Sequence[Report], number: int
     ) -> tuple[list[Point], Step]:
-        """The points of one batch, and the step."""
+        """Ask for the points that a batch of reports makes on the question.
+
+        Args:
+            question: The question.
+            batch: Reports that fit one request.
+            number: Of the batch.
+
+        Returns:
+            The points that the model scores above 0, and the step of the request.
+        """
         response = ask_parsed(
             self.tools.model("searcher"),
             self._map_request(question, batch),
@@ -503,7 +521,16 @@ class _Search:
         return ordered[: reading.how_many_fit(texts, budget, self.tools.model())]
 
     def _shown(self, text: str, reports: Sequence[Report], items: Sequence[int] = ()) -> Shown:
-        """A text that was made of reports and items, with the chunks that these come from."""
+        """What the record says of a text that was made of reports and items.
+
+        Args:
+            text: The text.
+            reports: The reports in it.
+            items: The numbers of entities and relations in it.
+
+        Returns:
+            The text, with the chunks that the reports and items come from as its sources.
+        """
         numbers = set(items)
         for report in reports:
             numbers.update(report.community.nodes)

@@ -129,8 +129,16 @@ def _why_other_model(head_list: HeadList, sizes: Mapping[str, object]) -> str:
 def _heads_of_list(
     name: str, head_list: HeadList, sizes: Mapping[str, object]
 ) -> list[tuple[int, int]]:
-    """The (layer, head) pairs of the list `name`. Raises CannotRun for another model's list, or
-    names of no heads."""
+    """The (layer, head) pairs of a list.
+
+    Args:
+        name: Of the list, for messages.
+        head_list: The list.
+        sizes: The sizes of the model that runs.
+
+    Raises:
+        CannotRun: It is another model's list, or names what are no heads.
+    """
     why = _why_other_model(head_list, sizes)
     if why:
         raise CannotRun(

@@ -166,7 +166,17 @@ class HippoRAG(ExtractingMethod):
         tools: Tools,
         **values: list[str],
     ) -> list[T]:
-        """What `parse` finds in the builder's reply to a prompt; [] where it finds nothing."""
+        """Ask the builder for a list.
+
+        Args:
+            prompt: What is asked.
+            parse: Reads the reply; None for one that it does not understand.
+            tools: The engine's tools.
+            **values: The values of the prompt's fields.
+
+        Returns:
+            What the reply lists; [] where it is not understood.
+        """
         config = self.config
         model = tools.model("builder")
         pieces = prompt.of(config).fill(**values)
@@ -217,7 +227,17 @@ class HippoRAG(ExtractingMethod):
         return Answer(text, shown, ranked.reason, tuple(steps))
 
     def rank(self, question: Question, index: Index, tools: Tools) -> RankedPassages:
-        """Rank the passages of a document by the triples that the model keeps."""
+        """Rank the passages of a document for a question.
+
+        Args:
+            question: The question.
+            index: The document's index.
+            tools: The engine's tools.
+
+        Returns:
+            Scores by PageRank from the triples that the model keeps; by similarity where it keeps
+            none.
+        """
         encoder = tools.encoder()
         (query,) = encoder.encode([question.text], "query")
         similarity = min_max(encoder.similarity(query, np.asarray(index["passage_vectors"])))

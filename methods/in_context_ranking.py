@@ -107,8 +107,14 @@ class InContext(TopK):
     def steps(
         self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools
     ) -> list[Step]:
-        """A "rank" step with its score for each chunk `shown`; kept: their numbers; ranks: scores
-        of all chunks."""
+        """A "rank" step for each chunk that is shown, with its score.
+
+        Args:
+            shown: The places of these chunks.
+            kept: Their numbers, in the same order.
+            ranks: The scores of all chunks [chunks].
+            tools: The engine's tools.
+        """
         flops = tools.meter.flops()
         steps: list[Step] = []
         for chunk, place in zip(kept, shown, strict=True):
@@ -117,12 +123,23 @@ class InContext(TopK):
         return steps
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Score the chunks [chunks]; higher is better.
+        """Score the chunks by the attention that they get from the question.
 
         One pass over all chunks gives their attention. Where several passes are needed, they go
-        from the end of the text to its start, the better half of each goes on into the next one, as
-        in ICR's code, and scores are negated ranks. Raises WindowExceeded where a chunk does not
-        fit.
+        from the end of the text to its start, and the better half of each goes on into the next
+        one, as in ICR's code; scores are then negated ranks.
+
+        Args:
+            question: The question.
+            texts: The chunks.
+            index: Not used.
+            tools: The engine's tools.
+
+        Returns:
+            Scores [chunks], higher is better.
+
+        Raises:
+            WindowExceeded: A chunk does not fit.
         """
         if not texts:
             return np.zeros(0)

@@ -135,11 +135,20 @@ class IRCoT(ReadingMethod):
             search.found.add(query, tools.search(query, self.config.k), tools, self.config.most)
 
     def _reason(self, question: Question, search: _Search, tools: Tools) -> str:
-        """The next sentence of the reasoning over the paragraphs found, "" where the model writes
-        none; adds its step.
+        """Write the next sentence of the reasoning over the paragraphs found.
 
-        Paragraphs found last go where the window is short. Raises WindowExceeded where the question
-        with the reasoning so far does not fit.
+        The paragraphs that were found last are left out where the window is short.
+
+        Args:
+            question: The question.
+            search: What is found and reasoned so far; a "reason" step is added.
+            tools: The engine's tools.
+
+        Returns:
+            The sentence; "" where the model writes none.
+
+        Raises:
+            WindowExceeded: The question with the reasoning so far does not fit.
         """
         config = self.config
         model = tools.model()

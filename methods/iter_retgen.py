@@ -68,7 +68,14 @@ class IterRetGen(Method):
         return Answer(tools.task.answer_in(text), found.shown(count), reason, tuple(steps))
 
     def _search(self, question: Question, reply: str, tools: Tools, steps: list[Step]) -> Collected:
-        """The passages for the question and the last reply; their steps are added to `steps`."""
+        """Search with the last reply and the question together.
+
+        Args:
+            question: The question.
+            reply: The last reply; "" in the first round.
+            tools: The engine's tools.
+            steps: The steps of the search are added to it.
+        """
         query = question.text
         if reply:
             query = f"{reply} {question.text}"
@@ -78,7 +85,16 @@ class IterRetGen(Method):
         return found
 
     def _generate(self, question: Question, found: Collected, tools: Tools) -> tuple[str, int]:
-        """The reply over the passages, and how many of these fit."""
+        """Answer from passages.
+
+        Args:
+            question: The question.
+            found: The passages.
+            tools: The engine's tools.
+
+        Returns:
+            The reply, and how many of the passages fit.
+        """
         model = tools.model()
         limit = self.config.reply_tokens
         texts = found.texts()

@@ -186,8 +186,14 @@ class BoundedCache(FullContext):
         return []
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
-        """A sentence where the budget is not below `window`, the model's, so that nothing would be
-        dropped; else []."""
+        """A sentence where the budget is not below the model's window, so that nothing would be
+        dropped.
+
+        Args:
+            role: Not used.
+            window: The model's, in tokens; 0 where unknown.
+            sizes: Not used.
+        """
         if not window or self.config.budget < window:
             return []
         sentence = (
@@ -199,7 +205,20 @@ class BoundedCache(FullContext):
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
-        """Read text and question, cut the cache, write: the reply, and a step with what stayed."""
+        """Read text and question, cut the cache, and write the answer.
+
+        Args:
+            question: The question.
+            texts: The texts.
+            tools: The engine's tools.
+            reading: How the shared prompt is filled.
+
+        Returns:
+            The answer, and a step that says how many tokens were read and kept.
+
+        Raises:
+            QuestionError: The question with its prompt is longer than the budget.
+        """
         model, task = tools.model(), tools.task
         pieces = self._pieces(question, texts, reading, task.instruction)
         bare = prompt_tokens(reading.pieces(question, [""]), model)
@@ -225,7 +244,15 @@ class BoundedCache(FullContext):
     def _pieces(
         self, question: Question, texts: Sequence[str], reading: Reading, instruction: str
     ) -> Pieces:
-        """The prompt's pieces; with "after" the last one is what stands after the text."""
+        """The prompt; where the question is asked after the text, the last piece is all that
+        follows the text.
+
+        Args:
+            question: The question.
+            texts: The texts.
+            reading: How the shared prompt is filled.
+            instruction: How to answer.
+        """
         pieces = reading.pieces(question, texts)
         if self.config.asked == "before":
             prompt = BEFORE.of(self.config)
@@ -283,9 +310,17 @@ class CutReader:
         generation.write(row, cache, len(ids))
 
     def _read_and_cut(self, generation: PlainGeneration, cache: Any, ids: Sequence[int]) -> Any:
-        """Run `ids` under the press; returns the logits of the last token [vocab].
+        """Read tokens under the press.
 
         A press cuts each layer after its own attention, so the pass itself sees the whole text.
+
+        Args:
+            generation: The model, and what counts its cost.
+            cache: An empty cache; afterwards it has what the press keeps.
+            ids: The tokens.
+
+        Returns:
+            The logits of the last token [vocab].
         """
         if len(ids) <= self._config.budget:
             row = generation.read(ids, cache, 0)

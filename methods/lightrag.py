@@ -240,7 +240,13 @@ class LightRAG(ExtractingMethod):
         return records
 
     def _item(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> Item:
-        """One entity or relation of all its mentions."""
+        """One entity or relation, put together from all its mentions.
+
+        Args:
+            names: Of the entity, or of the two that a relation joins.
+            mentions: What chunks say of it.
+            tools: The engine's tools.
+        """
         labels = [mention.label for mention in mentions]
         label = SEPARATOR.join(sorted(set(labels)))
         if len(names) == 1:
@@ -254,7 +260,14 @@ class LightRAG(ExtractingMethod):
         )
 
     def _description(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> str:
-        """All distinct descriptions, joined by the model where they are long."""
+        """All distinct descriptions of an entity or a relation, joined by the model where they are
+        long.
+
+        Args:
+            names: Of the entity, or of the two that a relation joins.
+            mentions: What chunks say of it.
+            tools: The engine's tools.
+        """
         model = tools.model("builder")
         distinct = sorted({mention.text for mention in mentions})
         text = SEPARATOR.join(distinct)
@@ -301,7 +314,17 @@ class LightRAG(ExtractingMethod):
         return self._read(question, search, found, step)
 
     def _read(self, question: Question, search: _Search, found: _Found, step: Step) -> Answer:
-        """Answer from what was found, as much of it as the window holds."""
+        """Answer from what was found, as much of it as the window holds.
+
+        Where not all fits, entities and relations get a third of the room each, and the chunks the
+        rest.
+
+        Args:
+            question: The question.
+            search: The search in the document.
+            found: Numbers of the entities, relations and chunks, the best first.
+            step: The step of the search; the answer's steps begin with it.
+        """
         tools = search.tools
         model = tools.model()
         request = reading.Reading(tools.task, config=self.config)

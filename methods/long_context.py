@@ -69,7 +69,16 @@ class FullContext(ReadingMethod):
     def _fitting_spans(
         self, text: str, max_tokens: int, model: MeteredModel
     ) -> tuple[list[Span], int]:
-        """The parts of a text that stay, at most `max_tokens` joined, and the tokens of all of it."""
+        """Choose the parts of a text that stay.
+
+        Args:
+            text: The text.
+            max_tokens: Tokens of the parts that stay, joined.
+            model: Whose tokens are counted.
+
+        Returns:
+            The spans of these parts, and the tokens of the whole text.
+        """
         spans, tokens = kept_spans(text, max_tokens, model, self.config.keep)
         limit = max_tokens
         while len(spans) > 1:
@@ -173,8 +182,16 @@ class SlidingWindow(ReadingMethod):
         return self.REFUSAL not in reply.lower() and any(map(str.isalnum, reply))
 
     def _equal_windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
-        """Spans of equal windows of at most `room` tokens, each encoded on its own; [] for an empty
-        text or no room."""
+        """Cut a text into windows of equal size.
+
+        Args:
+            text: The text.
+            room: Tokens of a window at most, each encoded on its own.
+            model: Whose tokens are counted.
+
+        Returns:
+            The spans of the windows; [] for an empty text or no room.
+        """
         tokens = model.count(text)
         size = min(room, -(-tokens // self.config.windows))
         while size > 0:

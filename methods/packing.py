@@ -25,11 +25,18 @@ _CLAUSE = re.compile(r"[,;:](?=\s)|[\uff0c\uff1b\uff1a\u3001]")
 
 
 def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Spans (start, end) of characters in order, of `size` tokens of `model` at most; [] for a text
-    without any.
+    """Cut a text into spans of characters, in order.
 
     They tile the text but for parts of white space alone. Tokens are those of the whole text: a
     span encoded on its own may have one more or less. A character of several tokens is never cut.
+
+    Args:
+        text: The text.
+        size: Tokens of a span at most.
+        model: Whose tokens are counted.
+
+    Returns:
+        (start, end) of each span; [] for a text of white space alone.
     """
     starts = [start for start, _ in model.offsets(text)]
     spans = _Packing(text, starts, size).pack(0, len(text))
@@ -60,8 +67,14 @@ class Packing(abc.ABC):
         """Tokens of text[start:end]."""
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """Spans that tile text[start:end], cut at places of `rank`, and where that is too long of
-        higher ranks."""
+        """Yield spans that tile text[start:end], each of `size` at most.
+
+        Args:
+            start: Where the spans begin.
+            end: Where they end.
+            rank: Of the places at which they are cut; what is too long between two of these is cut
+                at places of higher ranks.
+        """
         opened = start  # the span that grows is text[opened:a]
         for a, b in pairwise([start, *self.stops(start, end, rank), end]):
             if self.count(opened, b) <= self.size:
@@ -116,9 +129,14 @@ def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel)
 
 
 def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Whole sentences packed up to `size` tokens; a longer one is cut hard.
+    """Pack whole sentences into chunks; a sentence that is too long is cut hard.
 
     Tokens are those of the whole text: a chunk encoded on its own may have one or two more.
+
+    Args:
+        text: The text.
+        size: Tokens of a chunk at most.
+        model: Whose tokens are counted.
     """
     groups: list[list[_Part]] = []
     for part in _sentence_parts(text, size, model):
@@ -130,10 +148,14 @@ def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 
 def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[Span]:
-    """The paragraphs of `document`, each with its title; one of more than `size` tokens is cut as
-    `packed` cuts it.
+    """The spans of a document's paragraphs, each with its title.
 
     A document that is not divided into paragraphs is one.
+
+    Args:
+        document: The document.
+        size: Tokens of a paragraph at most; a longer one is cut as `packed` cuts it.
+        model: Whose tokens are counted.
     """
     text = document.text
     paragraphs = [(passage.start, passage.end) for passage in document.passages]
@@ -155,8 +177,13 @@ class _Part(NamedTuple):
 
 
 def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Part]:
-    """The sentences of `text` in order, with their tokens; one of more than `max_tokens` is cut
-    hard into several."""
+    """The sentences of a text in order, with their tokens.
+
+    Args:
+        text: The text.
+        max_tokens: A sentence of more tokens is cut hard into several.
+        model: Whose tokens are counted.
+    """
     starts = [start for start, _ in model.offsets(text)]
     parts: list[_Part] = []
     for sentence_start, sentence_end in sentences(text):

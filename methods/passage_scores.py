@@ -23,8 +23,17 @@ ROLES: dict[Scoring, tuple[str, ...]] = {
 def score_passages(
     scoring: Scoring, question: str, texts: Sequence[str], tools: Tools
 ) -> np.ndarray:
-    """Scores [texts] for a question, higher is better: a reranker's logits, an encoder's
-    similarity, or BM25."""
+    """Score passages for a question.
+
+    Args:
+        scoring: "bm25"; "reranker": its logits; else the encoder's similarity.
+        question: Its words.
+        texts: The passages.
+        tools: The engine's tools.
+
+    Returns:
+        Scores [texts], higher is better.
+    """
     if not texts:
         return np.zeros(0)
     if scoring == "bm25":

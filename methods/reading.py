@@ -77,10 +77,16 @@ def question_text(question: Question) -> str:
 def room_for_text(
     question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None
 ) -> int:
-    """Tokens of text that fit beside prompt, question and answer; reading: settings of the request,
-    None = the task's.
+    """Tokens of text that fit beside prompt, question and answer.
 
-    Raises WindowExceeded when the question alone does not fit.
+    Args:
+        question: The question.
+        tools: The engine's tools.
+        model: The model that reads.
+        reading: Settings of the request; None: those of the task.
+
+    Raises:
+        WindowExceeded: The question alone does not fit.
     """
     reading = reading or Reading(tools.task)
     task, window = reading.task, model.window
@@ -129,8 +135,15 @@ def ask(
     model: MeteredModel,
     reading: Reading | None = None,
 ) -> str:
-    """Show `texts` in order (none: closed book), ask, return the answer; reading: None = the
-    task's."""
+    """Show texts, ask, and return the answer.
+
+    Args:
+        question: The question.
+        texts: The texts, in order; none: closed book.
+        tools: The engine's tools.
+        model: The model that reads.
+        reading: Settings of the request; None: those of the task.
+    """
     reading = reading or Reading(tools.task)
     with model.session(chat=reading.task.chat) as s:
         feed(s, reading.pieces(question, texts))

@@ -93,7 +93,13 @@ class RetrievalConfig(MethodConfig):
     def _spans_in(
         self, sections: Sequence[Section], document: Document, model: MeteredModel
     ) -> list[Span]:
-        """The chunks of a document with sections: none runs across two of them."""
+        """The chunks of a document with sections: none runs across two of them.
+
+        Args:
+            sections: The sections.
+            document: The document.
+            model: Whose tokens are counted.
+        """
         spans: list[Span] = []
         for section in sections:
             text = document.text[section.start : section.end]

@@ -96,8 +96,14 @@ def require_room(
     window: int | None,
     lower: str = "the method's sizes of segments and replies",
 ) -> None:
-    """Raise WindowExceeded if a request of `tokens` tokens, with its reply, does not fit; lower:
-    settings to lower."""
+    """Raise WindowExceeded if a request with its reply does not fit.
+
+    Args:
+        tokens: Of both together.
+        model: The model.
+        window: method.window; None: the model's.
+        lower: The settings that the error says to lower.
+    """
     limit = window_of(window, model)
     if tokens > limit:
         raise WindowExceeded(
@@ -114,10 +120,17 @@ def ask_parsed(
     parse: Callable[[str], T | None],
     retry: Retry,
 ) -> ParsedReply[T]:
-    """Ask until `parse` accepts a reply (returns no None), each of at most `limit` tokens; retry:
-    how often, and how.
+    """Ask until a reply can be parsed.
 
-    Raises WindowExceeded if the request with its reply does not fit the window.
+    Args:
+        model: The model.
+        pieces: The prompt.
+        limit: Tokens of a reply at most.
+        parse: Reads a reply; None for one that it does not understand.
+        retry: How often is asked, and how further replies are sampled.
+
+    Raises:
+        WindowExceeded: The request with its reply does not fit the window.
     """
     tokens = prompt_tokens(pieces, model)
     require_room(tokens + limit, model, retry.window)

@@ -73,7 +73,16 @@ class SearchO1(TaggedSearch):
         )
 
     def information(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
-        """What the model writes about the passages; a sentence where it may not search."""
+        """Search, and let the model write what helps in the passages.
+
+        Args:
+            query: The query that the model wrote.
+            trajectory: What is written so far; the query and its passages are added to it.
+            tools: The engine's tools.
+
+        Returns:
+            What the model writes, between its marks; a sentence where it may not search.
+        """
         if len(trajectory.queries) >= self.config.most:
             return _result("The limit of searches is reached; no more search is possible.")
         if query in trajectory.queries:
@@ -85,7 +94,14 @@ class SearchO1(TaggedSearch):
         return f"\n{_result(self._read(query, trajectory.text, texts, tools))}\n"
 
     def _read(self, query: str, reasoning: str, texts: Sequence[str], tools: Tools) -> str:
-        """What helps in the passages, as the model writes it."""
+        """Let the model write what helps in passages.
+
+        Args:
+            query: What was searched for.
+            reasoning: All that the model wrote so far.
+            texts: The passages.
+            tools: The engine's tools.
+        """
         model = tools.model()
         limit = self.config.read_tokens
         steps = _shortened(reasoning)

@@ -66,7 +66,14 @@ def _id_of(hit: SearchHit) -> str:
 
 
 def retrieve_step(hit: SearchHit, query: str, number: int, tools: Tools) -> Step:
-    """The step of a trace for a passage that was found."""
+    """The step of a trace for a passage that was found.
+
+    Args:
+        hit: The passage.
+        query: What was searched for.
+        number: Of the passage among those that were found.
+        tools: The engine's tools.
+    """
     return Step(
         "retrieve",
         number,

@@ -189,10 +189,17 @@ _ENDS = (re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n\s*"))
 
 
 def packed_segments(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Spans of `size` tokens of `model` at most, in order, that cover every word; [] for a text
-    without any.
+    """Cut a text into spans, in order, that cover every word.
 
     Tokens are those of the whole text: a span encoded on its own may have one or two more.
+
+    Args:
+        text: The text.
+        size: Tokens of a span at most.
+        model: Whose tokens are counted.
+
+    Returns:
+        (start, end) of each span, without the white space around it; [] for a text without a word.
     """
     starts = [start for start, _ in model.offsets(text)]
     packed = _Cutting(text, starts, size).pack(0, len(text))
@@ -207,7 +214,13 @@ class _Cutting(Packing):
     lowest = len(_ENDS) + 1
 
     def stops(self, start: int, end: int, rank: int) -> list[int]:
-        """As `Packing.stops`; ranks: blank lines, line breaks, ends of sentences, tokens."""
+        """The places inside text[start:end] at which it may be cut, as `Packing.stops`.
+
+        Args:
+            start: The start of the part.
+            end: Its end.
+            rank: 0 for blank lines, then line breaks, ends of sentences, and last tokens.
+        """
         if rank < len(_ENDS):
             # White space goes with what follows, as it does in the tokens.
             stops = [match.start() for match in _ENDS[rank].finditer(self.text, start, end)]

@@ -115,7 +115,13 @@ class SelfAsk(Method):
         return line
 
     def _follow(self, follow_up: str, asked: _Asked, tools: Tools) -> None:
-        """Search for a follow-up question and add it with the answer that the passages give."""
+        """Search for a follow-up question, and answer it from the passages.
+
+        Args:
+            follow_up: The question.
+            asked: The passages, and the question with its answer, are added to it.
+            tools: The engine's tools.
+        """
         hits = tools.search(follow_up, self.config.k)
         asked.found.add(follow_up, hits, tools)
         texts = [hit.titled_text for hit in hits]

@@ -70,8 +70,18 @@ def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt
 def summarise_watched(
     texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt, watch: bool = True
 ) -> Summary:
-    """As `summarise`; watch: with the summary's attention to each text (the capability
-    "attention")."""
+    """Summarise texts, as `summarise`.
+
+    Args:
+        texts: The texts.
+        model: The builder.
+        max_tokens: Tokens of the summary at most.
+        prompt: What is asked.
+        watch: Whether the summary's attention to each text is wanted (the capability "attention").
+
+    Raises:
+        WindowExceeded: There is no room for a summary.
+    """
     before, behind = prompt.around("text")
     with model.session() as s:
         feed(s, before)
@@ -98,10 +108,16 @@ def summarise_watched(
 def write_groups(
     level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools
 ) -> list[T]:
-    """Call `write` for each group of texts, storing each result so that an interrupted index
-    resumes.
+    """Write for each group of texts, storing each result so that an interrupted index resumes.
 
-    level: The level of the tree, for the keys of the results.
+    Args:
+        level: The level of the tree, for the keys of what is stored and the progress.
+        groups: The groups.
+        write: Called with the texts of one group.
+        tools: The engine's tools.
+
+    Returns:
+        What `write` returns for each group.
     """
     done = [0]
 
@@ -134,13 +150,22 @@ def condense(
     window: int | None = None,
     prompt: Prompt = SUMMARY,
 ) -> list[Piece]:
-    """Summaries of at most `length` tokens each that take `room` tokens together, a line break each
-    included.
+    """Summarise segments until all summaries fit together.
 
-    Longer ones are summarised again in consecutive groups of ceil(taken / room), or as many as a
-    request holds, until they fit or one is left; with a room of 0 one is left. window: tokens of
-    prompt and reply, None = the model's. Raises QuestionError where a request is too short for a
-    segment, or for two summaries.
+    Those that do not fit are summarised again in consecutive groups of ceil(taken / room), or as
+    many as a request holds, until they fit or one is left.
+
+    Args:
+        segments: Their texts.
+        room: Tokens of all summaries together, a line break each included; 0 for one summary.
+        length: Tokens of a summary at most.
+        tools: The engine's tools.
+        model: The builder.
+        window: Tokens of prompt and reply; None: the model's.
+        prompt: What is asked.
+
+    Raises:
+        QuestionError: A request is too short for a segment, or for two summaries.
     """
     limit = window_of(window, model)
     pieces = [Piece(text, i, i) for i, text in enumerate(segments)]
@@ -162,8 +187,19 @@ def one_summary(
     window: int | None = None,
     prompt: Prompt = SUMMARY,
 ) -> str:
-    """One paragraph of at most `length` tokens about all segments, "" for none; window: as
-    `condense`."""
+    """One paragraph about all segments; "" for none.
+
+    Args:
+        segments: Their texts.
+        length: Tokens of the paragraph at most.
+        tools: The engine's tools.
+        model: The builder.
+        window: Tokens of prompt and reply; None: the model's.
+        prompt: What is asked.
+
+    Raises:
+        QuestionError: As `condense`.
+    """
     pieces = condense(segments, 0, length, tools, model, window, prompt)
     return pieces[0].text if pieces else ""
 
@@ -176,8 +212,19 @@ def _token_count(pieces: Sequence[Piece], model: MeteredModel) -> int:
 def _group_pieces(
     pieces: Sequence[Piece], room: int, length: int, limit: int, model: MeteredModel, prompt: Prompt
 ) -> list[list[Piece]]:
-    """Consecutive pieces, as many together as `room` demands and a request of `limit` tokens with
-    its reply holds."""
+    """Group consecutive pieces that are summarised together.
+
+    Args:
+        pieces: The summaries so far.
+        room: Tokens that all summaries may take in the end.
+        length: Tokens of a summary at most.
+        limit: Tokens of a request with its reply.
+        model: The builder.
+        prompt: What is asked.
+
+    Raises:
+        QuestionError: No request holds two of the pieces.
+    """
     size = -(-_token_count(pieces, model) // room) if room > 0 else len(pieces)
     inside = limit - frame_tokens(model, prompt) - length
     groups: list[list[Piece]] = []
@@ -214,8 +261,20 @@ def _write_level(
     model: MeteredModel,
     prompt: Prompt,
 ) -> list[Piece]:
-    """Summarise each group in `length` tokens; limit: of a request. Raises QuestionError for a too
-    long segment."""
+    """Summarise each group.
+
+    Args:
+        level: 1 for the segments themselves.
+        groups: The pieces that are summarised together; a group of one stays above level 1.
+        length: Tokens of a summary at most.
+        limit: Tokens of a request with its reply.
+        tools: The engine's tools.
+        model: The builder.
+        prompt: What is asked.
+
+    Raises:
+        QuestionError: A segment does not fit a request.
+    """
     done = [0]
 
     def write(group: list[Piece]) -> Piece:

@@ -100,7 +100,16 @@ class TaggedSearch(Method):
         return Answer(tools.task.answer_in(text), found.shown(), reason, tuple(found.steps))
 
     def _write_on(self, s: Session, trajectory: Trajectory, tools: Tools) -> str:
-        """Write and search in turn; returns why it ended."""
+        """Write and search in turn.
+
+        Args:
+            s: The session, which has the task.
+            trajectory: What is written, and what searches give, is added to it.
+            tools: The engine's tools.
+
+        Returns:
+            Why it ended: "answered", "ended", "window" or "max_turns".
+        """
         config = self.config
         for _ in range(config.max_turns):
             end = self._write_part(s, trajectory, tools)
@@ -117,7 +126,16 @@ class TaggedSearch(Method):
         return self._write_part(s, trajectory, tools) or "max_turns"
 
     def _write_part(self, s: Session, trajectory: Trajectory, tools: Tools) -> str:
-        """Write up to a query or an answer; returns why no more is to be written, "" if more is."""
+        """Write up to a query or an answer.
+
+        Args:
+            s: The session, which has the task.
+            trajectory: What is written is added to it, with a "write" step.
+            tools: The engine's tools.
+
+        Returns:
+            Why no more is to be written; "" if more is.
+        """
         room = s.room() - tools.model().count(trajectory.text) - tools.model().turn_tokens()
         limit = min(self.config.reply_tokens, room)
         if limit < 1:

@@ -80,8 +80,17 @@ class RowChecker:
         return row
 
     def _add_to_hash(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
-        """Hash a row's JSON `line`. key: its id, found in `field`. Raises RowError where an earlier
-        row has that id."""
+        """Add a row to the fingerprint, and note where it stands.
+
+        Args:
+            place: Where the row is.
+            field: The field that holds its id.
+            key: Its id.
+            line: The row as JSON.
+
+        Raises:
+            RowError: An earlier row has that id.
+        """
         earlier = self.places.get(key)
         if earlier is not None:
             raise RowError(
@@ -99,10 +108,18 @@ class RowChecker:
         documents: dict[str, Document],
         notes: tuple[str, ...] = (),
     ) -> Dataset:
-        """The data set of the checked questions. source_suffix: ends the source's name, such as "
-        with pages.jsonl".
+        """The data set of the checked questions.
 
-        Raises DataError for the first bad row, or where no row can be used.
+        Args:
+            name: Of the data set.
+            source: Where the rows are from.
+            source_suffix: Ends the source's name: " with pages.jsonl".
+            examples: The questions.
+            documents: Their documents, by id.
+            notes: Sentences about the source, printed as warnings.
+
+        Raises:
+            DataError: A row is bad (the first one is named), or no row can be used.
         """
         if self.first_error is not None:
             more = self.bad - 1

@@ -320,8 +320,16 @@ def first_key(source: Path | Member) -> str | None:
 
 
 def parse_each(rows: Rows, parse: Callable[[RawRow], T], advice: str = "") -> Iterator[T]:
-    """Yield parse(row) of each row. Raises DataError, with place and `advice`, for a broken row and
-    a RowError."""
+    """Yield parse(row) of each row.
+
+    Args:
+        rows: The rows with their places.
+        parse: Parses a row; raises RowError.
+        advice: Ends the error's sentence.
+
+    Raises:
+        DataError: A row is broken, or cannot be parsed.
+    """
     for place, raw in rows:
         try:
             if isinstance(raw, BrokenRow):
@@ -346,10 +354,17 @@ def read_rows(
     """Yield (place, row) for each row of a file, in order; a BrokenRow where a line or an entry is
     no row.
 
-    row_keys: the keys of a row; given, a file that starts with an object whose first key is none of
-    them holds one object {id: row, ...}. A file {"data": [row, ...]}, with a version or a name
-    before it, holds that list. decoder: of JSON. Raises DataError for a file that cannot be read
-    on: not the format its name says, not UTF-8, broken list.
+    A file {"data": [row, ...]}, with a version or a name before it, holds that list.
+
+    Args:
+        source: The file.
+        row_keys: The keys of a row; given, a file that starts with an object whose first key is
+            none of them holds one object {id: row, ...}.
+        decoder: Of JSON.
+
+    Raises:
+        DataError: The file cannot be read on: it is not of the format that its name says, not
+            UTF-8, or its list is broken.
     """
     if file_kind(source) == "parquet":
         if isinstance(source, Member):

@@ -148,8 +148,17 @@ def _hub_source(config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
 
 
 def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
-    """A file, or the split's files in an archive or folder. data: its path. Raises DataError, and
-    ConfigError."""
+    """The rows of a file, or of the split's files in an archive or folder.
+
+    Args:
+        data: The path.
+        config: The split and the subset.
+        patterns: Patterns of file names, in an archive or folder.
+
+    Raises:
+        ConfigError: There are patterns, but one file.
+        DataError: There are no such rows.
+    """
     path = Path(data).expanduser()
     if path.is_dir():
         return _folder_source(data, config, patterns)
@@ -170,8 +179,16 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
 
 
 def _folder_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
-    """The split's files in a folder or, where it holds none, in its subfolders. data: its path.
-    Raises DataError."""
+    """The rows of the split's files in a folder or, where it holds none, in its subfolders.
+
+    Args:
+        data: The path of the folder.
+        config: The split and the subset.
+        patterns: Patterns of file names.
+
+    Raises:
+        DataError: There are no such files, or it is not clear which are meant.
+    """
     folder = Path(data).expanduser()
     names = [entry.name for entry in folder.iterdir() if entry.is_file()]
     nested = []

@@ -39,7 +39,16 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 
 def _check_link(link: Path, folder: Path, root: Path) -> None:
-    """Raise DataError unless `link` leads to something of the folder that is not hidden."""
+    """Check that a link leads to something of the folder that is not hidden.
+
+    Args:
+        link: The link.
+        folder: The folder as it was named.
+        root: The same with its own links resolved.
+
+    Raises:
+        DataError: It leads elsewhere.
+    """
     target = Path(os.path.realpath(link))  # of a link to itself: that link
     if target.is_relative_to(root) and not _is_hidden(target, root):
         return

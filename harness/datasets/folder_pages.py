@@ -222,7 +222,16 @@ def _read_csv(path: Path, page_id: str) -> ReadFile:
 
 
 def _read_converted(page_id: str, content: bytes, suffix: str) -> ReadFile:
-    """What markitdown makes of a file's content."""
+    """Read what markitdown makes of a file.
+
+    Args:
+        page_id: The id of the page.
+        content: The bytes of the file.
+        suffix: Says its format, ".docx".
+
+    Raises:
+        _Unreadable: markitdown is not installed, or cannot read the file.
+    """
     try:
         from markitdown import MarkItDown, MarkItDownException, StreamInfo  # an extra
     except ImportError:

@@ -113,8 +113,16 @@ class _RowFields(StrictRow):
 
 
 def _run_users_parser(parser: RowParser, name: str, raw: RawRow) -> Row | Skip | Group | Retrieved:
-    """Parse a row by the user's parser, called `name`. Raises RowError for its errors, with the
-    line that failed."""
+    """Parse a row by the user's parser, and check what it returns.
+
+    Args:
+        parser: The user's function.
+        name: Its name, for messages.
+        raw: The row.
+
+    Raises:
+        RowError: The parser failed, with the line that failed, or returned something else.
+    """
     try:
         row = parser(raw)
         if isinstance(row, Row):

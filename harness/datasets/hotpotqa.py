@@ -40,8 +40,20 @@ class _HotpotRow(StrictRow):
 
 
 def _pairs(raw: RawRow, name: str, second: str) -> Any:
-    """The field raw[name] as [[title, value], ..], also from columns or objects with the keys
-    "title" and `second`."""
+    """A list of pairs in a row, however it is stored.
+
+    Args:
+        raw: The row.
+        name: The field, "context".
+        second: The key of a pair's second value where it is an object or the list is columns,
+            "sentences"; that of the first one is "title".
+
+    Returns:
+        [[title, value], ..]; the value of the field as it is where that is no list.
+
+    Raises:
+        RowError: An object lacks a key.
+    """
     value = records_from_columns(raw[name], name)
     if not isinstance(value, list):
         return value

@@ -65,7 +65,16 @@ def _listed(answer: list[str] | str) -> list[str]:
 
 
 def _with_options(row: _Row, asked: tuple[str, str], answers: tuple[str, ...]) -> Group:
-    """A row of En.MC. asked: id and words of its question. Raises RowError."""
+    """A question of En.MC.
+
+    Args:
+        row: The row.
+        asked: Id and words of its question.
+        answers: The right option, and its letter where the row has that too.
+
+    Raises:
+        RowError: The answer is none of the options.
+    """
     options = row.options or []
     if options and answers[0] not in options:
         raise RowError("answer", f"'{answers[0]}' is none of the options")

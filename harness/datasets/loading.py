@@ -86,7 +86,16 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
 
 def _load_swapped(config: DatasetConfig, swap: str, limit: int | None) -> Dataset:
-    """Load an entity-swapped copy. Raises CannotRun without the package that makes it."""
+    """Load an entity-swapped copy.
+
+    Args:
+        config: Of the data set.
+        swap: How names are replaced, "entities".
+        limit: Of questions; None: all.
+
+    Raises:
+        CannotRun: The package that makes it is not installed.
+    """
     target = plugins.targets("harness.dataset_copies").get("entities")
     if target is None:
         raise CannotRun(

@@ -135,7 +135,17 @@ def _adversarial(asked: _Asked, name: str) -> tuple[str, dict[str, object]]:
 
 
 def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Support]) -> Example:
-    """One question of a conversation. Raises RowError naming the field."""
+    """One question of a conversation.
+
+    Args:
+        asked: The question.
+        number: Of the question in its row.
+        document: The conversation.
+        spans: The place of each turn, by its id.
+
+    Raises:
+        RowError: A field cannot be used.
+    """
     name = f"qa[{number}]"
     refuse_blank({f"{name}.question": asked.question})
     if asked.category not in CATEGORIES:

@@ -212,8 +212,16 @@ def _passages(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int | None:
-    """The index of the passage, (title, text), with `title`; of several, the one with `text`. None:
-    not there."""
+    """Find a passage by its title; of several with this title, the one with the text.
+
+    Args:
+        passages: (title, text) of each passage.
+        title: Of the passage.
+        text: Of the passage.
+
+    Returns:
+        Its index; None where no passage has the title.
+    """
     named = [index for index, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
     if not named:
         return None

@@ -70,7 +70,16 @@ def _evidence(pair: _Pair, document: Document) -> tuple[Support, ...]:
 
 
 def _example(pair: _Pair, number: int, document: Document) -> Example:
-    """One question. Raises RowError naming the field."""
+    """One question.
+
+    Args:
+        pair: The question with its answer.
+        number: Of the question in its row.
+        document: The text.
+
+    Raises:
+        RowError: A field cannot be used.
+    """
     name = f"qa_pairs[{number}]"
     refuse_blank({f"{name}.Q": pair.Q})
     extra: dict[str, object] = {}

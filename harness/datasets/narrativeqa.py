@@ -79,8 +79,17 @@ class _Collected:
     def add(
         self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, object]
     ) -> None:
-        """Add a question on a story. extra: Gold.extra. Raises RowError: unusable text, or a story
-        with two texts."""
+        """Add a question on a story.
+
+        Args:
+            document: The story.
+            question: The question.
+            answers: The accepted answers.
+            extra: Gold.extra.
+
+        Raises:
+            RowError: A text cannot be used, or the story has another text in an earlier row.
+        """
         canonical_line([question, answers, extra])
         question_id = f"{document.id[:12]}-{hashlib.sha256(question.encode()).hexdigest()[:8]}"
         self.ids[question_id] += 1
@@ -160,8 +169,18 @@ def _official_folder(config: DatasetConfig) -> Path | None:
 def _load_official(
     folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None
 ) -> Dataset:
-    """Load the first `limit` questions of the official files; check all. source, commit: said in
-    the `Dataset`."""
+    """Load questions of the official files; all rows are checked.
+
+    Args:
+        folder: The folder of qaps.csv and documents.csv.
+        config: Of the data set.
+        limit: Of questions; None: all.
+        source: The source's name in the `Dataset`.
+        commit: Its commit there; None for local files.
+
+    Raises:
+        DataError: A row cannot be used, or there is none of the split.
+    """
     split_name = _SET_OF_SPLIT.get(config.split.lower(), config.split)
     story_rows: dict[str, dict[str, str]] = {}
     for _, row in _read_table(folder, "documents.csv"):
@@ -204,8 +223,17 @@ def _load_official(
 def _story_document(
     document_id: str, about: dict[str, str], stories: Stories, folder: Path
 ) -> Document:
-    """The document of a story. about: its row of documents.csv; folder: for messages. Raises
-    RowError if missing."""
+    """The document of a story.
+
+    Args:
+        document_id: The id of the story.
+        about: Its row of documents.csv.
+        stories: The texts.
+        folder: For messages.
+
+    Raises:
+        RowError: The story is missing or empty.
+    """
     text = stories.read(document_id)
     if text is None:
         advice = f"put {document_id}.content into '{folder.name}' or its tmp/, or {STORIES} into '{folder.name}'"
@@ -307,10 +335,18 @@ def _add_rows(stories: _Collected, file: Path | Member) -> None:
 
 
 def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load the first `limit` questions of row files (None: all). Raises DataError, and CannotRun
-    for fetched files.
+    """Load the questions of row files.
 
     The fingerprint is that of the files' bytes or, on the hub, of their names at the commit.
+
+    Args:
+        source: The files.
+        config: Of the data set.
+        limit: Of questions; None: all.
+
+    Raises:
+        DataError: The rows cannot be used.
+        CannotRun: A file cannot be fetched.
     """
     stories = _Collected(limit)
     hashed = hashlib.sha256(b"narrativeqa rows 1\n")

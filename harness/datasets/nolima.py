@@ -212,7 +212,14 @@ def _read_tests(path: Path, seed: int) -> list[_Asked]:
 
 
 def _placed(asked: _Asked, book: _Book, number: int, options: Options) -> Iterator[_Placed]:
-    """A test at each depth of a book. number: of the book, from 0."""
+    """Yield a test at each depth of a book.
+
+    Args:
+        asked: The test: the sentence to find, and the question.
+        book: The book.
+        number: Of the book, from 0.
+        options: How long the text is, and how many depths there are.
+    """
     dice = np.random.RandomState(asked.seed + number)
     for step, percent in enumerate(np.linspace(0, 100, options.depths)):
         sentence, question, answers = asked.sentence, asked.question, asked.answers

@@ -57,8 +57,13 @@ class OpenRow:
 
 
 def _string(raw: RawRow, key: str, prefix: str = "") -> str:
-    """The text raw[key]. prefix: path to `raw` in the row, "output[0].". Raises RowError if it is
-    no text, or blank."""
+    """The text under a key. Raises RowError if it is no text, or blank.
+
+    Args:
+        raw: A row, or an object in one.
+        key: The key.
+        prefix: The path to `raw` in the row, for messages: "output[0].".
+    """
     value = raw.get(key)
     if not isinstance(value, str):
         problem = "is missing" if key not in raw else f"should be a string, is {type_name(value)}"
@@ -69,8 +74,16 @@ def _string(raw: RawRow, key: str, prefix: str = "") -> str:
 
 
 def _list_of(kind: type[T], value: Any, name: str) -> list[T]:
-    """Return `value` if it is a list of `kind`. name: its field, for the RowError that anything
-    else raises."""
+    """The list that a value is.
+
+    Args:
+        kind: Of its entries, str or dict.
+        value: The value.
+        name: Its field, for messages.
+
+    Raises:
+        RowError: It is no list, or an entry is of another kind.
+    """
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
     for index, entry in enumerate(value):

@@ -135,8 +135,17 @@ def _cited(question: _Question) -> list[str]:
 def _evidence(
     question: _Question, document: Document, spans: _Spans
 ) -> tuple[tuple[Support, ...], dict[str, int]]:
-    """Spans of all annotators' evidence; counts of evidence_floats (tables, figures) and
-    evidence_not_found, if any."""
+    """Find the evidence of all annotators in the paper.
+
+    Args:
+        question: The question, with its annotations.
+        document: The paper.
+        spans: Of its paragraphs, by their text.
+
+    Returns:
+        The spans, and the numbers of pieces that are in no text: evidence_floats (tables, figures)
+        and evidence_not_found, where there are any.
+    """
     marked: set[tuple[int, int]] = set()
     missing = Counter[str]()
     for evidence in _cited(question):

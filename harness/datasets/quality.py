@@ -51,10 +51,17 @@ class _Single(StrictRow):
 
 
 def _example(row: _Question, field: str, document: Document) -> Example:
-    """A question with its gold answer. field: its place, for a RowError: "questions[0]", or "" for
-    a row of its own.
+    """A question with its gold answer.
 
     Gold.extra has gold_label (from 1), all_classes (the options), and difficult where known.
+
+    Args:
+        row: The question.
+        field: Its place, for messages: "questions[0]"; "" for a row of its own.
+        document: The article.
+
+    Raises:
+        RowError: A field cannot be used.
     """
     prefix = ""
     if field:

@@ -100,7 +100,13 @@ class _KindShares:
     def of(
         cls, name: str, dataset: Dataset, first_counts: Mapping[tuple[str, str], int]
     ) -> "_KindShares":
-        """The counts of the kinds called `name`, "hops"."""
+        """The counts of the kinds of one name.
+
+        Args:
+            name: The name, "hops".
+            dataset: Has the counts among all questions.
+            first_counts: (name, kind) -> count among the first questions.
+        """
         all_counts = {}
         for (kind_name, kind), count in dataset.kinds.items():
             if kind_name == name:

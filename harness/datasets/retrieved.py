@@ -148,8 +148,16 @@ def _read_file(file: Path | Member, split: str) -> Rows:
 
 
 def _read_split(value: RawRow, name: str, split: str) -> Rows:
-    """Yield the rows of one split of {"dev": {id: row}}, with their ids. name: the file. Raises
-    DataError."""
+    """Yield the rows of one split of a file {"dev": {id: row}}, with their ids.
+
+    Args:
+        value: What the file holds.
+        name: Of the file, for messages.
+        split: Of the data set.
+
+    Raises:
+        DataError: There is no such split.
+    """
     keys = [key for key in _SPLITS.get(split.lower(), (split,)) if key in value]
     if not keys:
         raise DataError(

@@ -210,7 +210,13 @@ class Niah:
         pieces: Sequence[str],
         values_by_key: Sequence[tuple[str, list[str]]],
     ) -> RulerText:
-        """The text of `pieces` with a question about some of the keys."""
+        """A text with a question about some of its keys.
+
+        Args:
+            dice: Draws these keys.
+            pieces: The sentences of the text.
+            values_by_key: (key, its values).
+        """
         keys = []
         answers: list[str] = []
         for key, values in dice.sample(values_by_key, self.asked):
@@ -252,8 +258,14 @@ def _variable_names(dice: random.Random, letters: int) -> list[str]:
 
 
 def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> RulerText:
-    """A text with a chain of five variables among sentences of noise, and the question which
-    variables have its value."""
+    """A chain of five variables among sentences of noise, and the question which variables have its
+    value.
+
+    Args:
+        dice: Draws names, value and places.
+        size: How many sentences of noise there are.
+        letters: Of a variable's name.
+    """
     names = _variable_names(dice, letters)
     value = dice.randint(10000, 99998)
     chain = [f"VAR {names[0]} = {value}"]
@@ -272,8 +284,13 @@ def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> Rule
 
 
 def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> RulerText:
-    """A list of `size` different words, ten of them common. repeats: how often a common one and
-    another one stands."""
+    """A list of words, ten of them common, and the question which these are.
+
+    Args:
+        dice: Draws the words and their order.
+        size: How many different words there are.
+        repeats: How often a common word stands in the list, and how often any other.
+    """
     words = dice.sample(_made_up_words(), size)
     listed = words[:10] * repeats[0] + words[10:] * repeats[1]
     dice.shuffle(listed)
@@ -284,8 +301,14 @@ def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> R
 
 
 def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> RulerText:
-    """About `size` of `vocabulary` coded words, by the zeta distribution of exponent 2; the most
-    frequent is dots."""
+    """Coded words by the zeta distribution of exponent 2, and the question for the three most
+    frequent ones after the dots.
+
+    Args:
+        dice: Draws the words and their order.
+        size: About how many words there are.
+        vocabulary: How many different ones.
+    """
     coded = sorted({"".join(dice.choices(string.ascii_lowercase, k=6)) for _ in range(vocabulary)})
     dice.shuffle(coded)
     coded[0] = "..."

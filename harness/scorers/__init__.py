@@ -277,8 +277,18 @@ def _is_list(value: Any) -> bool:
 
 
 def _check_inputs(name: str, scorer: Scorer, prediction: Any, references: Any) -> None:
-    """Raise ScoreError for inputs not of the shape of the scorer's kind (see Scorer), such as a
-    string for a list of answers."""
+    """Check that inputs have the shape of the scorer's kind (see `Scorer`), so that no string is
+    taken for a list of answers.
+
+    Args:
+        name: Of the scorer, for messages.
+        scorer: The scorer.
+        prediction: What is scored.
+        references: What it is compared with.
+
+    Raises:
+        ScoreError: They have another shape.
+    """
     kind = scorer.kind
     problem = _prediction_problem(kind, prediction)
     if references or scorer.needs_answers:
@@ -321,17 +331,24 @@ def _references_problem(kind: str, references: Any) -> str:
 
 
 def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any:
-    """The value of scorer `name`: a float, 0..1 where the table does not say percent.
+    """Compute a score: a number from 0 to 1 where the table does not say percent.
 
-    prediction and references: a text and its accepted answers; for list and support scorers (see
-    `Scorer`) lists; for evidence recall what was shown and the supporting marks. extra: the
-    scorer's own inputs, for instance all_classes, dataset, lengths, backend; one that is None
-    counts as not given. Normalisers return a text, longbench.scorer_e a dict by length, evidence
-    recall without marks None.
+    Normalisers return a text, longbench.scorer_e a dict by length, and evidence recall without
+    supporting marks None.
 
-    A scorer of the caller's own is "module:function". Raises ScoreError (undefined value, wrong
-    shape, an extra missing or not the scorer's), UnknownName, and CannotRun with the install line
-    for a missing package.
+    Args:
+        name: Of the scorer; "module:function" is one of the caller's own.
+        prediction: A text; of list and support scorers (see `Scorer`) a list; of evidence recall
+            what was shown.
+        references: The accepted answers; of evidence recall the supporting marks.
+        **extra: The scorer's own inputs, for instance all_classes, dataset, lengths, backend; one
+            that is None counts as not given.
+
+    Raises:
+        ScoreError: The value is undefined, an input has the wrong shape, is missing, or is not the
+            scorer's.
+        UnknownName: There is no such scorer.
+        CannotRun: A package is missing, with the line that installs it.
     """
     registry.trust(name)
     scorer = lookup(name)
@@ -405,8 +422,18 @@ def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gol
 def _value_of_answer(
     name: str, prediction: str, shown: Sequence[Shown], gold: Gold, seconds: float | None
 ) -> Any:
-    """What scorer `name` returns for an answer; arguments and errors as of `score_answer`. Raises
-    ScoreError where it is undefined."""
+    """What a scorer returns for an answer; None where it gives no score.
+
+    Args:
+        name: Of the scorer.
+        prediction: The answer.
+        shown: What the reader saw.
+        gold: The accepted answers, supporting passages and extra inputs.
+        seconds: That the answer took, None where unknown.
+
+    Raises:
+        ScoreError: It is undefined.
+    """
     scorer = lookup(name)
     if scorer.kind == "answer" and scorer.needs_answers and not gold.answers:
         return None
@@ -428,7 +455,14 @@ def _value_of_answer(
 def _why_no_score(
     scorer: Scorer, shown: Sequence[Shown], gold: Gold, searches: Sequence[Searched] | None
 ) -> str:
-    """The flag of a scorer that gave a question no score; arguments as of `score_answer`."""
+    """The flag of a scorer that gave a question no score.
+
+    Args:
+        scorer: The scorer.
+        shown: What the reader saw.
+        gold: The accepted answers and supporting passages.
+        searches: Of the question; None where its run searches nothing.
+    """
     if scorer.kind == "searches":
         return NO_SEARCH if searches is None else NO_MARKS
     if scorer.kind == "shown":

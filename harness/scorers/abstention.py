@@ -68,7 +68,13 @@ def declines(
     """1.0 where the reply to a question without an answer declines, else 0.0; None for other
     questions.
 
-    declined, types, answer_type: marks of the row (Gold.extra); see the module.
+    Args:
+        prediction: The reply.
+        references: The accepted answers.
+        declined: Whether the row says that the question has no answer; None where it does not say
+            so.
+        types: The kind of answer of each annotator, "none" for no answer.
+        answer_type: The kind of answer, where there is one annotator.
     """
     to_decline = _to_be_declined(declined, [*types, answer_type], references)
     if not to_decline:
@@ -93,7 +99,13 @@ def answers(
     """0.0 where the reply to a question with an answer declines or is empty, else 1.0; None for
     other questions.
 
-    declined, types, answer_type: marks of the row (Gold.extra); see the module.
+    Args:
+        prediction: The reply.
+        references: The accepted answers.
+        declined: Whether the row says that the question has no answer; None where it does not say
+            so.
+        types: The kind of answer of each annotator, "none" for no answer.
+        answer_type: The kind of answer, where there is one annotator.
     """
     if _to_be_declined(declined, [*types, answer_type], references) is not False:
         return None

@@ -81,10 +81,15 @@ def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
 def from_counts(
     totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False
 ) -> float:
-    """BLEU, 0..1, of a corpus whose items' `counts` add up to `totals`.
+    """BLEU, 0..1, of a corpus.
 
-    max_order: longest n-grams used, up to 4; smooth: add one to both counts of each precision.
-    Raises ScoreError where the predictions or the shortest references have no token.
+    Args:
+        totals: The sums of its items' `counts`.
+        max_order: Longest n-grams used, up to 4.
+        smooth: Whether one is added to both counts of each precision.
+
+    Raises:
+        ScoreError: The predictions or the shortest references have no token.
     """
     *ngrams, length, shortest = totals
     if not length or not shortest:
@@ -109,8 +114,17 @@ def corpus_bleu(
     max_order: int = MAX_ORDER,
     smooth: bool = False,
 ) -> float:
-    """BLEU, 0..1, of a corpus: per item a prediction and its references. Options: `from_counts`.
-    Raises ScoreError."""
+    """BLEU, 0..1, of a corpus.
+
+    Args:
+        prediction: A text for each item.
+        references: The references of each item.
+        max_order: Longest n-grams used, up to 4.
+        smooth: Whether one is added to both counts of each precision.
+
+    Raises:
+        ScoreError: An item has no reference, or one side has no token.
+    """
     items = [counts(text, texts) for text, texts in zip(prediction, references, strict=True)]
     totals = [sum(column) for column in zip(*items, strict=True)] or [0] * (2 * MAX_ORDER + 2)
     return from_counts(totals, max_order=max_order, smooth=smooth)
@@ -119,8 +133,14 @@ def corpus_bleu(
 def bleu(
     prediction: str, references: Sequence[str], *, max_order: int = 4, smooth: bool = False
 ) -> float:
-    """BLEU, 0..1, of one prediction and all its references: a corpus of one item. Options:
-    `from_counts`."""
+    """BLEU, 0..1, of one prediction and all its references: a corpus of one item.
+
+    Args:
+        prediction: The text.
+        references: Its references.
+        max_order: Longest n-grams used, up to 4.
+        smooth: Whether one is added to both counts of each precision.
+    """
     return corpus_bleu([prediction], [references], max_order=max_order, smooth=smooth)
 
 

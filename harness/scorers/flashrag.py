@@ -53,8 +53,13 @@ def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
 
 
 def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
-    """Share of items of which one of the first k texts has an answer in it. prediction: an item's
-    texts, best first."""
+    """Share of items of which one of the first k texts has an answer in it.
+
+    Args:
+        prediction: The texts of each item, best first.
+        references: The accepted answers of each item.
+        k: How many texts count.
+    """
     found = [
         any(_hits(texts, golds, k)) for texts, golds in zip(prediction, references, strict=True)
     ]
@@ -62,8 +67,16 @@ def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, 
 
 
 def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
-    """Mean share of the first k texts with an answer in them. Raises ScoreError for an item without
-    texts."""
+    """Mean share of the first k texts with an answer in them.
+
+    Args:
+        prediction: The texts of each item, best first.
+        references: The accepted answers of each item.
+        k: How many texts count.
+
+    Raises:
+        ScoreError: An item has no texts.
+    """
     shares = []
     for texts, golds in zip(prediction, references, strict=True):
         hits = _hits(texts, golds, k)

@@ -95,7 +95,10 @@ def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> fl
     """1.0 where the whole reply or the parsed one is the right letter or "A. option", or the reply
     contains the latter; else 0.0.
 
-    references: the right option's text, first; gold_label: its number, from 1.
+    Args:
+        prediction: The reply.
+        references: The right option's text, first.
+        gold_label: The right option's number, from 1.
     """
     letter = "ABCD"[gold_label - 1]
     full = f"{letter}. {references[0]}"

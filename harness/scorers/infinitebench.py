@@ -31,7 +31,10 @@ _ANSWER_PHRASES = ("answer is:", "answer:", "answer is", "option is")
 def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> float:
     """1.0 where the reply, read as the published code reads it, names the right option, else 0.0.
 
-    references: the right option's text, first; gold_label: its number, from 1.
+    Args:
+        prediction: The reply.
+        references: The right option's text, first.
+        gold_label: The right option's number, from 1.
     """
     right = (references[0], _LETTERS[gold_label - 1])
     text = prediction.strip()

@@ -49,8 +49,16 @@ def equal_share(prediction: str, number: str) -> float:
 def equal_number_share(
     prediction: str, references: Sequence[str], pattern: re.Pattern[str]
 ) -> float:
-    """Share of the numbers that equal a reference's, group 1 of `pattern`; ScoreError for a
-    reference without one."""
+    r"""Share of the numbers in the prediction that equal a reference's.
+
+    Args:
+        prediction: The reply.
+        references: Each has a number.
+        pattern: Whose group 1 is that number, r"Paragraph (\d+)".
+
+    Raises:
+        ScoreError: A reference has no such number.
+    """
     matches = [pattern.search(reference) for reference in references]
     if None in matches:
         raise ScoreError(
@@ -73,7 +81,13 @@ def count_score(prediction: str, references: Sequence[str]) -> float:
 
 def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
     """`classification_score` of one reference, with a fault of the published loop, whose values are
-    in the papers."""
+    in the papers.
+
+    Args:
+        prediction: The reply.
+        gold: The right class.
+        all_classes: The names of all classes.
+    """
     named_classes = [name for name in all_classes if name in prediction]
     # It removes from the list it walks over, so the name after a removed one is skipped: `index`
     # moves on all the same.
@@ -116,9 +130,14 @@ def code_sim_score(
 ) -> float:
     """Similarity of the first line without a back-tick, "#" or "//", 0..1 in whole percent.
 
-    fuzzywuzzy gives other values with python-Levenshtein (2 x longest common subsequence / total
-    length) than with difflib; `backend` is "difflib", LongBench's own requirement and the default,
-    or "python-Levenshtein".
+    Args:
+        prediction: The reply.
+        references: Lines of code, of which the most similar counts.
+        backend: "difflib", LongBench's own requirement, or "python-Levenshtein", with which
+            fuzzywuzzy gives other values: 2 x longest common subsequence / total length.
+
+    Raises:
+        ScoreError: There is no such backend.
     """
     if backend not in ("difflib", "python-Levenshtein"):
         raise ScoreError(f"backend must be 'difflib' or 'python-Levenshtein', got {backend!r}")

@@ -56,8 +56,16 @@ def bucket(length: int) -> str:
 def _metric_of(
     dataset: str, all_classes: Sequence[str] | None, backend: str
 ) -> Callable[..., float]:
-    """The metric of `dataset` with its extra inputs. Raises ScoreError for an unknown data set or
-    missing classes."""
+    """The metric of a data set with its extra inputs.
+
+    Args:
+        dataset: LongBench's name for it.
+        all_classes: The names of its classes, where it has some.
+        backend: Of `code_sim_score`.
+
+    Raises:
+        ScoreError: There is no such data set, or classes are missing.
+    """
     if dataset not in DATASETS:
         raise ScoreError(f"LongBench has no data set {dataset!r}; it has: {', '.join(DATASETS)}")
     metric = DATASETS[dataset]

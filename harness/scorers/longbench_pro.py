@@ -78,7 +78,13 @@ def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
 
 
 def _metric_of_task(task: str, gold: Sequence[str], answered: Sequence[str]) -> float:
-    """The metric of a task, "T3.2", for the lines of the gold answer and of the reply."""
+    """The score of a reply by the metric of its task.
+
+    Args:
+        task: Of the row, "T3.2".
+        gold: The lines of the gold answer.
+        answered: The lines of the reply.
+    """
     if task in _RANKING:
         return _ndcg(gold, answered)
     if task in _PAIRS:

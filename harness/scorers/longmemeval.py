@@ -47,9 +47,13 @@ def match(
 
     An answer of which normalising leaves nothing ("A", "$") is to be the whole reply.
 
-    declined: the question cannot be answered; then 1.0 where the reply says that something is not
-    known or mentioned.
-    type: the kind of question; None is returned for the one that has a rubric instead of an answer.
+    Args:
+        prediction: The reply.
+        references: The accepted answers.
+        type: The kind of question; the one that has a rubric instead of an answer has no score,
+            None.
+        declined: Whether the question cannot be answered: a reply that says that something is not
+            known or mentioned is right.
     """
     if declined:
         return float(DECLINES.search(prediction) is not None)

@@ -24,8 +24,14 @@ _NOTHING = "None"  # scored in place of an empty reply
 
 
 def _bleu(prediction: str, references: Sequence[str], *, order: int) -> float:
-    """BLEU of a sentence over words between spaces, by n-grams of one order: their precision times
-    the penalty of a short reply."""
+    """BLEU of a sentence by n-grams of one order: their precision times the penalty of a short
+    reply.
+
+    Args:
+        prediction: The reply; its words are what stands between spaces.
+        references: The gold answer, first.
+        order: Words of an n-gram.
+    """
     words, gold = (prediction or _NOTHING).split(), references[0].split()
     common = ngrams(words, order) & ngrams(gold, order)
     if not common:
@@ -65,7 +71,13 @@ def _entities(prediction: str) -> dict[Any, Any]:
 def _share(
     prediction: str, masks: Mapping[str, str], is_right: Callable[[str, Any], bool]
 ) -> float:
-    """The share of masks whose entity in the reply is right."""
+    """The share of masks whose entity in the reply is right.
+
+    Args:
+        prediction: The reply, which names an entity for each mask.
+        masks: Mask -> the right entity.
+        is_right: Compares the right entity and that of the reply.
+    """
     entities = _entities(prediction)
     right = 0
     for mask, entity in masks.items():

@@ -39,7 +39,13 @@ _FREQUENT_ZH = frozenset(_FREQUENT_ZH_WORDS.split())
 
 
 def _recall(words: Sequence[str], keywords: Sequence[str], frequent: frozenset[str]) -> float:
-    """Share of the keywords that are among `words`, where frequent words never are."""
+    """Share of the keywords that are among the words.
+
+    Args:
+        words: Of the reply.
+        keywords: Of the answer.
+        frequent: Words that never count as found.
+    """
     if not keywords:
         return 0.0
     found = 0
@@ -68,7 +74,13 @@ def keyword_f1(prediction: str, references: Sequence[str], *, keywords: str | No
 def keyword_f1_zh(
     prediction: str, references: Sequence[str], *, keywords: str | None = None
 ) -> float:
-    """F1 of jieba's words. keywords: of the answer; None or "": the answer itself."""
+    """F1 of jieba's words; 0.0 where the reply has too few of the keywords.
+
+    Args:
+        prediction: The reply.
+        references: The gold answer, first.
+        keywords: Of the answer; None or "": the answer itself.
+    """
     words = normalised_words(prediction)
     wanted = normalised_words(keywords or references[0])
     if _recall(words, wanted, _FREQUENT_ZH) < _LEAST_RECALL_ZH:

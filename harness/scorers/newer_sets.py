@@ -65,7 +65,12 @@ def _same_date(text: str, gold: str) -> bool:
 @scorer("oolong.synth", "the answer behind the last colon is right; numbers by distance")
 def synth(prediction: str, references: Sequence[str], *, answer_type: str) -> float:
     """1.0 for the gold answer, 0.75 to the power of the distance for a number, else 0.0.
-    answer_type: of the row."""
+
+    Args:
+        prediction: The reply.
+        references: The gold answer, first.
+        answer_type: Of the row, "ANSWER_TYPE.NUMERIC".
+    """
     text, gold = _synth_answer(prediction), references[0]
     if text == gold or (text in _COMPARED and text in gold):
         return 1.0

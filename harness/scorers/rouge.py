@@ -54,8 +54,13 @@ def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
 
 
 def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames: int) -> bool:
-    """Whether the package's recursion stays within `frames` for every pair of sentences, each text
-    a list of them."""
+    """Whether the package's recursion stays within a number of frames for every pair of sentences.
+
+    Args:
+        prediction: The sentences of the reply.
+        reference: The sentences of the reference.
+        frames: How many there are.
+    """
     for gold in (sentence.split(" ") for sentence in reference):
         for text in (sentence.split(" ") for sentence in prediction):
             if len(gold) + len(text) <= frames:  # a path takes at most n + m frames ...
@@ -70,9 +75,15 @@ def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
     """ROUGE-L: the package's `get_scores(avg=True)["rouge-l"]["f"]`, and 0.0 where LongBench
     catches an exception.
 
-    `frames` is what the published script has left for the recursion. Sets of words; 1e-8 in the
-    denominator, so identical texts give 0.999999995. Raises ScoreError if Python's recursion limit
-    was lowered below the text's need.
+    Words are sets; 1e-8 in the denominator, so identical texts give 0.999999995.
+
+    Args:
+        prediction: The reply.
+        reference: The reference.
+        frames: What the published script has left for the recursion.
+
+    Raises:
+        ScoreError: Python's recursion limit was lowered below the text's need.
     """
     texts, golds = _sentences(prediction), _sentences(reference)
     if not texts or not golds or not _recursion_fits(texts, golds, frames):

@@ -130,7 +130,16 @@ def _check_forced(config: LinguaConfig, contexts: int) -> None:
 
 
 def _check_window(config: LinguaConfig, question: str, model: MeteredModel) -> None:
-    """Raise WindowExceeded where a window of the token level does not fit after the question."""
+    """Check that a window of the token level fits after the question.
+
+    Args:
+        config: The package's arguments.
+        question: Read before the text where `reads_question_first`.
+        model: The compressor.
+
+    Raises:
+        WindowExceeded: It does not fit.
+    """
     room = _positions(model)
     if config.reads_question_first:
         room -= model.count(question + SEPARATOR)
@@ -246,7 +255,16 @@ class NumberedTokens:
     def __call__(
         self, text: str, return_tensors: str | None = None, add_special_tokens: bool = True
     ) -> _Encoded:
-        """The numbers of the text's tokens as `input_ids`; a list, or tensors [1, tokens]."""
+        """Number the tokens of a text, and keep them.
+
+        Args:
+            text: The text.
+            return_tensors: None for a list [tokens], anything else for tensors [1, tokens].
+            add_special_tokens: Of the package; there are none.
+
+        Returns:
+            The numbers as `input_ids`; of tensors also the `attention_mask`.
+        """
         units = units_of(text, self._model)
         first = len(self.pieces)
         self._texts.append(_Numbered(first, text))

@@ -118,7 +118,14 @@ class _Context:
     def of(
         cls, text: str, start: int, config: Lingua2Config, classifier: TokenClassifier
     ) -> _Context:
-        """Cut `text`, which stands at `start` in the document, into chunks for the classifier."""
+        """Cut a context into chunks that the classifier can read.
+
+        Args:
+            text: The context's text.
+            start: Where it stands in the document.
+            config: The method's settings.
+            classifier: Gives tokens, and how many of them it can read.
+        """
         tokenized = classifier.tokenize(text)
         chunks: list[_Chunk] = []
         first = gap = 0
@@ -170,8 +177,14 @@ class LLMLingua2(reading.ReadingMethod):
         return answer_from(question, document, compressed, tools, self.config)
 
     def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
-        """The document's words that the classifier keeps, within target_tokens or rate; all of it
-        in chunks."""
+        """Keep the words of a document that the classifier would keep, down to target_tokens or
+        rate.
+
+        Args:
+            document: The document.
+            weights: Of the classifier.
+            tools: The engine's tools; progress is reported in tokens.
+        """
         classifier = load(weights, tools.meter)
         config = self.config
         text = document.text
@@ -203,8 +216,16 @@ class LLMLingua2(reading.ReadingMethod):
 
 
 def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_Context]:
-    """The contexts whose mean p(keep) is at the percentile int(100 (1 - rate)) or above, in their
-    order."""
+    """Choose contexts by their mean p(keep): those at the percentile int(100 (1 - rate)) or above.
+
+    Args:
+        contexts: All contexts that have words.
+        total: Tokens of the text, from which the rate follows where target_tokens is set.
+        config: The method's settings.
+
+    Returns:
+        The chosen contexts, in the order of the text.
+    """
     if len(contexts) < 2 or not config.use_context_level_filter:
         return contexts
     rate = (config.rate + 1) / 2
@@ -293,7 +314,17 @@ def _begins_word(token: str, inside: str, style: Style) -> bool:
 
 
 def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
-    """Choose the words of a chunk that stay at this rate: True for each of them."""
+    """Choose the words of a chunk that stay.
+
+    Args:
+        chunk: The chunk, with p(keep) of its tokens.
+        rate: The share of tokens that stay.
+        config: The method's settings; forced tokens, and digits where they are reserved, count as
+            p(keep) = 1.
+
+    Returns:
+        Whether each word stays [words].
+    """
     if rate >= 1:
         return [True] * len(chunk.words)
     tokens = chunk.keep
@@ -319,8 +350,16 @@ def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float
 def _kept_spans(
     text: str, words: list[Word], keep: list[bool], config: Lingua2Config
 ) -> list[Span]:
-    """Spans of the words that stay, each with the white space before it, and of line breaks that
-    stay alone."""
+    """The spans of a text that stay: words, each with the white space before it, and forced line
+    breaks.
+
+    Args:
+        text: The chunk's text.
+        words: Its words.
+        keep: Whether each word stays.
+        config: The method's settings; with drop_consecutive a forced token that follows itself
+            goes.
+    """
     keeps_breaks = "\n" in config.force_tokens
     spans: list[Span] = []
     last = ""

@@ -97,8 +97,13 @@ def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
 
 
 def _self_information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> np.ndarray:
-    """Self-information [units] in nats, of each group behind the beginning of a text or the end of
-    another."""
+    """Self-information of each unit [units], in nats.
+
+    Args:
+        units: The units of a text.
+        groups: (first, end) of the units that are scored in one context: sentences.
+        tools: The engine's tools; progress is reported in sentences.
+    """
     model = tools.model("compressor")
     done = [0]
 
@@ -125,12 +130,21 @@ def _at_percentile(values: np.ndarray, dropped: float) -> np.ndarray:
 def _cut_to_fit(
     units: Units, values: np.ndarray, max_tokens: int, model: MeteredModel
 ) -> np.ndarray:
-    """Apply `_at_percentile` with the smallest share dropped, in steps of 1/1000, at which the text
-    has `max_tokens`.
+    """Drop as small a share of the units as makes the text short enough, in steps of 1/1000
+    (`_at_percentile`).
 
-    Counted in the compressed text: words that lost a part of theirs are more tokens than were kept.
-    Where not even the highest percentile is short enough (all values are equal), the first tokens
-    of it are kept.
+    Tokens are counted in the compressed text: words that lost a part of theirs are more tokens than
+    were kept. Where not even the highest percentile is short enough (all values are equal), the
+    first tokens of it are kept.
+
+    Args:
+        units: The units of the text.
+        values: The self-information of each [units].
+        max_tokens: Tokens that the text may have.
+        model: Whose tokens are counted.
+
+    Returns:
+        Whether each unit stays [units].
     """
 
     def fits(alive: np.ndarray) -> bool:

@@ -108,7 +108,13 @@ def _text_of(piece: Piece, document: Document) -> str:
 
 
 def _shown_up_to(stop: int, pieces: Sequence[Piece], document: Document) -> tuple[Shown, ...]:
-    """The spans of the document in the first `stop` characters of the pieces."""
+    """The spans of the document among the first characters of a compressed text.
+
+    Args:
+        stop: How many characters are read.
+        pieces: Of the compressed text.
+        document: Of which pieces are spans.
+    """
     shown: list[Shown] = []
     at = 0
     for piece in pieces:
@@ -124,7 +130,15 @@ def _shown_up_to(stop: int, pieces: Sequence[Piece], document: Document) -> tupl
 
 
 def _stop_reason(document: Document, text: str, cut: bool, compressed: Compressed) -> str:
-    """The stop reason; text: what is read; cut: whether the window cut it."""
+    """Why the compressed text is what it is: "the text is empty", "truncated", "compressed" and so
+    on.
+
+    Args:
+        document: The document.
+        text: The compressed text that is read.
+        cut: Whether the window cut it.
+        compressed: Its tokens before and after.
+    """
     if not document.text.strip():
         return "the text is empty"
     if not text.strip():

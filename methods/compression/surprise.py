@@ -94,9 +94,18 @@ def open_context(model: MeteredModel, begun: bool = False) -> Session:
 
 
 def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
-    """-log p of each unit [units] after the context of `s`, which does not change.
+    """-log p of each unit [units] after the context of a session, per token of the unit.
 
-    NaN for the first unit of an empty context. Raises ModelOutputError for NaN log-probabilities.
+    Args:
+        s: The session; its context is the same afterwards.
+        model: The session's model.
+        units: The units of the text that follows.
+
+    Returns:
+        The surprise of each unit; NaN for the first unit of an empty context.
+
+    Raises:
+        ModelOutputError: The model gave NaN log-probabilities.
     """
     if not len(units):
         return np.zeros(0)
@@ -119,8 +128,16 @@ def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
 
 
 def _costs_of_units(units: Units, offsets: list[tuple[int, int]], costs: np.ndarray) -> np.ndarray:
-    """-log p [units]: each token's cost, shared by characters among the units it lies in; offsets,
-    costs: of tokens."""
+    """Share the cost of each token among the units that it lies in, by characters.
+
+    Args:
+        units: The units of a text.
+        offsets: (start, end) of each token in the text.
+        costs: -log p of each token [tokens].
+
+    Returns:
+        -log p of each unit [units].
+    """
     shares = np.zeros(len(units))
     i = 0
     for (a, b), cost in zip(offsets, costs.tolist(), strict=True):

@@ -79,7 +79,17 @@ def structure(
 
 
 def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, keep: Keep) -> Tree:
-    """The tree of a text, by the outline that the model writes of it."""
+    """The tree of a text, by the outline that the model writes of it.
+
+    Args:
+        text: The text; what does not fit is left out of its middle before it is outlined.
+        config: The method's settings.
+        model: The refiner.
+        keep: As `Tools.keep`: the outline is stored, so that a stopped index goes on.
+
+    Raises:
+        WindowExceeded: The prompt alone fills the window.
+    """
     if not config.structuring or not text.strip():
         return build(text, Part("root"), config, model)
     frame = prompt_tokens(prompts.structuring(["", ""], config), model)
@@ -116,8 +126,17 @@ def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, kee
 def global_weight(
     question: Question, config: LongRefinerConfig, tools: Tools
 ) -> tuple[float, Step]:
-    """R = P(Global) / (P(Local) + P(Global)) after "[" (LongRefiner, eq. 1), 1/2 where both are 0;
-    and its step."""
+    """The weight R of the global scores: P(Global) / (P(Local) + P(Global)) after "[" (LongRefiner,
+    eq. 1).
+
+    Args:
+        question: The question.
+        config: The method's settings.
+        tools: The engine's tools.
+
+    Returns:
+        R, which is 1/2 where both probabilities are 0, and the step of the request.
+    """
     model = tools.model("refiner")
     with model.session(config.adapter("analysis", model)) as s:
         feed(s, prompts.analysis(question_text(question), config))
@@ -192,10 +211,19 @@ def abstract_and_outline(
 def select_titles(
     question: Question, document: Document, tree: Tree, config: LongRefinerConfig, tools: Tools
 ) -> TitleSelection:
-    """Ask which parts of one document help (task 3); a document without titled parts needs no
-    request.
+    """Ask which parts of a document help with a question (task 3).
 
-    Raises WindowExceeded where nothing fits.
+    A document without titled parts needs no request.
+
+    Args:
+        question: The question.
+        document: The document.
+        tree: Its tree.
+        config: The method's settings.
+        tools: The engine's tools.
+
+    Raises:
+        WindowExceeded: Nothing fits.
     """
     name = document.title or document.id
     selectable = frozenset[str]().union(*map(selectable_titles, tree.nodes))

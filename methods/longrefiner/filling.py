@@ -123,8 +123,14 @@ def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
 
 
 def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
-    """Where `piece` occurs, white space aside; where it does not, its first words, or last ones if
-    not `first`."""
+    """Find the head or the tail of a clip in the text, white space aside.
+
+    Args:
+        piece: The head or the tail.
+        text: The text.
+        first: Whether it is the head; where it does not occur its first words are looked for, of a
+            tail its last ones.
+    """
     words = piece.split()
     outer = words[-_WORDS:]
     if first:

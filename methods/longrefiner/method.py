@@ -137,8 +137,14 @@ class LongRefiner(reading.ReadingMethod):
     def _local_scores(
         self, question: Question, pages: Sequence[_Page], tools: Tools
     ) -> list[np.ndarray]:
-        """Local scores LS [nodes] for each document; the leaves of all documents are scored in one
-        call."""
+        """Local scores LS of each document [nodes]; the leaves of all documents are scored in one
+        call.
+
+        Args:
+            question: The question.
+            pages: The documents with their trees.
+            tools: The engine's tools.
+        """
         config: LongRefinerConfig = self.config
         texts: list[str] = []
         for page in pages:
@@ -160,8 +166,15 @@ class LongRefiner(reading.ReadingMethod):
     def _global_scores(
         self, question: Question, pages: Sequence[_Page], tools: Tools, steps: list[Step]
     ) -> tuple[float, list[np.ndarray]]:
-        """Weight R, and global scores GS [nodes] a document; 0 where not used; appends its requests
-        to `steps`."""
+        """The weight R, and the global scores GS of each document [nodes]; 0 where they are not
+        used.
+
+        Args:
+            question: The question.
+            pages: The documents with their trees.
+            tools: The engine's tools.
+            steps: The steps of the requests are added to it.
+        """
         config: LongRefinerConfig = self.config
         if not (config.refinement and config.structuring):
             return 0.0, [np.zeros(len(page.tree.nodes)) for page in pages]
@@ -191,7 +204,13 @@ def _distinct_pages(documents: Sequence[Document], indexes: Indexes) -> list[_Pa
 
 
 def _start_step(pages: Sequence[_Page], n_duplicates: int, tools: Tools) -> Step:
-    """The step that says how the documents are structured."""
+    """The step that says how the documents are structured.
+
+    Args:
+        pages: The documents with their trees.
+        n_duplicates: Documents that are there twice.
+        tools: The engine's tools.
+    """
     notes: list[str] = []
     if n_duplicates:
         notes.append(f"{n_duplicates} documents are there twice and read once")
@@ -209,7 +228,17 @@ def _start_step(pages: Sequence[_Page], n_duplicates: int, tools: Tools) -> Step
 
 
 def _steps_taken(choice: Choice, showing: Showing, scores: _Scores, tools: Tools) -> list[Step]:
-    """A step for each chosen node, numbered through all documents."""
+    """A "select" step for each chosen node.
+
+    Args:
+        choice: The chosen nodes, in order of choice.
+        showing: Has the documents and their trees.
+        scores: Of all nodes.
+        tools: The engine's tools.
+
+    Returns:
+        The steps; their nodes are numbered through all documents.
+    """
     sizes = [len(tree.nodes) for tree in showing.trees]
     firsts = np.cumsum([0, *sizes])
     steps: list[Step] = []

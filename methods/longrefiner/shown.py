@@ -106,7 +106,13 @@ class Showing:
     def _headings(
         self, document: int, leaves: Sequence[int], top: int
     ) -> tuple[tuple[int, str], ...]:
-        """The lines above the parts that are read in full, each with its place in the text."""
+        """The lines above the parts that are read in full, each with its place in the text.
+
+        Args:
+            document: The number of the document.
+            leaves: The leaves that are read.
+            top: The node that they were chosen as: parts above it get no line; -1 for none.
+        """
         nodes = self.trees[document].nodes
         text = self.documents[document].text
         read = frozenset(leaves)
@@ -122,7 +128,13 @@ class Showing:
         return tuple(headings)
 
     def _heading(self, document: int, part: int, in_full: Sequence[int]) -> str:
-        """The line above `part`, "" for none; in_full: the parts that are read in full."""
+        """The line above a part; "" for none.
+
+        Args:
+            document: The number of the document.
+            part: The number of the part.
+            in_full: The numbers of the parts that are read in full.
+        """
         nodes = self.trees[document].nodes
         node = nodes[part]
         if self.part_titles == "paper":

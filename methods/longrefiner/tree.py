@@ -404,8 +404,14 @@ def _word_count(text: str) -> int:
 def _join_short_paragraphs(
     runs: Sequence[_Stretch], text: str, config: LongRefinerConfig
 ) -> Iterator[_Stretch]:
-    """Join a part's runs to at least paragraph_words, no long gaps
-    (docs/methods/longrefiner.md#longrefiner-leaves)."""
+    """Join the stretches of a part until each has paragraph_words
+    (docs/methods/longrefiner.md#longrefiner-leaves).
+
+    Args:
+        runs: Stretches of text, in order; a gap of at least paragraph_words stays alone.
+        text: The document's text.
+        config: The method's settings.
+    """
     open_run: _Stretch | None = None
     words = 0
     for run in runs:
@@ -432,7 +438,14 @@ def _join_short_paragraphs(
 def _leaves(
     run: _Stretch, text: str, config: LongRefinerConfig, model: MeteredModel
 ) -> Iterator[_Stretch]:
-    """The run as leaves of `leaf_tokens` at most, without the white space around them."""
+    """Cut a stretch of text into leaves, without the white space around them.
+
+    Args:
+        run: The stretch; a gap is cut into chunks of sentences.
+        text: The document's text.
+        config: The method's settings; leaf_tokens limits a leaf.
+        model: Whose tokens are counted.
+    """
     inside = text[run.start : run.end]
     max_tokens = config.leaf_tokens or sys.maxsize
     if run.gap:

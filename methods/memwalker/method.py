@@ -37,10 +37,17 @@ def even_groups(nodes: list[int], size: int) -> list[list[int]]:
 
 
 def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Graph:
-    """The tree of `document`; text[i] is a summary, span[i] the segment under a node of level 1.
+    """Build the tree of a document: text[i] is a summary, span[i] the segment under a node of level
+    1.
 
-    Raises QuestionError where the builder's window is too short for a segment or for the summaries
-    of one node.
+    Args:
+        document: The document.
+        config: The method's settings.
+        tools: The engine's tools.
+
+    Raises:
+        QuestionError: The builder's window is too short for a segment, or for the summaries of one
+            node.
     """
     model = tools.model("builder")
     room = _room(config, model)
@@ -72,7 +79,17 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
 def _add_segments(
     graph: Graph, document: Document, config: MemWalkerConfig, tools: Tools
 ) -> list[int]:
-    """Add a node for each segment, with its summary; returns the nodes."""
+    """Add a node for each segment, with its summary.
+
+    Args:
+        graph: The tree, which gets the nodes.
+        document: The document.
+        config: The method's settings.
+        tools: The engine's tools.
+
+    Returns:
+        The numbers of the nodes.
+    """
     model = tools.model("builder")
     prompt = SEGMENT.of(config)
     spans = packed(document.text, config.segment_tokens, model)
@@ -113,8 +130,14 @@ def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
 def _parent_summary(
     texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig
 ) -> str:
-    """One summary of the summaries `texts`; where they do not fit `room` tokens together each is
-    shortened first."""
+    """Summarise summaries; where they do not fit together, each is shortened first.
+
+    Args:
+        texts: The summaries.
+        room: Tokens of them that fit a request.
+        model: The builder.
+        config: The method's settings.
+    """
     newline = model.count("\n")
     if sum(model.count(text) + newline for text in texts) > room:
         share = min(config.summary_limit(), room // len(texts) - newline)

@@ -79,8 +79,15 @@ def triage(
     *,
     back: bool,
 ) -> Pieces:
-    """Ask which summary, numbered from 0, leads to the answer; memory: summaries read before; back:
-    -1 is allowed."""
+    """Ask which part leads to the answer.
+
+    Args:
+        question: The question.
+        memory: Summaries that were read before.
+        summaries: Of the parts, which are numbered from 0.
+        config: The method's settings.
+        back: Whether the reply may be -1, to go back.
+    """
     prompt = TRIAGE
     if config.reasoning:
         prompt = TRIAGE_REASONS
@@ -105,8 +112,15 @@ def leaf(
     instruction: str,
     config: MemWalkerConfig,
 ) -> Pieces:
-    """Ask for the answer from `segment` (code -2), or for -1 where it has none; memory: summaries
-    read before."""
+    """Ask for the answer from a segment (-2), or whether to go back where it has none (-1).
+
+    Args:
+        question: The question.
+        memory: Summaries that were read before.
+        segment: The text of the segment.
+        instruction: How to answer.
+        config: The method's settings.
+    """
     prompt = LEAF
     if config.reasoning:
         prompt = LEAF_REASONS

@@ -34,8 +34,16 @@ def _parse_action(reply: str) -> tuple[int, str] | None:
 
 
 def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
-    """The number chosen of 0 to count - 1, or BACK where that is allowed; None for any other
-    reply."""
+    r"""The number that a reply chooses.
+
+    Args:
+        reply: "Reasoning: ...\nAction: 2".
+        count: 0 to count - 1 are allowed.
+        back: Whether BACK is allowed too.
+
+    Returns:
+        The number; None for any other reply.
+    """
     action = _parse_action(reply)
     if action is None:
         return None

@@ -156,7 +156,13 @@ class _GraphBuilder:
 
     def _is_top(self, below: Level, above: Level, batches: list[Batch]) -> bool:
         """Whether the graph is complete: one batch held the level below, or the new level is no
-        smaller."""
+        smaller, which is logged.
+
+        Args:
+            below: The level that was read.
+            above: The level that was written.
+            batches: The calls that wrote it.
+        """
         if len(batches) == 1:
             return below.number - 1 >= self._config.min_ip_levels
         has_as_many_nodes = len(above.nodes) >= len(below.nodes)
@@ -355,7 +361,17 @@ def _first_copies(texts: Sequence[str]) -> list[int]:
 def _write_points(
     texts: list[str], level: int, model: MeteredModel, config: PecanConfig
 ) -> Written:
-    """One call for Information Points of `texts`, which are nodes of the level below `level`."""
+    """Make one call for Information Points.
+
+    Args:
+        texts: The nodes that it reads, of the level below `level`.
+        level: The number of the level that it writes.
+        model: The builder.
+        config: The method's settings.
+
+    Raises:
+        WindowExceeded: The window has no room to write.
+    """
     with model.session() as s:
         spans = feed_nodes(s, texts, level, config, model)
         left = min(config.reserve, s.room() - model.turn_tokens())
@@ -378,8 +394,14 @@ def _write_points(
 
 
 def _write_summary(texts: list[str], model: MeteredModel, config: PecanConfig) -> Written:
-    """One call for one summary of `texts`, on one line, also if it was cut
-    (docs/methods/raptor.md#raptor-defaults)."""
+    """Make one call for one summary, which stands on one line, also if it was cut
+    (docs/methods/raptor.md#raptor-defaults).
+
+    Args:
+        texts: The nodes that it reads.
+        model: The builder.
+        config: The method's settings.
+    """
     reply = summary.summarise_watched(texts, model, config.reserve, summary.DETAILED.of(config))
     line = " ".join(reply.text.split())
     if not line:

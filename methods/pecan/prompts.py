@@ -72,11 +72,15 @@ def prompts_of(graph: str) -> tuple[Prompt, ...]:
 
 
 def second_turn(instruction: str, question: Question, config: PecanConfig) -> str:
-    """The second-turn prompt with the data set's instruction continued in lower case, and the
-    options if there are any.
+    """The prompt of the second turn.
 
     The papers have no multiple choice. Options are in this turn and not in the first one, so that
     the search and its attention depend on the question alone.
+
+    Args:
+        instruction: The data set's; it goes on in lower case.
+        question: Has the options, if any.
+        config: The method's settings.
     """
     lower = instruction[:1].lower() + instruction[1:]
     return "".join(SECOND_TURN.of(config).fill(instruction=lower, options=options(question)))

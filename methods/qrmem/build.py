@@ -155,7 +155,13 @@ def build_memory(
 
 
 def _notes(memory: Memory, builder: _GraphBuilder, fused: Sequence[_FusedEdge]) -> list[str]:
-    """Sentences about what did not go as usual."""
+    """Sentences about what did not go as usual.
+
+    Args:
+        memory: The memory that was built.
+        builder: Knows which requests were never understood.
+        fused: The relations of each pair of entities.
+    """
     notes = builder.notes()
     invalid = sum(not edge.understood for edge in fused)
     if invalid:
@@ -312,7 +318,18 @@ class _GraphBuilder:
         return list(filter(None, (_as_in_segment(name, segment) for name in listed)))
 
     def _listed_relations(self, k: int, names: list[str], guide: list[str]) -> list[Triple]:
-        """The relations between some names that the model lists of a segment."""
+        """Ask for the relations between names of a segment.
+
+        Where the window is short, guiding questions are left out first, then names.
+
+        Args:
+            k: The number of the segment.
+            names: The names.
+            guide: The questions that guide an update; [] at the first time.
+
+        Returns:
+            Those of the listed relations that join two of the names.
+        """
         segment = self.segments[k]
         limit = self.config.relation_tokens
 

@@ -267,8 +267,17 @@ def _expand(state: State, entities: set[int]) -> list[int]:
 
 
 def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
-    """The elaborated question as a list, [] without one; the newest of the `edges` reached go where
-    space is short."""
+    """Ask for the elaborated question; where the window is short, the newest relations are left
+    out.
+
+    Args:
+        state: The navigation, which gets a step.
+        entities: The entities that were reached.
+        edges: The edges that were reached, the oldest first.
+
+    Returns:
+        The question in a list; [] where the model writes none.
+    """
     memory = state.memory
     config = state.config
     searcher = state.tools.model("searcher")

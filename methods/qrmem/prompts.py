@@ -177,8 +177,13 @@ class Asking:
         return self._fill(ENTITIES, segment=[segment], guide=self._guide(guide))
 
     def relations(self, segment: str, names: Sequence[str], guide: Sequence[str]) -> Pieces:
-        """Ask for the relations between the entities `names` of a segment; guide: as for
-        `entities`."""
+        """Ask for the relations between entities of a segment.
+
+        Args:
+            segment: Its text.
+            names: The entities, as the segment writes them.
+            guide: The questions that guide an update; [] at the first time.
+        """
         return self._fill(
             RELATIONS,
             segment=[marked(segment, names)],
@@ -212,8 +217,14 @@ class Asking:
     def trial(
         self, segments: Sequence[str], reason: str, chosen: Sequence[str], others: Sequence[str]
     ) -> Pieces:
-        """Ask which entities to look up next, of those chosen before and the others; reason: why
-        the segments fail."""
+        """Ask which entities to look up next.
+
+        Args:
+            segments: The segments that were read.
+            reason: Why they do not answer; "" for no reason.
+            chosen: The entities that were chosen before.
+            others: The other entities.
+        """
         why = REASON.of(self.config).fill(reason=[reason]) if reason else []
         return self._fill(
             TRIAL,

@@ -249,7 +249,14 @@ class State:
         limit: int,
         parse: Callable[[str], T | None],
     ) -> ParsedReply[T]:
-        """Ask until the reply can be parsed, as often as the config allows."""
+        """Ask until the reply can be parsed, as often as the config allows.
+
+        Args:
+            model: The model.
+            pieces: The prompt.
+            limit: Tokens of a reply at most.
+            parse: Reads a reply; None for one that it does not understand.
+        """
         return ask_parsed(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
 
     def read(self, segments: Sequence[int], reason: str) -> Answer:

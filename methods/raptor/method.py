@@ -21,8 +21,16 @@ from methods.summary import DETAILED
 
 
 def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
-    """Walk down the tree: on each level the `top_k` nodes with the highest `similarity` [nodes],
-    each node once."""
+    """Walk down the tree: on each level the nodes that are most similar to the question.
+
+    Args:
+        graph: The tree.
+        similarity: Of each node to the question [nodes].
+        top_k: How many nodes of a level are taken.
+
+    Returns:
+        The nodes in the order of the walk, each once.
+    """
     kept: list[int] = []
     nodes = graph.top()
     while nodes:
@@ -112,9 +120,16 @@ class Raptor(reading.ReadingMethod):
         return Answer(text, tuple(shown), limit or reason, tuple(steps))
 
     def _fitting(self, question: Question, texts: list[str], tools: Tools) -> tuple[int, str]:
-        """How many of the first texts are shown, and the limit that ended it, "" where all are: the
-        first that would pass the budget or the window ends the list
-        (docs/methods/raptor.md#raptor-retrieval).
+        """How many of the first texts are shown: the first one that would pass the budget or the
+        window ends the list (docs/methods/raptor.md#raptor-retrieval).
+
+        Args:
+            question: The question.
+            texts: The texts of nodes, the most similar first.
+            tools: The engine's tools.
+
+        Returns:
+            The number of texts, and the limit that ended the list; "" where all are shown.
         """
         model = tools.model()
         request = reading.Reading(tools.task, config=self.config)

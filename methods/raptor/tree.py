@@ -108,8 +108,16 @@ def _split_large(
     config: RaptorConfig,
     depth: int = _DEPTH,
 ) -> Iterator[list[int]]:
-    """The clusters of `group` (rows of `vectors`); one of more than `max_tokens` is clustered
-    again, `depth` times."""
+    """Yield the clusters of a group; one that is too large is clustered again.
+
+    Args:
+        group: Numbers of nodes, which are rows of `vectors`.
+        vectors: Of all nodes [nodes, width].
+        tokens: Of each node [nodes].
+        max_tokens: Tokens of a cluster at most.
+        config: The method's settings.
+        depth: How often a cluster may be clustered again; then it is cut in order.
+    """
     for rows in _soft_clusters(vectors[group], config):
         cluster = [group[row] for row in rows]
         if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= max_tokens:
@@ -131,8 +139,13 @@ def _has_few_points(vectors: np.ndarray, config: RaptorConfig) -> bool:
 def cut_in_order(
     group: Sequence[int], tokens: Sequence[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """The group in order, in parts of `max_tokens` at most; tokens: of each node; a longer node is
-    a part alone."""
+    """Yield parts of a group, in order.
+
+    Args:
+        group: Numbers of nodes.
+        tokens: Of each node [nodes].
+        max_tokens: Tokens of a part at most; a node that has more is a part alone.
+    """
     part: list[int] = []
     used = 0
     for node in group:
@@ -179,8 +192,16 @@ def _soft_clusters(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]
 
 
 def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
-    """The points [n, width] as [n, dimensions], n - 2 dimensions at most; neighbours: UMAP's number
-    of them."""
+    """Reduce points to fewer dimensions: `dimensions`, and n - 2 at most.
+
+    Args:
+        points: The points [n, width].
+        neighbours: UMAP's number of them.
+        config: The method's settings.
+
+    Returns:
+        The points [n, dimensions].
+    """
     width = max(1, min(config.dimensions, len(points) - 2))
     if config.reduction == "pca":
         pca = import_module("sklearn.decomposition").PCA(
@@ -237,10 +258,19 @@ def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarr
 
 
 def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[Graph, np.ndarray]:
-    """The tree of `document` alone, and an embedding of every node [nodes, width].
+    """Build the tree of one document.
 
-    Raises QuestionError where the builder's window leaves no room for text, CannotRun where UMAP is
-    missing.
+    Args:
+        document: The document.
+        config: The method's settings.
+        tools: The engine's tools.
+
+    Returns:
+        The tree, and an embedding of every node [nodes, width].
+
+    Raises:
+        QuestionError: The builder's window leaves no room for text.
+        CannotRun: UMAP is missing.
     """
     model = tools.model("builder")
     encoder = tools.encoder()
@@ -289,7 +319,18 @@ def _cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
 def _add_summaries(
     graph: Graph, level: int, groups: list[list[int]], config: RaptorConfig, tools: Tools
 ) -> list[int]:
-    """Summarise each group of nodes; returns the nodes of the new level."""
+    """Summarise each group of nodes.
+
+    Args:
+        graph: The tree, which gets the summaries, and a note on empty ones.
+        level: The number of the level that they make.
+        groups: Numbers of nodes.
+        config: The method's settings.
+        tools: The engine's tools.
+
+    Returns:
+        The numbers of the new nodes.
+    """
     model = tools.model("builder")
     prompt = summary.DETAILED.of(config)
     texts = [[graph.text[i] for i in group] for group in groups]

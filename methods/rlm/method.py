@@ -172,7 +172,19 @@ class RLM(Method):
         return prompt.of(self.config).fill(length=str(len(text)), turn=turn, **values)
 
     def _solve(self, context: _Context, trace: _Trace, tools: Tools) -> _End:
-        """Hold one conversation."""
+        """Hold one conversation, in which the model writes code until the code gives an answer.
+
+        Args:
+            context: The text, the task and the depth.
+            trace: The steps and what was shown are added to it.
+            tools: The engine's tools.
+
+        Returns:
+            The answer, and why the conversation ended.
+
+        Raises:
+            WindowExceeded: The task with two replies does not fit the window.
+        """
         config = self.config
         model = tools.model()
         force = FORCE.of(config).fill(instruction=context.instruction)
@@ -204,7 +216,15 @@ class RLM(Method):
     def _run_blocks(
         self, repl: Repl, reply: str, s: Session, trace: _Trace, tools: Tools
     ) -> list[Ran]:
-        """Run the blocks of a reply, up to one that answers."""
+        """Run the blocks of code in a reply, up to one that answers.
+
+        Args:
+            repl: The Python session.
+            reply: The model's reply.
+            s: The conversation.
+            trace: A step for each block, and what it printed, are added to it.
+            tools: The engine's tools.
+        """
         results: list[Ran] = []
         for code in _BLOCK.findall(reply):
             ran = repl.run(code.strip())
