@@ -83,12 +83,12 @@ Refused = dict[Key, str]
 
 def _key_of(run: StoredRun) -> Key:
     """The cell of a run; a preset with a stand-in counts under its own name."""
-    model = run.config["model"]["name"]
+    model = run.config.model.name
     for short, name in MODELS.items():
         if name == model:
             model = short
-    method = str(run.config["method"]["name"]).partition("[")[0]
-    return Key(method, run.config["dataset"]["name"], model)
+    method = run.config.method.name.partition("[")[0]
+    return Key(method, run.config.dataset.name, model)
 
 
 def _seconds_of(run: StoredRun) -> float:
@@ -102,7 +102,7 @@ def _seconds_of(run: StoredRun) -> float:
 
 def _score_of(run: StoredRun) -> float | None:
     """The mean headline score of the questions that have it; a failed one has 0."""
-    headline = run.config["dataset"]["scorers"][0]
+    headline = run.config.dataset.scorers[0]
     found = []
     for record in run.records:
         score = record.scores.get(headline)

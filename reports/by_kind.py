@@ -132,10 +132,10 @@ def _parts_of(run: StoredRun, by: str, labels: Sequence[str | None]) -> list[Sto
         notes = (*notes, f"{n_unknown} of {total} questions tell no {by} and are in no table")
     parts = []
     for label in sorted(groups, key=lambda label: (len(label), label)):
-        name = f"{run.config['dataset']['name']}, {by} {label}"
+        name = f"{run.config.dataset.name}, {by} {label}"
         part = replace(
             run,
-            config={**run.config, "dataset": {**run.config["dataset"], "name": name}},
+            config=run.config.with_dataset(name=name),
             records=groups[label],
             # The kind of what the loader left out is not known.
             summary=run.summary.with_values(n_left_out=0),

@@ -142,7 +142,7 @@ def _task_reasons(found: Sequence[Difference]) -> list[str]:
 
 def _reader_reasons(run: StoredRun, base: StoredRun, found: Sequence[Difference]) -> list[str]:
     """Another reader of the same name; one of another name is seen in the table."""
-    if run.config["model"]["name"] != base.config["model"]["name"] or _has_application(run, base):
+    if run.config.model.name != base.config.model.name or _has_application(run, base):
         return []
     names = [one.key.removeprefix("manifest.") for one in found if _is_of_reader(one)]
     if not names:
@@ -237,7 +237,7 @@ def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
         if one.kind != "answers" or one.key == "failed":
             continue
         if one.key == "seed":
-            seed, base_seed = run.config.get("seed", 0), base.config.get("seed", 0)
+            seed, base_seed = run.config.seed, base.config.seed
             sentences.append(f"have different seeds ({seed} and {base_seed})")
         elif one.key.removeprefix("model.") in SAMPLING:
             sentences.append(f"were answered differently ({one})")
@@ -256,7 +256,7 @@ def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
 
 def _different_readers(run: StoredRun, base: StoredRun, keys: Sequence[str]) -> str:
     """The end of a sentence on the readers of two runs; keys: settings in which they differ."""
-    name, base_name = str(run.config["model"]["name"]), str(base.config["model"]["name"])
+    name, base_name = run.config.model.name, base.config.model.name
     who = f"{name} and {base_name}"
     if name == base_name:
         who = f"both named {name}"
@@ -330,7 +330,7 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
     """What is measured otherwise than in `base`, and what nobody classified."""
     if run is base or facts.made_elsewhere(run) or facts.made_elsewhere(base):
         return []
-    if run.config["model"]["name"] != base.config["model"]["name"] or _has_application(run, base):
+    if run.config.model.name != base.config.model.name or _has_application(run, base):
         return []
     costs = []
     unknown = []
@@ -430,7 +430,7 @@ def _size(run: StoredRun) -> int:
 
 
 def _who(run: StoredRun) -> str:
-    return f"{run.config['method']['name']} with {run.config['model']['name']}"
+    return f"{run.config.method.name} with {run.config.model.name}"
 
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:

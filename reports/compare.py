@@ -116,7 +116,7 @@ class PairedRow:
             "dataset": pair.dataset,
             "score": self.score,
             "method": pair.label,
-            "model": pair.run.config["model"]["name"],
+            "model": pair.run.config.model.name,
             "reference": pair.base_label,
             "n": self.test.n,
             "documents": facts.count_documents(pair.run, self.test.clusters),

@@ -12,6 +12,7 @@ from harness.config.registry import short_name
 from harness.config.yaml_tree import flatten
 from harness.storage.paths import without_home
 from harness.storage.run_folder import StoredRun
+from harness.storage.stored_config import StoredConfig, StoredSystemPrompt
 from reports import facts
 from reports.settings import code_hash, made_with
 
@@ -53,38 +54,39 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
     """
     differences = config_difference(run, base)
     # Runs of the first edition hold the name of the class; it counts as today's name.
-    method = short_name(run.config["method"]["implementation"])
-    if method == short_name(base.config["method"]["implementation"]):
+    method = short_name(str(run.config.method.implementation))
+    if method == short_name(str(base.config.method.implementation)):
         without_name = [line for line in differences if not line.startswith("method.name:")]
         return without_name or differences
     left_out = {"method"}
     for part in ("encoder", "reranker"):
-        if bool(run.config.get(part)) != bool(base.config.get(part)):
+        ours, theirs = run.config.encoder_of(part), base.config.encoder_of(part)
+        if (ours is None) != (theirs is None):
             left_out.add(part)
     return [line for line in differences if line.partition(".")[0] not in left_out]
 
 
-def _compared_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def _compared_settings(config: StoredConfig) -> dict[str, Any]:
     """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or
     limits."""
-    compared = {key: value for key, value in config.items() if key not in _NOT_COMPARED}
+    compared = {key: value for key, value in config.to_json().items() if key not in _NOT_COMPARED}
     settings = flatten(without_home(compared))
     if isinstance(settings.get("method.implementation"), str):
         settings["method.implementation"] = short_name(settings["method.implementation"])
     settings.pop("method.mark", None)
-    system = config.get("system_prompt")
-    if system:
+    system = config.system_prompt
+    if system is not None:
         settings = _with_system_prompt(settings, system)
     return {key: value for key, value in settings.items() if not _PLACES.fullmatch(key)}
 
 
-def _with_system_prompt(settings: Mapping[str, Any], system: Mapping[str, str]) -> dict[str, Any]:
+def _with_system_prompt(settings: Mapping[str, Any], system: StoredSystemPrompt) -> dict[str, Any]:
     """The settings with a run's system prompt once, in place of every prompt that has it as its
     system turn."""
-    kept: dict[str, Any] = {"system prompt": f"{system['name']}: {system['text']}"}
+    kept: dict[str, Any] = {"system prompt": f"{system.name}: {system.text}"}
     for key, value in settings.items():
         is_turn = key.startswith("method.params.prompts.") and key.endswith(".system")
-        repeats = is_turn and value == system["text"]
+        repeats = is_turn and value == system.text
         if not repeats and not key.startswith("system_prompt."):
             kept[key] = value
     return kept

@@ -28,6 +28,7 @@ from harness.storage.records import StoredRecord, read_records
 from harness.storage.run_files import RECORDS
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import summarise
+from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import ScoreMean
 from harness.types import LOGGED
 from reports.clock import clock_misfits, date_misfits
@@ -166,9 +167,9 @@ def _name_misfits(run: StoredRun) -> Iterator[str]:
     if named and recorded and named[1] != recorded:
         yield f"its folder is named {named[1]}, its manifest has the hash {recorded}"
     pairs = (
-        ("method", config["method"]["name"], manifest.method),
-        ("seed", config.get("seed"), manifest.seed),
-        ("data set", config["dataset"]["name"], manifest.dataset.name),
+        ("method", config.method.name, manifest.method),
+        ("seed", config.seed, manifest.seed),
+        ("data set", config.dataset.name, manifest.dataset.name),
     )
     for what, ours, theirs in pairs:
         if theirs is not None and ours != theirs:
@@ -180,48 +181,55 @@ def _name_misfits(run: StoredRun) -> Iterator[str]:
     yield from _reader_misfits(config, manifest)
 
 
-def _task_misfits(config: Mapping[str, Any], manifest: RunManifest) -> Iterator[str]:
+def _task_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
     """What does not fit between the settings of the data set and the task that was hashed."""
     if manifest.hashed is None:
         return
     task = manifest.hashed.task
-    dataset = config["dataset"]
-    if not task.get("instruction", "").startswith(dataset.get("instruction") or ""):
+    dataset = config.dataset
+    if not task.get("instruction", "").startswith(dataset.instruction or ""):
         yield "dataset.instruction is not how the questions were asked"
-    for name, default in (("max_answer_tokens", None), ("raw_replies", False), ("chat", True)):
-        ours, theirs = dataset.get(name, default), task.get(name, default)
+    stated = (
+        ("max_answer_tokens", dataset.max_answer_tokens, None),
+        ("raw_replies", dataset.raw_replies, False),
+        ("chat", dataset.chat, True),
+    )
+    for name, ours, default in stated:
+        theirs = task.get(name, default)
         if ours != theirs:
             yield f"dataset.{name} is {ours}, and {theirs} was asked for"
-    for name in ("answer_prefix", "demonstration"):
-        text = dataset.get(name)
+    texts = {"answer_prefix": dataset.answer_prefix, "demonstration": dataset.demonstration}
+    for name, text in texts.items():
         if text and text not in task.get("instruction", ""):
             yield f"dataset.{name} is not how the questions were asked"
-    schema = dataset.get("answer_schema")
-    if schema and canonical(schema["form"]) != task.get("reply_schema"):
+    schema = dataset.answer_schema
+    if schema is not None and canonical(schema.form) != task.get("reply_schema"):
         yield "dataset.answer_schema is not how the questions were asked"
-    examples = bool(dataset.get("shots") or dataset.get("shots_ids"))
-    plain = task.get("instruction") == dataset.get("instruction") and not task.get("shots")
+    examples = bool(dataset.shots or dataset.shots_ids)
+    plain = task.get("instruction") == dataset.instruction and not task.get("shots")
     if examples and plain:
         yield "dataset.shots asks for solved examples, and the questions had none"
 
 
-def _reader_misfits(config: Mapping[str, Any], manifest: RunManifest) -> Iterator[str]:
+def _reader_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
     """What does not fit between the reader's settings and its identity, or the copy of a data set
     and its rows."""
-    if config["dataset"].get("swap") and not manifest.dataset.twin:
+    if config.dataset.swap and not manifest.dataset.twin:
         yield "dataset.swap asks for other names, and the rows are no such copy"
-    if manifest.dataset.twin and not config["dataset"].get("swap"):
+    if manifest.dataset.twin and not config.dataset.swap:
         yield "the rows are called a copy with other names, and dataset.swap asks for none"
-    model = (config.get("roles") or {}).get("reader") or config["model"]
+    model = config.model_of("reader")
     identity = manifest.identity("reader")
     if "dtype" not in identity or manifest.hashed is None:
         return
-    if model.get("backend", "hf") == "endpoint":
+    backend = model.backend or "hf"
+    if backend == "endpoint":
         yield "model.backend is endpoint, and the reader was loaded"
-    if model.get("backend", "hf") != "hf":
+    if backend != "hf":
         return
+    settings = model.to_json()
     for name, default in _IN_IDENTITY.items():
-        ours, theirs = model.get(name, default), identity.get(name, default)
+        ours, theirs = settings.get(name, default), identity.get(name, default)
         if name == "attention" and theirs == "transformers":
             continue
         if name in ("dtype", "window") and ours in ("auto", None):
@@ -285,10 +293,10 @@ def _score_mean(run: StoredRun, name: str) -> Interval | None:
     if name not in columns.scores:
         return None
     counted = ~np.isnan(columns.scores[name])
-    if run.config.get("failed", "zero") != "zero":
+    if run.config.failed != "zero":
         counted &= columns.answered
     values, clusters = columns.scores[name][counted], columns.clusters[counted]
-    return interval(values, clusters, seed=int(run.config.get("seed", 0)))
+    return interval(values, clusters, seed=run.config.seed)
 
 
 def _mean_misfits(
@@ -404,7 +412,7 @@ def _first_question_misfits(run: StoredRun) -> Iterator[str]:
     if first.ids and not searched and len(first.ids) not in read:
         yield f"the first prompt has {len(first.ids)} tokens, and no request of a record has as many"
     asked = _question_in(first.text, run.manifest.prompts)
-    if asked is None or run.config["dataset"].get("answer_prefix"):
+    if asked is None or run.config.dataset.answer_prefix:
         return
     first_records = [r for r in _first_records(run) if r.question]
     asks_one = [_is_question(asked, r.question, bool(r.options)) for r in first_records]
@@ -460,8 +468,7 @@ def _static_parts(prompt: str) -> list[str]:
 
 def _example_misfits(run: StoredRun) -> Iterator[str]:
     """Solved examples that are among the questions asked."""
-    dataset = run.config["dataset"]
-    shots = set(dataset.get("shots_ids") or ())
-    shared = shots.intersection(run.columns.ids)
-    if shared and dataset.get("shots_from") in (dataset.get("split"), dataset.get("data")):
+    dataset = run.config.dataset
+    shared = set(dataset.shots_ids).intersection(run.columns.ids)
+    if shared and dataset.shots_from in (dataset.split, dataset.data):
         yield f"{len(shared)} of its solved examples are among the questions asked"

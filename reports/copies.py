@@ -17,7 +17,7 @@ from reports.differences import differences
 def is_copy(run: StoredRun, other: StoredRun) -> bool:
     """Whether `run` is a copy of `other`, or of its first records: one id, settings that differ in
     nothing that counts, and the same records, texts included."""
-    if run.config["dataset"]["name"] != other.config["dataset"]["name"]:
+    if run.config.dataset.name != other.config.dataset.name:
         return False
     if run.path.name != other.path.name or run.manifest.id != other.manifest.id:
         return False

@@ -20,15 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
-from harness.cost.usage import (
-    PhaseUsage,
-    Usage,
-    add_usage,
-    money,
-    price_of,
-    sum_phases,
-    tokens_of,
-)
+from harness.cost.prices import money
+from harness.cost.usage import PhaseUsage, Usage, add_usage, sum_phases, tokens_of
 from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
 from harness.storage.record_columns import Floats, RecordColumns
@@ -193,7 +186,7 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
 
     Of a batch (model.batch), the time of a single request is not known.
     """
-    if run.config["model"].get("batch"):
+    if run.config.model.batch:
         return False
     if queued:
         return True
@@ -269,7 +262,7 @@ def question_money(run: StoredRun) -> dict[str, float]:
     if not is_billed(run):
         return {}
     column = _question_column(
-        run, lambda phase: _phase_money(run, phase), lambda usage: money(usage, run.config)
+        run, lambda phase: _phase_money(run, phase), lambda usage: money(usage, run.prices)
     )
     return _by_question(run, column)
 
@@ -284,7 +277,7 @@ def _phase_money(run: StoredRun, phase: str) -> Floats | None:
     total = columns.cost(phase, "charged")
     roles = [path[2] for path in columns.usage if path[:2] == (phase, "billed")]
     for role in dict.fromkeys(roles):
-        price = price_of(run.config, role)
+        price = run.prices.of(role)
         if price is None:
             if columns.has_cost(phase, "billed", role)[answered].any():
                 return None
@@ -324,7 +317,7 @@ def index_money(run: StoredRun) -> list[float]:
     for line in run.documents:
         if line.failed:
             continue
-        amount = money(line.usage.get("index", {}), run.config)
+        amount = money(line.usage.get("index", {}), run.prices)
         if amount is None:
             return []
         amounts.append(amount)
@@ -343,10 +336,8 @@ def run_money(run: StoredRun) -> float | None:
     spent = run.columns.usage_sum()
     for line in run.documents:
         add_usage(spent, line.usage)
-    amounts = [money(sum_phases([spent]), run.config)]
-    for judge in judges:
-        price = {"model": {"price": judge.price}}
-        amounts.append(money(judge.usage, price))
+    amounts = [money(sum_phases([spent]), run.prices)]
+    amounts += [money(judge.usage, judge.prices) for judge in judges]
     known = [amount for amount in amounts if amount is not None]
     if len(known) < len(amounts):
         return None

@@ -50,7 +50,7 @@ def declared(run: StoredRun) -> Declared | None:
     if method is None:
         return None
     settled = shipped_method(run)
-    if run.config.get("retriever"):
+    if run.config.retriever:
         settled = None  # passages are quotes of any length, which may have several places
     most_shown = most_tokens_shown = None
     if settled is not None:
@@ -58,7 +58,7 @@ def declared(run: StoredRun) -> Declared | None:
     return Declared(
         one_request=method.traits.one_request,
         reads_documents=method.traits.reads_documents,
-        indexes=method.scope != "none" and not run.config.get("retriever"),
+        indexes=method.scope != "none" and not run.config.retriever,
         floor=method.traits.floor,
         scoring_roles=_scoring_roles(method),
         asks_application="application" in method.needs.get("reader", ()),
@@ -73,17 +73,17 @@ def shipped_method(run: StoredRun) -> Method | None:
     method = _shipped_class(run)
     if method is None:
         return None
-    params = dict(run.config["method"].get("params") or {})
+    params = dict(run.config.method.params)
     if run.manifest.hashed is not None:
         params = {**run.manifest.hashed.unset, **params}
     try:
-        return method(method.Config(**params))
+        return method(method.Config.model_validate(params))
     except ValidationError:
         return None
 
 
 def _shipped_class(run: StoredRun) -> type[Method] | None:
-    name = short_name(str(run.config["method"].get("implementation")))
+    name = short_name(str(run.config.method.implementation))
     if name not in registry.shipped("methods"):
         return None
     try:

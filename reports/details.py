@@ -219,7 +219,7 @@ def questions(
     for number, graph in enumerate(searches.graphs):
         blocks[f"graph-{number}"] = graph
     head = {
-        "name": runs[0].config["dataset"]["name"],
+        "name": runs[0].config.dataset.name,
         "score": score,
         "methods": list(map(_method_json, of_runs)),
         "reference": reference,
@@ -286,7 +286,7 @@ def _method_json(of_run: _RunQuestions) -> dict[str, Any]:
     """What the page says about the method of a run."""
     return {
         "label": of_run.label,
-        "model": of_run.run.config["model"]["name"],
+        "model": of_run.run.config.model.name,
         "run": of_run.run.name,
         "upper_bound": facts.is_upper_bound(of_run.run),
     }

@@ -123,7 +123,7 @@ def kind_of(key: str) -> Kind:
 def facts_of(run: StoredRun) -> dict[str, Any]:
     """Dotted key -> value of all that run.yaml and manifest.json hold; the latter's keys begin with
     "manifest.". What is at its default is left out, as older runs do not list it."""
-    config = without_home(run.config)
+    config = without_home(run.config.to_json())
     facts = flatten({key: value for key, value in config.items() if key != "origins"})
     facts["dataset.headline"] = config["dataset"]["scorers"][0]
     if isinstance(facts.get("method.implementation"), str):

@@ -63,7 +63,7 @@ def overlapping_spans(
     # Only lengths count here: a run folder holds no whole texts.
     documents = [Document(name, " " * sizes[name]) for name in example.question.document_ids]
     view = View.of(documents)
-    if run.config["method"].get("view") == "evidence":
+    if run.config.method.view == "evidence":
         view = evidence_view(documents, example.gold.supporting)
     if record.notes.get("joined"):
         view = joined_view(view)

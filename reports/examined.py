@@ -26,6 +26,7 @@ from harness.cost.flops import DEFAULT, ModelShape
 from harness.storage.manifest_file import RunManifest
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
+from harness.storage.stored_config import StoredConfig
 from reports.declared import Declared, declared
 from reports.rescored import Rescoring
 
@@ -256,9 +257,9 @@ def _finder(run: StoredRun) -> Any:
             is_application=_is_application(run, declared(run)),
             characters=_characters_of_a_token(run.manifest),
             prompts=sum(map(len, run.manifest.prompts.values())),
-            task=len(str(run.config["dataset"].get("instruction") or "")),
+            task=len(run.config.dataset.instruction or ""),
             longest=_longest_answer(run.config),
-            evidence=run.config["method"].get("view") == "evidence",
+            evidence=run.config.method.view == "evidence",
             at_once=_questions_at_once(run),
             is_loaded=_backend(run) == "hf",
             roles=_roles(run),
@@ -299,7 +300,7 @@ class Made:
 def _questions_at_once(run: StoredRun) -> int:
     """Most questions in flight in any start of the run; 0 where that is not recorded, and for
     requests that were sent as a batch."""
-    if run.config["model"].get("batch") or not run.manifest.starts:
+    if run.config.model.batch or not run.manifest.starts:
         return 0
     return run.manifest.most_in_flight
 
@@ -307,7 +308,7 @@ def _questions_at_once(run: StoredRun) -> int:
 def _roles(run: StoredRun) -> frozenset[str] | None:
     """The roles of the models that the run names; None where it searches a corpus, whose encoder is
     not among them."""
-    if run.manifest.corpus is not None or run.config.get("retriever"):
+    if run.manifest.corpus is not None or run.config.retriever:
         return None
     return frozenset(run.manifest.models)
 
@@ -322,13 +323,12 @@ def _is_application(run: StoredRun, says: Declared | None) -> bool:
 
 def _backend(run: StoredRun) -> str:
     """The back end of the reader."""
-    reader = (run.config.get("roles") or {}).get("reader") or run.config["model"]
-    return str(reader.get("backend", "hf"))
+    return run.config.model_of("reader").backend or "hf"
 
 
 def _may_recall(run: StoredRun) -> bool:
     """Whether a start of the run had the cache of replies."""
-    if run.config.get("cache") is not None:
+    if run.config.cache is not None:
         return True
     return any("--cache" in " ".join(start.command) for start in run.manifest.starts)
 
@@ -341,11 +341,11 @@ def _characters_of_a_token(manifest: RunManifest) -> float:
     return max(1.0, len(first.text) / len(first.ids))
 
 
-def _longest_answer(config: Mapping[str, Any]) -> int | None:
+def _longest_answer(config: StoredConfig) -> int | None:
     """The most tokens that an answer can have; None where that is not known."""
-    if config["model"].get("thinking") or config["model"].get("backend") != "hf":
+    if config.model.thinking is not None or config.model.backend != "hf":
         return None
-    limits = [config["dataset"].get("max_answer_tokens"), config["model"].get("max_tokens")]
+    limits = [config.dataset.max_answer_tokens, config.model.max_tokens]
     return max(filter(None, limits), default=None)
 
 

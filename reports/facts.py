@@ -75,7 +75,7 @@ def hash8(run: StoredRun) -> str:
 
 def reference_names(run: StoredRun) -> tuple[str, str, str]:
     """The names by which --reference may mean the run: the preset's, the folder's, the hash."""
-    return run.config["method"]["name"], run.name, hash8(run)
+    return run.config.method.name, run.name, hash8(run)
 
 
 def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
@@ -88,7 +88,7 @@ def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
 
 def run_key(run: StoredRun) -> tuple[str, str]:
     """Data set and folder name, which identify a run below one results folder."""
-    return str(run.config["dataset"]["name"]), run.name
+    return run.config.dataset.name, run.name
 
 
 def datasets(runs: Sequence[StoredRun]) -> list[str]:
@@ -115,7 +115,7 @@ def dataset_names(runs: Sequence[StoredRun]) -> list[str]:
     have the hash of their rows behind the name."""
     names: list[str] = []
     for run, name in zip(runs, datasets(runs), strict=True):
-        if run.config["dataset"].get("format") == _OWN_FOLDER:
+        if run.config.dataset.format == _OWN_FOLDER:
             names.append(name)
         else:
             names.append(run_key(run)[0])
@@ -129,7 +129,7 @@ def made_elsewhere(run: StoredRun) -> bool:
 
 def is_application(run: StoredRun) -> bool:
     """Whether an application of the user's own answered (--app): method and reader in one."""
-    return bool(run.config["model"].get("backend") == APPLICATION)
+    return run.config.model.backend == APPLICATION
 
 
 def is_floor(run: StoredRun) -> bool:
@@ -145,7 +145,7 @@ def is_unfinished(run: StoredRun) -> bool:
 def is_upper_bound(run: StoredRun) -> bool:
     """Whether the method was given the supporting passages alone: an upper bound, as only gold
     marks identify them."""
-    return bool(run.config["method"].get("view") == "evidence")
+    return run.config.method.view == "evidence"
 
 
 def is_oracle(run: StoredRun) -> bool:
@@ -163,11 +163,11 @@ def _is_search(search: SearchSummary | None) -> bool:
 
 def models(run: StoredRun) -> list[str]:
     """Names of the run's models, the reader's first: "llama", "llama-8b (builder)"."""
-    reader = str(run.config["model"]["name"])
+    reader = run.config.model.name
     found = [reader]
-    for role, model in (run.config.get("roles") or {}).items():
-        if str(model["name"]) != reader:
-            found.append(f"{model['name']} ({role})")
+    for role, model in run.config.roles.items():
+        if model.name != reader:
+            found.append(f"{model.name} ({role})")
     return found
 
 
@@ -211,7 +211,7 @@ def left_out(run: StoredRun) -> int:
 
 def first_score(run: StoredRun) -> str:
     """Name of the first score of the run's data set."""
-    return str(run.config["dataset"]["scorers"][0])
+    return run.config.dataset.scorers[0]
 
 
 def headline(run: StoredRun) -> str:
@@ -274,7 +274,7 @@ def task(run: StoredRun) -> dict[str, Any]:
     They stand here as configured: a prefix changes what is scored too, even where an instruction
     says the same words.
     """
-    dataset = run.config["dataset"]
+    dataset = run.config.dataset.to_json()
     asked = ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")
     schema = ("answer_schema", "answer_field")
     return {key: dataset.get(key) for key in (*asked, *schema)}
@@ -294,7 +294,7 @@ def reader(run: StoredRun) -> str:
         return " + ".join(dict.fromkeys(identities))
     if "reader" in models:
         return canonical(models["reader"])
-    return canonical(run.config["model"])
+    return canonical(run.config.model.to_json())
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:
@@ -317,7 +317,7 @@ def judges(run: StoredRun) -> list[str]:
 def versions(run: StoredRun) -> str:
     """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness
     0.1.0"."""
-    listed = run.config["dataset"]["scorers"]
+    listed = run.config.dataset.scorers
     parts = []
     for name in score_names(run):
         if name not in listed and name.rpartition(".")[0] in listed:
@@ -333,7 +333,7 @@ def versions(run: StoredRun) -> str:
 def score_names(run: StoredRun) -> list[str]:
     """Names of the run's scores: the configured ones in order, then any that only the records
     have."""
-    return list(dict.fromkeys([*run.config["dataset"]["scorers"], *run.keys[0]]))
+    return list(dict.fromkeys([*run.config.dataset.scorers, *run.keys[0]]))
 
 
 def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None) -> Scored:
@@ -354,7 +354,7 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
     score_list = score_names(run)
     if name not in score_list:
         raise UnknownName("score", name, score_list, f"scores of {run.path.name}")
-    skip = run.config.get("failed", "zero") == "skip"
+    skip = run.config.skips_failed
     columns = run.columns
     score = columns.scores.get(name, np.full(len(columns), np.nan))
     has_score = ~np.isnan(score)
@@ -415,14 +415,14 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
         except ScoreError:
             return 0.0
 
-    seed = int(run.config.get("seed") or 0)
+    seed = run.config.seed
     return corpus_interval(value, list(counts.values()), clusters, seed=seed, level=level)
 
 
 def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (question id, score -> its stored counts); no failed questions where the config says
     `failed: skip`."""
-    skip = run.config.get("failed", "zero") == "skip"
+    skip = run.config.skips_failed
     columns = run.columns
     rows = zip(columns.ids, columns.notes.by_record(), columns.failed.tolist(), strict=True)
     for question_id, notes, failed in rows:
@@ -471,7 +471,7 @@ def texts_cut(run: StoredRun) -> tuple[int | None, int]:
 
 def head_columns(run: StoredRun, label: str) -> dict[str, Any]:
     """The first columns of a run's row in any table; label: its method's name there."""
-    return {"dataset": run_key(run)[0], "method": label, "model": run.config["model"]["name"]}
+    return {"dataset": run_key(run)[0], "method": label, "model": run.config.model.name}
 
 
 def mean_columns(

@@ -439,7 +439,7 @@ def _caveats(rows: Sequence[TableRow]) -> list[str]:
 
 def _skips_failed(row: TableRow) -> bool:
     """Whether failed questions are left out of its means."""
-    return bool(row.run.config.get("failed") == "skip")
+    return row.run.config.skips_failed
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
-from harness.cost.usage import Usage, money, sum_phases
+from harness.cost.prices import money
+from harness.cost.usage import Usage, sum_phases
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind_of_question
 from reports.costs import TERA, is_billed, tokens_of_call
@@ -88,7 +89,7 @@ def documents(run: StoredRun) -> pd.DataFrame:
 def _usage_money(usage: Usage, run: StoredRun) -> float | None:
     if not is_billed(run):
         return None
-    return money(sum_phases([usage]), run.config)
+    return money(sum_phases([usage]), run.prices)
 
 
 def _cost_columns(usage: Usage) -> dict[str, float | None]:

@@ -82,7 +82,7 @@ def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
     """The run with its data set's rows at `data`; as it is for None."""
     if data is None:
         return run
-    return replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
+    return replace(run, config=run.config.with_dataset(data=data))
 
 
 def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -> Rows:
@@ -125,7 +125,7 @@ def rows_of(
         if data is None and not whole:
             rows = _rows_in_records(placed)
         if rows is None:
-            key = f"{placed.config['dataset']} {facts.fingerprint(placed)}"
+            key = f"{placed.config.dataset} {facts.fingerprint(placed)}"
             if key not in read:
                 read[key] = _rows_of_data_set(placed)
             rows = read[key]
@@ -150,7 +150,7 @@ def with_rows(
     Raises:
         UserError: No run has rows, or `data` is one file for runs over several data sets.
     """
-    if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
+    if data is not None and len({run.config.dataset.name for run in runs}) > 1:
         raise UserError(
             "--data holds the rows of one data set, but the runs have several; name runs over one "
             "of them"
@@ -222,7 +222,7 @@ def _rows_of_data_set(run: StoredRun) -> Rows:
 def _load_data_set(run: StoredRun) -> Dataset | str:
     """The run's data set loaded again; why not, where it is not here or not the one the run was
     made with."""
-    name = run.config["dataset"]["name"]
+    name = run.config.dataset.name
     try:
         with offline():
             data = load(dataset_of_run(run.config, str(run.path)))
@@ -240,7 +240,7 @@ def data_misfits(run: StoredRun) -> list[str] | None:
     It is known of bundled data sets, and of those of the hub in the cache. A file of the user's
     proves nothing.
     """
-    if run.config["dataset"].get("data"):
+    if run.config.dataset.data:
         return None
     loaded = _load_data_set(run)
     if isinstance(loaded, str):
@@ -287,10 +287,8 @@ def _selection_misfits(run: StoredRun, data: Dataset) -> Iterator[str]:
     if not run.summary.is_finished or run.summary.stopped_early is not None:
         return
     config = run.config
-    if config.get("sample"):
-        data = random_sample(
-            data, config["dataset"]["format"], config["sample"], config.get("sample_seed") or 0
-        )
+    if config.sample:
+        data = random_sample(data, str(config.dataset.format), config.sample, config.sample_seed)
     asked = {record.question_id for record in run.records}
     first = {example.question.id for example in data.examples[: len(asked)]}
     if asked != first:

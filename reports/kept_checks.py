@@ -165,7 +165,7 @@ def _key(run: StoredRun, names: Sequence[str]) -> str:
         "records": file_hash(run.path / RECORDS),
         "others": hash_named(run.path, (DOCUMENTS, TEXTS, f"{TEXTS}.gz")),
         "folder": run.path.name,
-        "config": run.config,
+        "config": run.config.to_json(),
         "manifest": run.manifest.to_json(),
         "summary": run.summary.to_json(),
         "declared": None if says is None else says.as_json(),

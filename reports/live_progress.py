@@ -264,12 +264,12 @@ class _FollowedRun:
             self.state = "running"
         self.stored = StoredRun(
             path=self.folder,
-            config=described["config"],
+            config=described.config,
             manifest=next((each for each in manifests if each.has_values), RunManifest()),
             records=[answer.record for answer in self.answers.values()],
             documents=self._documents,
             summary=summary,
-            origins=described.get("origins") or {},
+            origins=described.origins,
         )
         self.is_described = True
         self._numbers = _numbers_of(self.stored)
@@ -291,7 +291,7 @@ class _FollowedRun:
             "state": self.state,
             "last answer": last_answer,
             "indexes": str(len(self._documents)),
-            "model": str(self.stored.config["model"]["name"]),
+            "model": self.stored.config.model.name,
         }
 
     def _time_left(self) -> str:
@@ -314,7 +314,7 @@ class _FollowedRun:
         questions = self.stored.manifest.dataset.questions
         if not questions:
             return 0
-        limit = self.stored.config.get("limit") or questions
+        limit = self.stored.config.limit or questions
         return max(min(questions, limit), len(self.answers))
 
 
@@ -373,7 +373,7 @@ def _score_text(run: StoredRun) -> str:
     if not run.records or name not in facts.score_names(run):
         return _UNKNOWN
     scored = facts.scored(run, name)
-    mean = interval(scored.values, scored.clusters, seed=int(run.config["seed"]))
+    mean = interval(scored.values, scored.clusters, seed=run.config.seed)
     if mean.mean is None:
         return _UNKNOWN
     return with_interval(percent, mean.mean, mean.low, mean.high)

@@ -261,7 +261,7 @@ def _reference_of(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun 
 
 def _group(run: StoredRun) -> tuple[str, str]:
     """Data set and model: runs of other ones have no ratio."""
-    return facts.run_key(run)[0], str(run.config["model"]["name"])
+    return facts.run_key(run)[0], run.config.model.name
 
 
 def _add_ratios(row: TableRow, base: StoredRun | None, reference: str) -> None:

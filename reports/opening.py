@@ -121,9 +121,9 @@ def _weak_models(rows: Sequence[TableRow]) -> list[str]:
     """Which rows were answered by an embedded model that is none for these questions."""
     methods: dict[str, list[str]] = {}
     for row in rows:
-        model = row.run.config["model"]
-        dataset = row.run.config["dataset"]
-        if model.get("embedded") and not is_made_for(dataset):
+        model = row.run.config.model
+        dataset = row.run.config.dataset
+        if model.embedded and not is_made_for(dataset):
             methods.setdefault(embedded_caveat(model, dataset), []).append(row.label)
     return [f"{', '.join(labels)}: {caveat}" for caveat, labels in methods.items()]
 
@@ -133,7 +133,7 @@ def currency_of(rows: Sequence[TableRow]) -> str:
     named: set[str | None] = set()
     for row in rows:
         if row.money is not None:
-            named.add(row.run.config.get("currency"))
+            named.add(row.run.config.currency)
     if len(named) != 1:
         return ""
     return named.pop() or ""

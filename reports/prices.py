@@ -9,13 +9,12 @@ A price that is set later holds for stored answers too, so a run can be repriced
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from harness.config.applications import APPLICATION
 from harness.storage.run_folder import StoredRun
+from harness.storage.stored_config import StoredModel, StoredPrice
 
 _ADVICE = "money of one table should be at prices of one day; the same command again sets them"
-_ONE_PRICE = ("encoder", "reranker", "retriever")
 
 
 def other_prices(runs: Sequence[StoredRun]) -> list[str | None]:
@@ -46,31 +45,35 @@ def _prices(run: StoredRun) -> dict[str, str]:
     """What takes money in a run -> its price; only what has one."""
     config = run.config
     found = {}
-    if config.get("currency"):
-        found["money"] = f"in {config['currency']}"
-    for model in (config["model"], *(config.get("roles") or {}).values()):
-        if model.get("price"):
-            found[_model_name(model)] = _price_text(model["price"])
-    for part in _ONE_PRICE:
-        price = (config.get(part) or {}).get("price")
-        if price is not None:
-            found[f"{part} {config[part]['name']}"] = f"{price:g}"
+    if config.currency:
+        found["money"] = f"in {config.currency}"
+    for model in (config.model, *config.roles.values()):
+        if model.price is not None:
+            found[_model_name(model)] = _price_text(model.price)
+    parts = {
+        "encoder": config.encoder,
+        "reranker": config.reranker,
+        "retriever": config.retriever,
+    }
+    for name, part in parts.items():
+        if part is not None and part.price is not None:
+            found[f"{name} {part.name}"] = f"{part.price:g}"
     return found
 
 
-def _model_name(model: Mapping[str, Any]) -> str:
+def _model_name(model: StoredModel) -> str:
     """What a price belongs to: a model by the name that its server knows; applications all alike, as
     nobody says which models theirs are."""
-    if model.get("backend") == APPLICATION:
+    if model.backend == APPLICATION:
         return "an application"
-    return str(model.get("source") or model["name"])
+    return model.source or model.name
 
 
-def _price_text(price: Mapping[str, float | None]) -> str:
+def _price_text(price: StoredPrice) -> str:
     """ "0.15 in, 0.6 out", with cached tokens where they have a price of their own."""
-    text = f"{price['input']:g} in, {price['output']:g} out"
-    if price.get("cached") is not None:
-        text += f", {price['cached']:g} cached"
+    text = f"{price.input:g} in, {price.output:g} out"
+    if price.cached is not None:
+        text += f", {price.cached:g} cached"
     return text
 
 

@@ -77,7 +77,7 @@ def _row(run: StoredRun) -> dict[str, Any]:
         "started": _utc_text(run.manifest.started),
         "state": run.summary.state,
         "questions": len(run.records),
-        "seed": run.config["seed"],
+        "seed": run.config.seed,
         "code": facts.code(run) or "–",
         "command": _command(run) or "–",
     }

@@ -41,7 +41,7 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
-        groups.setdefault(canonical({**run.config, "seed": None}), []).append(run)
+        groups.setdefault(canonical({**run.config.to_json(), "seed": None}), []).append(run)
     return list(map(_mean_run, groups.values()))
 
 
@@ -70,8 +70,8 @@ def _mean_run(group: Sequence[StoredRun]) -> StoredRun:
         return first
     shared = _shared_questions(repeats)
     drawn: Sequence[str] = ()
-    if first.config["model"].get("temperature"):
-        drawn = first.config["dataset"]["scorers"]
+    if first.config.model.temperature:
+        drawn = first.config.dataset.scorers
     records = [_mean_record(repeated, drawn) for repeated in shared.questions]
     notes = [
         _spread_note(repeats, shared.questions),
@@ -82,7 +82,7 @@ def _mean_run(group: Sequence[StoredRun]) -> StoredRun:
 
 
 def _seed(run: StoredRun) -> int:
-    return int(run.config.get("seed") or 0)
+    return run.config.seed
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _spread_note(repeats: Sequence[StoredRun], questions: Sequence[Repeated]) ->
     for name in _score_names(questions):
         means = [_mean_points(repeat, name) for repeat in zip(*questions, strict=True)]
         deviations.append(f"{name} {statistics.stdev(means):.2f}")
-    seeds = ", ".join(str(run.config.get("seed")) for run in repeats)
+    seeds = ", ".join(str(run.config.seed) for run in repeats)
     note = f"mean of {len(repeats)} repeats (seeds {seeds})"
     if not deviations:
         return note

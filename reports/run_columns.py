@@ -98,7 +98,7 @@ def _unobserved(run: StoredRun) -> bool:
 
 def _not_parsed(row: TableRow) -> int | None:
     """Replies that do not follow the answer schema; None without one."""
-    if not row.run.config["dataset"].get("answer_schema"):
+    if not row.run.config.dataset.answer_schema:
         return None
     return row.run.columns.notes.count(lambda notes: NOT_FOLLOWED in notes)
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.cost.usage import ENCODERS, add_usage, price_of, sum_phases
+from harness.cost.prices import ENCODERS
+from harness.cost.usage import add_usage, sum_phases
 from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.stats.bootstrap import Labels
@@ -115,7 +116,7 @@ def _answer_notes(run: StoredRun) -> list[str]:
     failed = int(columns.failed.sum())
     if failed:
         treatment = "scored 0"
-        if run.config.get("failed", "zero") == "skip":
+        if run.config.skips_failed:
             treatment = "left out of the scores"
         notes.append(f"{failed} of {total} questions failed ({treatment})")
     cut = int(columns.truncated.sum())
@@ -123,14 +124,16 @@ def _answer_notes(run: StoredRun) -> list[str]:
         notes.append(f"{cut} of {total} questions were answered from a truncated context")
     no_prefix = columns.notes.count(lambda notes: notes.get(PREFIX) == MISSING)
     if no_prefix:
-        prefix = run.config["dataset"].get("answer_prefix")
+        prefix = run.config.dataset.answer_prefix
         notes.append(
             f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored "
             "whole"
         )
     unread = columns.notes.count(lambda notes: NOT_FOLLOWED in notes)
     if unread:
-        schema = (run.config["dataset"].get("answer_schema") or {}).get("name")
+        schema = None
+        if run.config.dataset.answer_schema is not None:
+            schema = run.config.dataset.answer_schema.name
         notes.append(
             f"{unread} of {total} replies do not follow the answer schema '{schema}' and scored 0"
         )
@@ -158,13 +161,13 @@ def _model_notes(run: StoredRun) -> list[str]:
 def _caveats(run: StoredRun) -> list[str]:
     """What is known of embedded and small models, whose scores say little of others."""
     used = run.manifest.models
-    models = [run.config["model"]]
-    for role, model in (run.config.get("roles") or {}).items():
+    models = [run.config.model]
+    for role, model in run.config.roles.items():
         if role in used:
             models.append(model)
-    dataset = run.config["dataset"]
-    notes = [embedded.embedded_caveat(model, dataset) for model in models if model.get("embedded")]
-    notes += [embedded.small_model_note(model) for model in models if model.get("small")]
+    dataset = run.config.dataset
+    notes = [embedded.embedded_caveat(model, dataset) for model in models if model.embedded]
+    notes += [embedded.small_model_note(model.name) for model in models if model.small]
     return notes
 
 
@@ -196,7 +199,7 @@ def _usage_notes(run: StoredRun, total: Mapping[str, Any]) -> list[str]:
     if total.get("uncounted"):
         notes.append("FLOPs unknown: a model of this run has no known sizes")
     billed = total.get("billed") or ()
-    unpriced = sorted(role for role in billed if price_of(run.config, role) is None)
+    unpriced = sorted(role for role in billed if run.prices.of(role) is None)
     if unpriced:
         role = unpriced[0]
         setting = "model.price"

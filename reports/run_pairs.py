@@ -31,7 +31,7 @@ class RunPair:
     @property
     def dataset(self) -> str:
         """The data set of both."""
-        return str(self.run.config["dataset"]["name"])
+        return self.run.config.dataset.name
 
     @property
     def names(self) -> str:
@@ -198,8 +198,8 @@ def _scored_differently(pair: RunPair, score: str) -> list[str]:
             f"{names} were scored by different versions of {score} ({version} and {base_version}); "
             f"{remedy}"
         )
-    failed = pair.run.config.get("failed", "zero")
-    base_failed = pair.base.config.get("failed", "zero")
+    failed = pair.run.config.failed
+    base_failed = pair.base.config.failed
     if failed != base_failed:
         sentences.append(
             f"{names} treat failed questions differently (failed: {failed} and {base_failed})"

@@ -30,15 +30,15 @@ _SETTING = re.compile(r"(?:^|, )(\w+)=([^,\[]+)(?=, |$)")
 
 def mark_misfits(run: StoredRun) -> Iterator[str]:
     """What does not fit between a whole run's mark and its settings, a sentence each."""
-    method = run.config["method"]
-    mark = method.get("mark") or ""
+    method = run.config.method
+    mark = method.mark or ""
     if _has_name_of_another(run):
-        yield f"it is called {method['name']}, whose preset is another method"
+        yield f"it is called {method.name}, whose preset is another method"
         return
     changes = _changes(run)
     if changes and not mark:
         yield f"method.mark is empty, and the settings differ from the preset's ({changes})"
-    params = method.get("params") or {}
+    params = method.params
     for name, value in _SETTING.findall(mark):
         if not value.endswith("...") and name in params and value_text(params[name]) != value:
             yield f"method.mark says {name}={value}, method.params has {value_text(params[name])}"
@@ -52,7 +52,7 @@ def _has_name_of_another(run: StoredRun) -> bool:
     preset = _preset(run, _PAPER)
     if preset is None or run.manifest.hashed is None:
         return False
-    implementation = str(run.config["method"].get("implementation"))
+    implementation = str(run.config.method.implementation)
     return short_name(preset.implementation) != short_name(implementation)
 
 
@@ -64,13 +64,13 @@ def preset_gaps(run: StoredRun) -> Iterator[str]:
     method = shipped_method(run)
     if method is not None and method.prompts() != run.manifest.prompts:
         yield "what was asked, as its prompts are not those of the method in this version"
-    dataset = run.config["dataset"]
+    dataset = run.config.dataset
     try:
-        preset: DatasetConfig = resolved("dataset", dataset=dataset["name"])
+        preset: DatasetConfig = resolved("dataset", dataset=dataset.name)
     except UserError:
         return
     for name in preset.scorers:
-        if name not in dataset["scorers"]:
+        if name not in dataset.scorers:
             yield f"{name}, a score of its data set"
 
 
@@ -80,8 +80,8 @@ def _changes(run: StoredRun) -> str:
     set_by = {**_set_by_profile(run), **_set_by_user(run)}
     if method is None or not set_by:
         return ""
-    choice = MethodChoice(**{**run.config["method"], "mark": ""})
-    return changes_from_preset(method, choice, run.config["dataset"]["name"], set_by)
+    choice = MethodChoice.model_validate({**run.config.method.to_json(), "mark": ""})
+    return changes_from_preset(method, choice, run.config.dataset.name, set_by)
 
 
 def _set_by_user(run: StoredRun) -> dict[str, str]:
@@ -100,7 +100,7 @@ def _set_by_user(run: StoredRun) -> dict[str, str]:
 def _set_by_profile(run: StoredRun) -> dict[str, str]:
     """Parameter -> "profile NAME", of those that have the value of the run's profile and not that
     of the preset, whatever their origin says."""
-    profile, params = run.config.get("profile"), run.config["method"].get("params") or {}
+    profile, params = run.config.profile, run.config.method.params
     if profile in (None, _PAPER):
         return {}
     preset, changed = _preset_params(run, _PAPER), _preset_params(run, str(profile))
@@ -119,8 +119,8 @@ def _preset_params(run: StoredRun, profile: str) -> Mapping[str, Any]:
 
 def _preset(run: StoredRun, profile: str) -> MethodChoice | None:
     """The preset that the run's method is called by, with a profile; None where there is none."""
-    name = str(run.config["method"]["name"]).partition("[")[0]
-    dataset = run.config["dataset"]["name"]
+    name = run.config.method.name.partition("[")[0]
+    dataset = run.config.dataset.name
     try:
         preset: MethodChoice = resolved("methods", method=name, dataset=dataset, profile=profile)
     except UserError:

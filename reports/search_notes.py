@@ -121,4 +121,4 @@ def _visited(run: StoredRun) -> _Visited | None:
     for question_id, search in zip(columns.ids, columns.searches.by_record(), strict=True):
         if search is not None:
             nodes[question_id] = search.nodes
-    return _Visited(run.config["dataset"]["name"], len(columns), nodes)
+    return _Visited(run.config.dataset.name, len(columns), nodes)

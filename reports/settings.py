@@ -23,6 +23,7 @@ from harness.config.schema import canonical, digest
 from harness.config.yaml_tree import flatten, value_text
 from harness.storage.manifest_file import GitState
 from harness.storage.run_folder import StoredRun
+from harness.storage.stored_config import StoredEncoder, StoredModel
 from reports.run_records import question_ids, values_of
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, run in enumerate(runs):
-        method = str(run.config["method"]["name"])
-        model = str(run.config["model"]["name"])
+        method = run.config.method.name
+        model = run.config.model.name
         groups[method, *_profile(run), model].append(place)
     names: dict[int, RunNames] = {}
     for places in groups.values():
@@ -137,7 +138,7 @@ def distinct_labels(
 def setting_values(run: StoredRun) -> dict[str, Any]:
     """Every setting of a run by the key that `--set` takes, those of its models too: "method.k",
     "model", "seed"."""
-    values = {"model": run.config["model"]["name"]}
+    values = {"model": run.config.model.name}
     for path, value in _flat_config(run).items():
         if not _LEFT_OUT.fullmatch(path):
             values[_set_key(path)] = value
@@ -146,10 +147,11 @@ def setting_values(run: StoredRun) -> dict[str, Any]:
 
 def _flat_config(run: StoredRun) -> dict[str, Any]:
     """Setting ("method.params.k") -> value, of the parts that may change an answer."""
+    config = run.config.to_json()
     parts = {}
     for part in _PARTS:
-        if run.config.get(part) is not None:
-            parts[part] = run.config[part]
+        if config.get(part) is not None:
+            parts[part] = config[part]
     return flatten(parts)
 
 
@@ -199,7 +201,7 @@ class _Member:
     @property
     def dataset(self) -> str:
         """The data set of the run."""
-        return str(self.run.config["dataset"]["name"])
+        return self.run.config.dataset.name
 
 
 class _GroupNames:
@@ -311,7 +313,7 @@ class _GroupNames:
         ids: list[str] = []
         if not any(key.startswith("dataset.") for key in self._ignored):
             ids = sorted(question_ids(run))
-        made_of = [member.values, run.config.get("failed"), run.manifest.models, ids]
+        made_of = [member.values, run.config.failed, run.manifest.models, ids]
         return digest(made_of)
 
 
@@ -361,17 +363,15 @@ def made_with(run: StoredRun) -> dict[str, str]:
         weights = identity.get("weights")
         if weights:
             parts = [weights, identity.get("query_weights"), identity.get("quantised")]
-            made[f"weights of {_model_of_role(run, role)['name']}"] = digest(parts)[:7]
+            made[f"weights of {_model_of_role(run, role).name}"] = digest(parts)[:7]
     for name, version in manifest.packages.items():
         made[str(name)] = str(version)
     return made
 
 
-def _model_of_role(run: StoredRun, role: str) -> Mapping[str, Any]:
+def _model_of_role(run: StoredRun, role: str) -> StoredModel | StoredEncoder:
     """The settings of the model with a role: an encoder, one of `roles`, else the reader."""
-    named = run.config.get(role) or (run.config.get("roles") or {}).get(role)
-    found: Mapping[str, Any] = named or run.config["model"]
-    return found
+    return run.config.encoder_of(role) or run.config.model_of(role)
 
 
 def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
@@ -381,9 +381,9 @@ def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
     keys = []
     for run in runs:
         values = _answer_settings(run, ())
-        key = canonical({**values, "dataset": run.config["dataset"]["name"], "seed": 0})
+        key = canonical({**values, "dataset": run.config.dataset.name, "seed": 0})
         keys.append(key)
-        seeds[key].add(int(run.config.get("seed") or 0))
+        seeds[key].add(run.config.seed)
     sentences: dict[str, str] = {}
     for key, own in seeds.items():
         if len(own) > 1:
@@ -423,7 +423,7 @@ def _name_run(
     """
     varying = set(map(_short_key, [*swept, *ignored]))
     marks = _marks_without(member.run, varying, len(in_label))
-    method = member.run.config["method"]["name"]
+    method = member.run.config.method.name
     base = label({"name": method, "mark": ", ".join(marks)})
     words = [base]
     own_values = {}
@@ -491,7 +491,7 @@ def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]
 
 def _mark_parts(run: StoredRun) -> list[str]:
     """A method's mark, split at commas outside of brackets: ["pocket", "order=[a, b]"]."""
-    mark = str(run.config["method"].get("mark") or "").replace(", ", ",")
+    mark = (run.config.method.mark or "").replace(", ", ",")
     return re.findall(r"(?:\[[^\]]*\]|[^,\[])+", mark)
 
 

@@ -43,14 +43,14 @@ def _key(run: StoredRun) -> str:
     run has no code that could be edited, and a key of its own."""
     if facts.made_elsewhere(run):
         return str(run.path)
-    method = run.config["method"]
+    method = run.config.method
     corpus = run.manifest.corpus or SearchedCorpus()
     made_of = [
         facts.run_key(run)[0],
-        method["name"],
-        short_name(str(method.get("implementation"))),
+        method.name,
+        short_name(str(method.implementation)),
         setting_values(run),
-        run.config.get("failed", "zero"),
+        run.config.failed,
         facts.fingerprint(run),
         run.manifest.models,
         corpus.hashed,

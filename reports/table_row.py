@@ -170,7 +170,7 @@ class RunNumbers:
         if column is None:
             return NOTHING
         answered = self.run.columns.answered
-        seed = int(self.run.config["seed"])
+        seed = self.run.config.seed
         return interval(column[answered], self.clusters[answered], seed=seed, bounds=None)
 
     def latency(self, percent: int) -> float | None:
@@ -212,7 +212,7 @@ class TableRow:
     @property
     def model(self) -> str:
         """The name of the model that wrote the answers."""
-        return str(self.run.config["model"]["name"])
+        return self.run.config.model.name
 
     @property
     def label_with_model(self) -> str:
@@ -298,7 +298,7 @@ class TableRow:
             self.notes.append(MissingScores.of(missing, count))
 
     def _mean_score(self, scored: facts.Scored) -> Interval:
-        seed = int(self.run.config["seed"])
+        seed = self.run.config.seed
         return interval(scored.values, scored.clusters, seed=seed, bounds=(0.0, 1.0))
 
     def note_unknown_index(self) -> None:

@@ -41,7 +41,7 @@ class Run:
     def config(self) -> dict[str, Any]:
         """Every setting of the run, nested as under `config` in its run.yaml: {"method": {"name":
         ...}, ...}."""
-        return self.stored.config
+        return self.stored.config.to_json()
 
     @property
     def failed(self) -> int:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import mean_text, say
 from harness.cli.table_output import columns
+from harness.cost.prices import Prices
+from harness.cost.prices import money as token_money
 from harness.errors import UserError
 from harness.storage.run_folder import read_run
 
@@ -72,11 +74,13 @@ class _Result:
     @property
     def paid(self) -> float | None:
         """Money of all replies; None where the model has no price."""
-        from harness.cost import usage as costs
+        from harness.judging.judge_run import price_of
 
-        if not self.judge.config.price:
+        price = price_of(self.judge)
+        if price is None:
             return None
-        return costs.money(self.judged.usage, {"model": self.judge.config.model_dump()})
+        billed = price.billed(in_batches=self.judge.config.batch)
+        return token_money(self.judged.usage, Prices(billed))
 
     def counts(self) -> dict[str, int]:
         """How many answers were judged how."""

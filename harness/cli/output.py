@@ -61,7 +61,7 @@ def print_warnings(plans: Sequence[PlannedRun], unlogged: Sequence[str] = ()) ->
         if model.embedded:
             say(model_warnings.embedded_notice(model))
         if model.small:
-            say(model_warnings.small_model_note(model.model_dump(), before_run=True))
+            say(model_warnings.small_model_note(model.name, before_run=True))
     warnings = dict.fromkeys(unlogged)
     for plan in plans:
         warnings |= dict.fromkeys(plan.warnings)
@@ -122,6 +122,6 @@ def print_result(result: RunResult, plan: PlannedRun, json: bool) -> None:
     lines = [str(result.folder)]
     lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
     lines.append(f"  {_counts_text(summary)}{_recalled_text(summary)}")
-    replies = reply_sentences(summary.replies, plan.config.model_dump(mode="json"))
+    replies = reply_sentences(summary.replies, plan.config.stored())
     lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *replies]]
     print("\n".join(lines), flush=True)

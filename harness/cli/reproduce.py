@@ -280,7 +280,7 @@ def _drawings_of(words: list[str], runs: list[StoredRun], base: Path) -> Iterato
         question = runs[0].records[0].question_id
         yield _Drawing([*words, folders[0], question, "--graph", str(file)], file)
     elif words == ["report", "front"]:  # one data set at a time
-        for name in dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs):
+        for name in dict.fromkeys(run.config.dataset.name for run in runs):
             file = base.with_name(f"{base.name}-{name.replace('/', '~')}.svg")
             yield _Drawing([*words, *folders, "--dataset", name, "--out", str(file)], file)
     else:

@@ -13,7 +13,6 @@ import dataclasses
 import hashlib
 import json
 import operator
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -32,6 +31,7 @@ from harness.config.own_prompt import (
     read_system_prompt,
 )
 from harness.storage.paths import expanded
+from harness.storage.stored_config import StoredConfig
 
 # A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from
 # here on.
@@ -362,8 +362,6 @@ class RunConfig(GeneralSettings):
     encoder: EncoderConfig | None = None
     reranker: EncoderConfig | None = None
 
-
-def sampling(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of SAMPLING of a model's configuration, defaults included: {"temperature": 0.0,
-    ...}."""
-    return {name: model.get(name, ModelConfig.model_fields[name].default) for name in SAMPLING}
+    def stored(self) -> StoredConfig:
+        """The configuration as a run folder holds it."""
+        return StoredConfig.from_json(self.model_dump(mode="json"))

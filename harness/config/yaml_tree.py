@@ -25,6 +25,7 @@ from pydantic_core import ErrorDetails
 
 from harness.config.schema import ELSEWHERE, DatasetConfig
 from harness.errors import ConfigError, UserError, unknown
+from harness.storage.stored_config import StoredConfig
 from harness.storage.yaml_text import Loader as SafeLoader
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
@@ -344,14 +345,14 @@ def part_of_run(model: type[M], values: Any, folder: str) -> M:
         raise UserError(f"{folder}/run.yaml is not of this version: {first}") from e
 
 
-def dataset_of_run(config: Mapping[str, Any], folder: str) -> DatasetConfig:
+def dataset_of_run(config: StoredConfig, folder: str) -> DatasetConfig:
     """The data set of a run's configuration, to score answers or to find rows; `folder` is the
     run's. Raises UserError.
 
     An imported run lacks instruction and max_answer_tokens; values that neither use reads stand in
     for them.
     """
-    values = dict(config["dataset"])
-    if config["method"].get("implementation") == ELSEWHERE:
+    values = config.dataset.to_json()
+    if config.method.implementation == ELSEWHERE:
         values = {"instruction": "", "max_answer_tokens": 1, **values}
     return part_of_run(DatasetConfig, values, folder)

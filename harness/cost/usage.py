@@ -5,7 +5,7 @@ Money of requests to a server: the tokens that it billed, by role, times the pri
 (`model.price`).
 
     usage["billed"]          {"reader": {"input": 900, "cached": 100, "output": 12}}, cached: read from the prefix cache
-    money(usage, config)     (900 * input + 100 * cached + 12 * output) / 1e6
+    money(usage, prices)     (900 * input + 100 * cached + 12 * output) / 1e6: prices.py
 
 Records keep tokens, not money, so that a price that is set or corrected later holds for all
 questions of a run.
@@ -339,66 +339,3 @@ def _add_numbers(total: dict[str, Any], added: Mapping[str, object]) -> None:
             before = total.get(key, 0)
             if isinstance(before, (int, float)):
                 total[key] = before + value
-
-
-ENCODERS = ("encoder", "reranker")
-"""Roles whose price is one number; those that are loaded here take no money."""
-
-
-def price_of(config: Mapping[str, Any], role: str) -> BilledTokens | None:
-    """The prices of a role's model, None without one. config: of a run.
-
-    Cached tokens cost as input unless it says, and requests in batches the share `price.batch` of
-    the others.
-    """
-    if role in ENCODERS:
-        return _encoder_price(config.get(role) or {})
-    model = (config.get("roles") or {}).get(role) or config["model"]
-    price = model.get("price")
-    if not price:
-        return None
-    cached = price["input"] if price.get("cached") is None else price["cached"]
-    share = price["batch"] if model.get("batch") else 1.0
-    return {
-        "input": share * price["input"],
-        "cached": share * cached,
-        "output": share * price["output"],
-    }
-
-
-def _encoder_price(encoder: Mapping[str, Any]) -> BilledTokens | None:
-    """The prices of an encoder: 0 for a local one; None for a server without a price in its
-    settings."""
-    if not encoder.get("base_url"):
-        return {"input": 0.0, "cached": 0.0, "output": 0.0}
-    price = encoder.get("price")
-    if price is None:
-        return None
-    return {"input": price, "cached": price, "output": 0.0}
-
-
-def money(usage: PhaseUsage | SentUsage, config: Mapping[str, Any]) -> float | None:
-    """Money of one phase's usage, of a sum of phases, or of what was sent; 0 where no server billed
-    anything, None without a price or where an application does not say it.
-
-    config: of the run, as in run.yaml.
-    """
-    if usage.get("money_unknown"):
-        return None
-    total = float(usage.get("charged", 0.0))
-    for role, tokens in usage.get("billed", {}).items():
-        price = price_of(config, role)
-        if price is None:
-            return None
-        total += _price_of_tokens(tokens, price)
-    return total
-
-
-def _price_of_tokens(tokens: BilledTokens, price: BilledTokens) -> float:
-    """Money of tokens; price: of a million."""
-    values = (
-        price["input"] * tokens.get("input", 0.0),
-        price["cached"] * tokens.get("cached", 0.0),
-        price["output"] * tokens.get("output", 0.0),
-    )
-    return sum(values) / 1e6

@@ -52,7 +52,7 @@ class LimitHook(Hook):
 
     def started(self, plan: PlannedRun) -> None:
         """Count what earlier starts of the run spent."""
-        self._budget.open_run(self._out / plan.folder, plan.config.model_dump())
+        self._budget.open_run(self._out / plan.folder, plan.config.stored().prices)
 
     def closed(self) -> int:
         """Print the command that resumes, where a limit was hit. Returns 0."""

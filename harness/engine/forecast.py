@@ -9,13 +9,12 @@ A run without an answer has no forecast: three questions of it would tell (`--li
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from harness.cost import usage as costs
 from harness.cost.flops import DEFAULT
+from harness.cost.prices import Prices, money
 from harness.cost.usage import Usage, sum_phases, tokens_of
 from harness.engine.plan import PlannedRun
 from harness.errors import attempt
@@ -75,7 +74,7 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
     if not answered:
         return Forecast(*names, len(asked), done, how=NOTHING_ANSWERED)
     built = [line.usage for line in stored.documents if not line.failed]
-    spending = Extrapolated(stored.config, convention)
+    spending = Extrapolated(stored.prices, convention)
     spending.add([record.usage for record in answered], len(left))
     spending.add(built, max(_count_indexes(plan, asked) - len(built), 0))
     tflops = None
@@ -95,11 +94,11 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
 class Extrapolated:
     """What is still to be spent, summed over questions and indexes.
 
-    config: of the run, as in run.yaml, for its prices; uncounted: whether FLOPs of a part are not
+    prices: of the run's models; uncounted: whether FLOPs of a part are not
     known; unpriced: whether nobody said what a part costs.
     """
 
-    config: Mapping[str, Any]
+    prices: Prices
     convention: str
     tokens: float = 0.0
     flops: float = 0.0
@@ -108,7 +107,7 @@ class Extrapolated:
     unpriced: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.unpriced = costs.price_of(self.config, "reader") is None
+        self.unpriced = self.prices.of("reader") is None
 
     def add(self, usages: Sequence[Usage], count: int) -> None:
         """Add `count` times the mean of `usages`; nothing where there are none."""
@@ -119,7 +118,7 @@ class Extrapolated:
         self.tokens += tokens_of(spent) * share
         self.flops += spent.get("flops", {}).get(self.convention, 0.0) * share
         self.uncounted |= bool(spent.get("uncounted"))
-        paid = costs.money(spent, self.config)
+        paid = money(spent, self.prices)
         if paid is None:
             self.unpriced = True
         else:

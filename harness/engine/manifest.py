@@ -51,6 +51,7 @@ from harness.storage.manifest_file import (
 from harness.storage.package_versions import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
 from harness.storage.run_files import used_settings
+from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import FINISHED
 from harness.types import VERSION
 
@@ -238,7 +239,8 @@ def with_hashed(described: RunManifest, plan: PlannedRun) -> RunManifest:
     Without it where the hash covers a path of the user's home folder, which the files hold as ~.
     """
     config, _ = used_settings(plan.config.model_dump(mode="json"), plan.origins)
-    listed = config["method"].get("params") or {}
+    stored = StoredConfig.from_json(without_home(config))
+    listed = stored.method.params
     params = plan.config.method.params
     hashed = HashedValues(
         task=plan.task.model_dump(mode="json", exclude_defaults=True),
@@ -246,7 +248,7 @@ def with_hashed(described: RunManifest, plan: PlannedRun) -> RunManifest:
         unset={name: params[name] for name in params if name not in listed},
     )
     complete = described.with_values(hashed=hashed)
-    inputs = recorded_inputs(without_home(config), complete)
+    inputs = recorded_inputs(stored, complete)
     if inputs is None or inputs.hash8() != plan.hash8:
         return described
     return complete

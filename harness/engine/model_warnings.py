@@ -6,13 +6,13 @@ random          of older runs: its answers are noise, on any data set
 smollm2-135m    a small model of language: it compares methods, its numbers are far below a large model's
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.llm.model_info import local_folder
 from harness.method import Method
+from harness.storage.stored_config import StoredDataset, StoredModel
 
 _WORLD = "pocket"  # the format of data sets that are drawn from the synthetic world
 
@@ -22,31 +22,34 @@ def embedded_notice(model: ModelConfig) -> str:
     return f"{model.name} answers, which is trained on pocket/* only; name another with --model"
 
 
-def embedded_caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
-    """What an embedded model's numbers on a data set are worth; model, dataset: the values in
-    run.yaml."""
-    name = model["name"]
-    if model.get("backend") == "random":
+def embedded_caveat(model: StoredModel, dataset: StoredDataset) -> str:
+    """What an embedded model's numbers on a data set are worth."""
+    name = model.name
+    if model.backend == "random":
         return f"{name} is a random model: its answers are noise"
     if is_made_for(dataset):
         return f"{name} is the embedded model, made for the synthetic world (pocket/*)"
     return (
-        f"{name} is trained on pocket/* only and is no model for questions about {dataset['name']}: "
+        f"{name} is trained on pocket/* only and is no model for questions about {dataset.name}: "
         "its scores show that a method runs, and nothing of its quality"
     )
 
 
-def is_made_for(dataset: Mapping[str, Any]) -> bool:
+def is_made_for(dataset: StoredDataset) -> bool:
     """Whether an embedded model was trained for questions such as those of a data set."""
-    return bool(dataset.get("format") == _WORLD)
+    return dataset.format == _WORLD
 
 
-def small_model_note(model: Mapping[str, Any], before_run: bool = False) -> str:
-    """What the numbers of a model that is marked as small are worth; before_run: the line printed
-    before a run."""
+def small_model_note(model: str, before_run: bool = False) -> str:
+    """What the numbers of a model that is marked as small are worth.
+
+    Args:
+        model: Its name.
+        before_run: Whether the line is printed before a run.
+    """
     if before_run:
-        return f"{model['name']} answers, a small model; name another with --model"
-    return f"{model['name']} is a small model: its numbers compare methods with each other, not with published ones"
+        return f"{model} answers, a small model; name another with --model"
+    return f"{model} is a small model: its numbers compare methods with each other, not with published ones"
 
 
 def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:

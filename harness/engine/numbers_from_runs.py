@@ -107,7 +107,7 @@ def number_from_run(method: Method, preset: str, name: str, text: str) -> Number
         value, mean, unit = _pieces_of_equal_cost(method, name, run, records)
         gave = f"the same {unit} as {{}} ({mean:.4g} a question, {{}})"
     failed = len(run.records) - len(records)
-    source = str(run.config["method"]["name"])
+    source = run.config.method.name
     return NumberFromRun(
         value=value,
         note=f"{name} = {value}, " + gave.format(source, _questions(run, len(records), failed)),
@@ -115,8 +115,8 @@ def number_from_run(method: Method, preset: str, name: str, text: str) -> Number
         unit=unit,
         source=source,
         run=str(run.path),
-        dataset=run.config["dataset"]["name"],
-        model=run.config["model"]["name"],
+        dataset=run.config.dataset.name,
+        model=run.config.model.name,
         questions=len(records),
         failed=failed,
     )
@@ -228,7 +228,7 @@ def _prompt_tokens(run: StoredRun, records: Sequence[StoredRecord]) -> tuple[flo
     options = 0.0
     for record in records:
         options += sum(map(text_tokens, record.options or ()))
-    instruction = text_tokens(str(run.config["dataset"].get("instruction") or ""))
+    instruction = text_tokens(run.config.dataset.instruction or "")
     return instruction + query + options / len(records), query
 
 

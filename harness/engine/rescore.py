@@ -181,12 +181,10 @@ class _Rescoring:
             if self.dataset is not None:
                 update_texts(store, self.dataset, self.config.keep_texts, note)
             store.write_manifest(self._manifest(store.manifest()))
-            dataset = {
-                **self.stored.config["dataset"],
-                "scorers": list(self.versions),
-                "data": self.config.data,
-            }
-            store.describe({**self.stored.config, "dataset": dataset}, self.stored.origins)
+            config = self.stored.config.with_dataset(
+                scorers=list(self.versions), data=self.config.data
+            )
+            store.describe(config, self.stored.origins)
             summary = store.write_summary(self.stored.summary.with_numbers(numbers))
         for sentence in silent_scorers(self.config.scorers, summary):
             note(sentence)

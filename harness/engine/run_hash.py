@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.config.schema import SAMPLING, digest, sampling
+from harness.config.schema import digest
 from harness.storage.manifest_file import RunManifest
+from harness.storage.stored_config import StoredConfig, StoredModel
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,11 @@ class HashInputs:
         return digest(inputs)[:8]
 
 
-def recorded_inputs(config: Mapping[str, Any], manifest: RunManifest) -> HashInputs | None:
+def recorded_inputs(config: StoredConfig, manifest: RunManifest) -> HashInputs | None:
     """The inputs of a stored run's hash.
 
     Args:
-        config: `config` of its run.yaml.
+        config: Its settings.
         manifest: Its manifest.json.
 
     Returns:
@@ -79,9 +80,7 @@ def recorded_inputs(config: Mapping[str, Any], manifest: RunManifest) -> HashInp
     hashed = manifest.hashed  # its "unset": parameters that run.yaml leaves out
     if hashed is None:
         return None
-    method, model, dataset = config["method"], config["model"], manifest.dataset
-    drawn = sampling(model)
-    defaults = sampling({})
+    method, model, dataset = config.method, config.model, manifest.dataset
     fingerprint = dataset.fingerprint
     if manifest.corrected:
         fingerprint = manifest.corrected[0].before
@@ -89,18 +88,24 @@ def recorded_inputs(config: Mapping[str, Any], manifest: RunManifest) -> HashInp
     if manifest.corpus is not None:
         corpus = manifest.corpus.hashed
     return HashInputs(
-        implementation=method["implementation"],
-        view=method.get("view", "document"),
-        params={**hashed.unset, **(method.get("params") or {})},
+        implementation=str(method.implementation),
+        view=method.view,
+        params={**hashed.unset, **method.params},
         prompts=manifest.prompts,
         index_version=hashed.index_version,
         task=hashed.task,
         dataset=dataset.name,
         fingerprint=fingerprint,
         identities=manifest.models,
-        seed=config["seed"],
-        sampling={name: drawn[name] for name in SAMPLING if drawn[name] != defaults[name]},
+        seed=config.seed,
+        sampling=_chosen_sampling(model),
         code=manifest.code,
-        batch=bool(model.get("batch")),
+        batch=model.batch,
         corpus=corpus,
     )
+
+
+def _chosen_sampling(model: StoredModel) -> dict[str, float | int | None]:
+    """The settings of how replies are drawn that are not the defaults: {"temperature": 0.7}."""
+    defaults = StoredModel(name=model.name).sampling
+    return {name: value for name, value in model.sampling.items() if value != defaults[name]}

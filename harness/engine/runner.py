@@ -138,7 +138,7 @@ def opened_job(
             # Also in a new folder: a part of a run that starts after the parts were merged takes over
             # answers of the run that have no scores yet.
             bring_up_to_date(store, plan, progress.note, options.retry_failed)
-        store.describe(plan.config.model_dump(mode="json"), plan.origins)
+        store.describe(plan.config.stored(), plan.origins)
         job = Job(plan, store, progress, command, options)
         try:
             job.begin()
@@ -340,12 +340,11 @@ class Job:
 
     def _summarise(self) -> RunSummary:
         """The numbers of the summary, after the records were sorted."""
-        config = self.plan.config
         self.store.sort_records([e.question.id for e in self.plan.dataset.examples])
         return summarise(
             self.store.records(),
             self.store.index_lines(),
-            config.model_dump(mode="json"),
+            self.plan.config.stored(),
         )
 
 

@@ -17,10 +17,10 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from harness.cost import usage as costs
 from harness.cost.flops import DEFAULT
+from harness.cost.prices import Prices
+from harness.cost.prices import money as token_money
 from harness.cost.units import duration, money
 from harness.cost.usage import SentUsage, Usage, sent
 from harness.errors import UserError
@@ -46,27 +46,27 @@ class Budget:
             if limit <= 0:
                 raise UserError(f"{limit_option(name, limit)}: should be more than 0")
         self._tokens, self._tflops, self._money, self._earlier = 0.0, 0.0, 0.0, 0.0
-        self._config: Mapping[str, Any] = {"model": {}}  # of the run that is open
+        self._prices = Prices()  # of the run that is open
         self._begun = time.monotonic()
         self._indexes: set[tuple[str, str | None, str | None]] = set()
         self._unknown: set[str] = set()  # limits that what was spent cannot be counted for
         self._lock = threading.RLock()
 
-    def open_run(self, folder: Path, config: Mapping[str, Any]) -> None:
+    def open_run(self, folder: Path, prices: Prices) -> None:
         """Count what a run folder has cost so far: the hours of its earlier starts, and its
         indexes.
 
-        config: of the run, whose prices hold for it.
+        prices: of the run's models.
         """
-        self._config = config
+        self._prices = prices
         manifest = read_manifest(folder)
         self._earlier += sum(map(_hours, manifest.starts))
         self._indexes.clear()
         for line in read_index_lines(folder):
             self.spend_index(line)
         for judge in manifest.judges.values():
-            judge_config = {"model": {"price": judge.price}}
-            self._add(sent({"answer": judge.usage}, judge.earlier), config=judge_config)
+            spent = sent({"answer": judge.usage}, judge.earlier)
+            self._add(spent, prices=judge.prices)
 
     def spend(self, usage: Usage, sign: int = 1) -> Usage:
         """Count what a question or an index sent, by phase as `usage_of` sums it; returns it
@@ -83,15 +83,12 @@ class Budget:
         self._add(spent)
         return spent
 
-    def _add(
-        self, spent: SentUsage, sign: int = 1, config: Mapping[str, Any] | None = None
-    ) -> None:
-        """Add `spent` (-1: subtract) to the sums; config: whose prices hold, the open run's by
-        default."""
+    def _add(self, spent: SentUsage, sign: int = 1, prices: Prices | None = None) -> None:
+        """Add `spent` (-1: subtract) to the sums; prices: the open run's by default."""
         with self._lock:
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
-            self._money += sign * (costs.money(spent, config or self._config) or 0.0)
+            self._money += sign * (token_money(spent, prices or self._prices) or 0.0)
             if spent.get("tokens_unknown"):
                 self._unknown.add("tokens")
             if spent.get("money_unknown"):

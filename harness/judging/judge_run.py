@@ -28,6 +28,7 @@ from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
+from harness.storage.stored_config import StoredPrice
 from harness.storage.summary_file import RunSummary
 from harness.storage.warn_once import WarnOnce
 from harness.types import JUDGES, Example
@@ -120,21 +121,21 @@ def judge_run(
             elif work.judged.lost.get("tokens"):
                 # Limits count what was sent, also where nothing came back.
                 if not before.has_values:
-                    before = JudgeEntry(price=_price_of(judge))
+                    before = JudgeEntry(price=price_of(judge))
                 _write_entry(store, judge, before.with_values(earlier=work.judged.lost))
     return work.judged
 
 
 def _check_can_be_judged(stored: StoredRun, judge: Judge) -> None:
     """Raise UserError for a run whose answers this judge cannot judge."""
-    dataset = stored.config["dataset"]
-    if judge.name in dataset["scorers"]:
+    dataset = stored.config.dataset
+    if judge.name in dataset.scorers:
         raise UserError(
             f"{stored.path} has a scorer '{judge.name}'; give the judge another name with --name"
         )
     if not stored.records:
         raise UserError(f"{stored.path} has no answered question yet")
-    if "shown" in judge.places and not dataset.get("keep_texts", True):
+    if "shown" in judge.places and not dataset.keep_texts:
         raise UserError(
             f"{stored.path} keeps no texts, so what was shown cannot be judged; run it with "
             "--keep-texts yes"
@@ -323,7 +324,7 @@ def _store_judgements(
     After a kill between the two the same command writes the records, from the cache.
     """
     before = _entry_before(stored, judge)
-    keep_texts = bool(stored.config["dataset"].get("keep_texts", True))
+    keep_texts = stored.config.dataset.keep_texts
     records = []
     for name, record in by_question.items():
         if name in judged.judgements:
@@ -378,12 +379,11 @@ def _write_entry(store: RunStore, judge: Judge, entry: JudgeEntry) -> None:
     store.write_manifest(manifest.with_values(judges=judges))
 
 
-def _price_of(judge: Judge) -> dict[str, float | None] | None:
+def price_of(judge: Judge) -> StoredPrice | None:
     """The price of the judge's model as the manifest has it, None for none."""
     if judge.config.price is None:
         return None
-    price: dict[str, float | None] = judge.config.price.model_dump()
-    return price
+    return StoredPrice.from_json(judge.config.price.model_dump())
 
 
 def _manifest_entry(judge: Judge, judged: Judged) -> JudgeEntry:
@@ -410,5 +410,5 @@ def _manifest_entry(judge: Judge, judged: Judged) -> JudgeEntry:
     if judged.lost:
         entry = entry.with_values(earlier=judged.lost)
     if judge.config.price is not None:
-        entry = entry.with_values(price=_price_of(judge))
+        entry = entry.with_values(price=price_of(judge))
     return entry

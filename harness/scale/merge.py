@@ -89,7 +89,7 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
         asked = max(manifest.shard.asked, asked_before)
         manifest = manifest.without("shard")
     merged = (StoredRecord.from_json(json.loads(line)) for line in ordered)
-    numbers = summarise(merged, indexes, run_yaml(folder)["config"])
+    numbers = summarise(merged, indexes, run_yaml(folder).config)
     n_recorded = numbers.n_total or 0
     is_finished = n_recorded >= asked
     counts = counts_of(asked, n_recorded, manifest.dataset.skipped)

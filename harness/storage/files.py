@@ -22,6 +22,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -229,6 +230,7 @@ def wrong_value(error: ValidationError) -> WrongValue:
     place = [str(key) for key in deepest["loc"] if not _is_name_of_type(str(key))]
     problem = deepest["msg"].replace("Input should be", "should be")
     problem = problem.replace("Field required", "is missing")
+    problem = re.sub(r" or instance of \w+$", "", problem)
     return WrongValue(".".join(place), problem.replace("dictionary", "object"))
 
 

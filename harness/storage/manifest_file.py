@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from harness.cost.flops import ModelShape
+from harness.cost.prices import Prices
 from harness.cost.usage import PhaseUsage, SentUsage
 from harness.storage.json_values import (
     NOT_CHECKED,
@@ -19,6 +20,7 @@ from harness.storage.json_values import (
     NULL_IS_NO_ITEM,
     JsonValues,
 )
+from harness.storage.stored_config import StoredPrice
 from harness.storage.summary_file import EarlyStop
 
 ModelIdentity = dict[str, Any]
@@ -148,8 +150,15 @@ class JudgeEntry(JsonValues):
     verdicts: Annotated[dict[str, int], NULL_IS_EMPTY] = Field(default_factory=dict)
     usage: Annotated[PhaseUsage, NOT_CHECKED] = Field(default_factory=lambda: PhaseUsage())
     earlier: Annotated[SentUsage, NOT_CHECKED] = Field(default_factory=lambda: SentUsage())
-    price: dict[str, float | None] | None = None
+    price: StoredPrice | None = None
     finished: str | None = None
+
+    @property
+    def prices(self) -> Prices:
+        """What tokens of the judge's model cost."""
+        if self.price is None:
+            return Prices()
+        return Prices(self.price.billed(in_batches=False))
 
 
 class Correction(JsonValues):

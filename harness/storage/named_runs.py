@@ -57,7 +57,7 @@ def run_folders(texts: Iterable[str]) -> list[Path]:
 
 def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs; several with the same data set and folder name are called by their paths."""
-    keys = [(run.config["dataset"]["name"], run.name) for run in runs]
+    keys = [(run.config.dataset.name, run.name) for run in runs]
     counts = Counter(keys)
     return [
         replace(run, known_as=str(run.path)) if counts[key] > 1 else run

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from harness.cost.prices import ENCODERS, Prices
 from harness.cost.usage import PhaseUsage, Usage
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
@@ -40,6 +41,7 @@ from harness.storage.run_files import (
     read_summary,
     used_settings,
 )
+from harness.storage.stored_config import RunFile, StoredConfig
 from harness.storage.summary_file import RunSummary
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
@@ -66,14 +68,14 @@ Watch = Callable[[Iterator[StoredRecord]], Iterable[StoredRecord]]
 class StoredRun:
     """A run as it is on disk; manifest, records, documents and summary: the files of these names.
 
-    config, origins: settings (RunConfig) and where each came from; records: maybe without texts
+    config, origins: settings and where each came from; records: maybe without texts
     (Hold); notes: what could not be read; whole: the run that this is a part of
     (reports/by_kind.py), whose indexes and costs it has;
     known_as: its name where runs of two results folders have one.
     """
 
     path: Path
-    config: dict[str, Any]
+    config: StoredConfig
     manifest: RunManifest
     records: Sequence[StoredRecord]
     documents: list[IndexLine]
@@ -94,7 +96,12 @@ class StoredRun:
         """What tables count of the records, of one pass."""
         if isinstance(self.records, NumbersInFile):
             return self.records.columns
-        return _columns_of(self.records, self.config)
+        return _columns_of(self.records, self.config.dataset.format)
+
+    @functools.cached_property
+    def prices(self) -> Prices:
+        """What tokens of the run's models cost."""
+        return self.config.prices
 
     @functools.cached_property
     def keys(self) -> tuple[list[str], frozenset[str]]:
@@ -271,12 +278,12 @@ class NumbersInFile(Sequence[StoredRecord]):
         return StreamedRecords(self._path)
 
 
-def _columns_of(records: Iterable[StoredRecord], config: Mapping[str, Any]) -> RecordColumns:
-    """The columns of records."""
+def _columns_of(records: Iterable[StoredRecord], dataset_format: str | None) -> RecordColumns:
+    """The columns of records; the format of their data set says which are resampled as one."""
     # Loaded here: a run and its trackers read records without numpy.
     from harness.storage.record_columns import columns_of
 
-    return columns_of(records, config["dataset"].get("format", ""))
+    return columns_of(records, dataset_format or "")
 
 
 @dataclass
@@ -310,7 +317,7 @@ class RecordPass:
 
     def _columns(self, records: Iterable[StoredRecord]) -> RecordColumns:
         read = _with_pointers(records, self.texts)
-        return _columns_of(map(numbers_of, read), self.run.config)
+        return _columns_of(map(numbers_of, read), self.run.config.dataset.format)
 
     def finished(self, records: Sequence[StoredRecord]) -> StoredRun:
         """The run with its records, and notes on what could not be read."""
@@ -432,18 +439,19 @@ def read_without_records(folder: Path) -> StoredRun:
     """A run folder but for its records. Raises as `read_run`."""
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
-    run, manifest = run_yaml(folder), read_manifest(folder)
-    origins, models = run.get("origins") or {}, manifest.models
+    file, manifest = run_yaml(folder), read_manifest(folder)
+    listed = file.config.to_json()
     # Runs of before December 2026 list every setting, also of models that they do not use.
-    unused = [role for role in ("encoder", "reranker") if models and role not in models]
-    listed = {key: value for key, value in run["config"].items() if key not in unused}
-    config, origins = used_settings(listed, origins)
+    for role in ENCODERS:
+        if manifest.models and role not in manifest.models:
+            listed.pop(role, None)
+    config, origins = used_settings(listed, file.origins)
     notes: list[str] = []
     with os_error_as_data_error(folder):
         documents = list(read_index_lines(folder, notes))
     return StoredRun(
         path=folder,
-        config=config,
+        config=StoredConfig.from_json(config),
         manifest=manifest,
         records=(),
         documents=documents,
@@ -453,8 +461,8 @@ def read_without_records(folder: Path) -> StoredRun:
     )
 
 
-def run_yaml(folder: Path) -> dict[str, Any]:
-    """Parse and check run.yaml, {"config", "origins"}. Raises DataError for a damaged one."""
+def run_yaml(folder: Path) -> RunFile:
+    """Parse and check run.yaml. Raises DataError for a damaged one."""
     path = folder / RUN
     try:
         with os_error_as_data_error(path):
@@ -466,12 +474,11 @@ def run_yaml(folder: Path) -> dict[str, Any]:
             path, None, "config", "missing; the run folder was not written by this program"
         )
     try:
-        check(value, run_schema.RUN)
+        return RunFile.from_json(value)
     except WrongValue as error:
         raise DataError(
             path, None, error.key, f"{error}; the run folder was not written by this program"
         ) from None
-    return value
 
 
 def text_pointers(record: StoredRecord) -> list[str]:

@@ -23,7 +23,6 @@ def _form(kinds: dict[str, Any]) -> Any:
     return TypedDict("_form", fields)  # type: ignore[operator]
 
 
-_NAMED = _form({"name": str})
 _SPAN = {
     **dict.fromkeys(("kind?", "document_id?", "text?"), str),
     **dict.fromkeys(("start?", "end?"), int),
@@ -69,6 +68,3 @@ DOCUMENT: TypeAdapter[Any] = TypeAdapter(
         }
     )
 )
-_DATASET = _form({"name": str, "scorers": list[str]})
-_CONFIG = _form({"method": _NAMED, "dataset": _DATASET, "model": _NAMED, "seed": int})
-RUN: TypeAdapter[Any] = TypeAdapter(_form({"config": _CONFIG, "origins?": dict[str, str]}))

@@ -54,6 +54,7 @@ from harness.storage.run_files import (
     used_settings,
 )
 from harness.storage.shared_writes import SharedWrites
+from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import RunSummary
 
 _KEYS = {
@@ -160,12 +161,12 @@ class RunStore:
         """The manifest on disk, without values before the first one."""
         return read_manifest(self.folder)
 
-    def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
+    def describe(self, config: StoredConfig, origins: Mapping[str, str]) -> None:
         """Write run.yaml: the settings and where each came from. Raises SaveError."""
         import yaml
 
-        config, origins = used_settings(config, origins)
-        plain = without_home({"config": config, "origins": origins})
+        used, used_origins = used_settings(config.to_json(), origins)
+        plain = without_home({"config": used, "origins": used_origins})
         dumper = getattr(
             yaml, "CSafeDumper", yaml.SafeDumper
         )  # C: the same bytes in a fifth of the time, 4 ms a run

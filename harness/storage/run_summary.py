@@ -29,6 +29,7 @@ from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
 from harness.storage.records import IndexLine, StoredRecord
+from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import CutTexts, IndexSummary, RunSummary, ScoreMean
 from harness.types import MISSING, NOT_FOLLOWED, NOT_SAID, PREFIX
 
@@ -36,7 +37,7 @@ from harness.types import MISSING, NOT_FOLLOWED, NOT_SAID, PREFIX
 def summarise(
     records: Iterable[StoredRecord],
     documents: Iterable[IndexLine],
-    config: Mapping[str, Any] = {},
+    config: StoredConfig | None = None,
 ) -> RunSummary:
     """Return the numbers above. A failed question scores 0, as its record says, or is left out where
     the run's setting `failed` is "skip".
@@ -48,9 +49,9 @@ def summarise(
     Args:
         records: One a question, streamed, of which memory holds about 30 bytes each.
         documents: Lines of documents.jsonl.
-        config: Of the run, as in run.yaml: `failed`, the bootstrap's `seed`, and the data set's
-            format, which says what questions are resampled as one
-            (harness.stats.question_clusters).
+        config: Of the run: `failed`, the bootstrap's `seed`, and the data set's format, which
+            says what questions are resampled as one (harness.stats.question_clusters). None: a
+            failed question scores 0, seed 0.
     """
     numbers = _Numbers(config)
     clusters = cluster_numbers(numbers.dataset_format, numbers.count_records(records))
@@ -90,21 +91,23 @@ class _EncoderTexts:
 
 
 class _Numbers:
-    """What is counted in one pass over the records and one over the indexes.
+    """What is counted in one pass over the records and one over the indexes."""
 
-    config: of the run, as in run.yaml.
-    """
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.failed_count_as = config.get("failed", "zero")
-        self.seed = int(config.get("seed", 0))
-        self.dataset_format = config.get("dataset", {}).get("format", "")
+    def __init__(self, config: StoredConfig | None) -> None:
+        self.failed_count_as = "zero"
+        self.seed = 0
+        self.dataset_format = ""
+        self.has_schema = False
+        if config is not None:
+            self.failed_count_as = config.failed
+            self.seed = config.seed
+            self.dataset_format = config.dataset.format or ""
+            self.has_schema = config.dataset.answer_schema is not None
         # Of records.
         self.total = 0
         self.truncated = 0
         self.errors = Counter[str]()  # by type
         self.prefixes = Counter[str]()
-        self.has_schema = bool(config.get("dataset", {}).get("answer_schema"))
         self.not_followed = 0
         self.usage: Usage = {}
         self.columns: dict[str, _Column] = {}  # by score
@@ -229,9 +232,9 @@ def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     return dict(by_sentence)
 
 
-def reply_sentences(replies: Mapping[str, float], config: Mapping[str, Any]) -> list[str]:
-    """A sentence for each kind of `replies` (a summary's) that lack something; config: as in
-    run.yaml."""
+def reply_sentences(replies: Mapping[str, float], config: StoredConfig) -> list[str]:
+    """A sentence for each kind of `replies` (a summary's) that lack something; config: of the
+    run."""
     sentences = {
         "refused": "refusals: {}",
         "thought": f"replies whose limit went into thinking: {{}}; {_thinking_advice(config)}",
@@ -245,18 +248,18 @@ def reply_sentences(replies: Mapping[str, float], config: Mapping[str, Any]) -> 
     return [words.format(replies[kind]) for kind, words in sentences.items() if replies.get(kind)]
 
 
-def _thinking_advice(config: Mapping[str, Any]) -> str:
+def _thinking_advice(config: StoredConfig) -> str:
     """How to give a model more room to think."""
-    thinking = config["model"].get("thinking")
-    if thinking:
-        return f"raise model.thinking.tokens, now {thinking['tokens']}"
+    thinking = config.model.thinking
+    if thinking is not None:
+        return f"raise model.thinking.tokens, now {thinking.tokens}"
     return "set model.thinking.tokens=4096"
 
 
-def _answer_limit(config: Mapping[str, Any]) -> str:
+def _answer_limit(config: StoredConfig) -> str:
     """The setting that cuts answers, with its value: "dataset.max_answer_tokens=32"."""
-    answer_limit = config["dataset"].get("max_answer_tokens")
-    model_limit = config["model"].get("max_tokens")
+    answer_limit = config.dataset.max_answer_tokens
+    model_limit = config.model.max_tokens
     if model_limit and (not answer_limit or model_limit <= answer_limit):
         return f"model.max_tokens={model_limit}"
     if answer_limit:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 from harness.storage.manifest_file import GitState
 from harness.storage.run_folder import StoredRun
+from harness.storage.stored_config import StoredConfig
 
 Point = tuple[int, str, float]
 
@@ -144,9 +145,7 @@ def round_digits(value: Any, count: int = 4) -> float | None:
     return float(f"{number:.{count}g}")
 
 
-def params(
-    config: Mapping[str, Any], models: Mapping[str, Any]
-) -> tuple[dict[str, str], list[str]]:
+def params(config: StoredConfig, models: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     """Short values of the configuration under their names for --set, and the names of those too
     long to be shown.
 
@@ -156,7 +155,7 @@ def params(
     """
     short: dict[str, str] = {}
     long: list[str] = []
-    shown = {key: value for key, value in config.items() if key not in _NOT_PARAMS}
+    shown = {key: value for key, value in config.to_json().items() if key not in _NOT_PARAMS}
     for key, value in flatten(shown).items():
         text = _param_text(value)
         if text in ("", "{}", "[]") or _says_nothing(key, value, models):
@@ -223,17 +222,17 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
     config = run.config
     git = run.manifest.git or GitState()
     values = {
-        "method": config["method"]["name"],
-        "model": config["model"]["name"],
-        "dataset": config["dataset"]["name"],
+        "method": config.method.name,
+        "model": config.model.name,
+        "dataset": config.dataset.name,
         "hash8": run.path.name.rpartition("--")[2],
         "made_with": _made_with(run),
-        "embedded": str(bool(config["model"].get("embedded"))).lower(),
-        "profile": config.get("profile"),
+        "embedded": str(config.model.embedded).lower(),
+        "profile": config.profile,
         "suite": suite,
         "state": run_state(run),
-        "limit": str(config.get("limit")),
-        "failed_count_as": str(config.get("failed", "zero")),
+        "limit": str(config.limit),
+        "failed_count_as": config.failed,
         "flops": DEFAULT,
         "git_commit": git.commit,
         "git_dirty": _git_dirty(git),
@@ -269,7 +268,7 @@ def running_points(run: StoredRun) -> list[Point]:
     these are."""
     from reports.costs import question_tflops  # which needs numpy
 
-    headline: str = run.config["dataset"]["scorers"][0]
+    headline: str = run.config.dataset.scorers[0]
     points: list[Point] = []
     costs = question_tflops(run)
     score = 0.0
@@ -281,7 +280,7 @@ def running_points(run: StoredRun) -> list[Point]:
             score += float(record.scores.get(headline) or 0.0)
             spent += costs.get(record.question_id, 0.0)
         scored = n
-        if run.config.get("failed") == "skip":
+        if run.config.skips_failed:
             scored = answered
         # MLflow compares runs by the metric that was logged first.
         if scored:

@@ -34,7 +34,7 @@ def mlflow_dataset(run: StoredRun) -> Dataset | None:
     if about.has("questions"):
         n_rows = about.questions
     return Dataset(
-        name=run.config["dataset"]["name"],
+        name=run.config.dataset.name,
         digest=about.fingerprint[:8],
         source_type="harness",
         source=json.dumps(source),

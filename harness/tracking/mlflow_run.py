@@ -230,7 +230,7 @@ class MlflowRun:
         if len(text) <= _LONGEST_NOTE:
             self.client.set_tag(self.id, _NOTE, text)
         (folder / "table.md").write_text(text, encoding="utf-8")
-        title = str(self.run.config["dataset"]["name"])
+        title = self.run.config.dataset.name
         html = page_of_runs.page([self.run], page_of_runs.PageOptions(title=title))
         (folder / "report.html").write_text(html, encoding="utf-8")
 
@@ -285,7 +285,7 @@ class MlflowRun:
         """
         from mlflow.exceptions import MlflowException
 
-        name = str(self.run.config["dataset"]["name"])
+        name = self.run.config.dataset.name
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
             try:
@@ -354,7 +354,7 @@ class MlflowRun:
         for key, value in set_by_user(self.run).items():
             values += f" {key.removeprefix('method.')}={without_folders(value)}"
         config = self.run.config
-        name = f"{config['method']['name']}{values} · {config['model']['name']}"
+        name = f"{config.method.name}{values} · {config.model.name}"
         _, *started_and_id = self._identity().values()
         for more in (self.run.path.name.rpartition("--")[2], *started_and_id):
             if self._search_runs({"mlflow.runName": name}):

@@ -204,9 +204,9 @@ def _tags(question: TracedQuestion) -> dict[str, str]:
     config = question.run.config
     spent = sum_phases([record.usage], "search", "answer")
     tags = {
-        "mlflow.traceName": str(config["method"]["name"]),
-        "method": str(config["method"]["name"]),
-        "model": str(config["model"]["name"]),
+        "mlflow.traceName": config.method.name,
+        "method": config.method.name,
+        "model": config.model.name,
         "stop_reason": record.stop_reason,
     }
     if not spent.get("uncounted"):

@@ -65,7 +65,7 @@ class QuestionSpans:
         built = sum(_seconds(line.usage.get("index")) for line in self._question.indexes)
         index = min(built, whole - search - answer)  # another question may have built it
         root = self._add(
-            str(self._question.run.config["method"]["name"]),
+            self._question.run.config.method.name,
             "AGENT",
             _Times(0.0, whole),
             inputs=_filled({"question": record.question, "options": record.options}),

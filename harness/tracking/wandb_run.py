@@ -70,15 +70,15 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
     if os.environ.get("WANDB_MODE") == "offline":
         resume = None
     settings: dict[str, Any] = {**params(config, run.manifest.models)[0]}
-    settings["seed"] = config["seed"]
+    settings["seed"] = config.seed
     settings["state"] = run_state(run)
     logged = wandb.init(
         project=uri.removeprefix(SCHEME) or PROJECT,
         id=_wandb_id(run),
         resume=resume,
         name=run.path.name,
-        group=group or config["dataset"]["name"],
-        job_type=config["dataset"]["name"],
+        group=group or config.dataset.name,
+        job_type=config.dataset.name,
         tags=[tags[name][:64] for name in _TAGS if name in tags],
         config=settings,
         dir=str(run.path.parent.parent),
@@ -97,7 +97,7 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
 def _wandb_id(run: StoredRun) -> str:
     """The id of the run there: the same each time that it is logged."""
     started = run.manifest.started
-    place = f"{run.config['dataset']['name']}/{run.path.name}/{started}"
+    place = f"{run.config.dataset.name}/{run.path.name}/{started}"
     return hashlib.sha256((run.manifest.id or place).encode()).hexdigest()[:16]
 
 

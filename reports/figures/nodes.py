@@ -126,7 +126,7 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
     for run, label in zip(searches, facts.labels(searches), strict=True):
         values = node_counts(run)
         head = facts.head_columns(run, label)
-        fitted = fit(values, int(run.config["seed"]), resamples)
+        fitted = fit(values, run.config.seed, resamples)
         rows.append(_run_row(run, head, values, fitted))
         panels.append(histogram(" · ".join(map(str, head.values())), values, fitted))
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
@@ -145,7 +145,7 @@ def _run_row(
         fitted: The fit, or why there is none.
     """
     clusters = facts.answered_clusters(run)
-    seed = int(run.config["seed"])
+    seed = run.config.seed
     return {
         **head,
         "n": len(values),

@@ -235,14 +235,14 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     Code is imported only where the stored parameters and steps fit `kind`. Raises UserError where
     it cannot be, or its parameters are not valid.
     """
-    choice = run.config["method"]
-    params: dict[str, Any] = choice.get("params") or {}
+    choice = run.config.method
+    params = choice.params
     names = {parameter.name for parameter in fields(kind)}
     if not all(isinstance(params.get(name), int | float) for name in names):
         return None
     if not any(_asked_whether_to_stop(record, kind) for record in run.records):
         return None
-    method: type[Method] = registry.load(registry.short_name(choice["implementation"]), Method)
+    method: type[Method] = registry.load(registry.short_name(str(choice.implementation)), Method)
     # An older version may have had parameters that this one lacks.
     accepted = method.Config.model_fields
     known_params = {name: value for name, value in params.items() if name in accepted}
@@ -369,7 +369,7 @@ def score_answers(
             f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with "
             "--data"
         )
-    config = part_of_run(DatasetConfig, run.config["dataset"], str(run.path))
+    config = part_of_run(DatasetConfig, run.config.dataset.to_json(), str(run.path))
     config = config.model_copy(update={"scorers": (name,)})
     scores: dict[Key, float | None] = {}
     for (question, step), answer in answers.items():

@@ -121,7 +121,7 @@ class _RunRules:
     ) -> dict[str, Any]:
         """Mean score and costs of a rule; empty where the recording does not cover it."""
         run, recorded = self.part.run, self.part.recorded
-        seed = int(run.config["seed"])
+        seed = run.config.seed
         failed = count_failed(run)
         covered = failed + len(outcome.reached)
         notes = self._missing_notes(outcome)
@@ -170,7 +170,7 @@ class _RunRules:
 
     def _counts_failed(self, record: StoredRecord) -> bool:
         """Whether this failed question scores 0, and is not left out."""
-        skipped = self.part.run.config.get("failed", "zero") == "skip"
+        skipped = self.part.run.config.skips_failed
         return not skipped and self.score in record.scores
 
     def _score_at(self, record: StoredRecord, stop: Stop) -> float | None:

@@ -78,7 +78,7 @@ class TextGroup:
 
 def text_group(run: StoredRun) -> TextGroup:
     """The group of a run."""
-    model = str(run.config["model"]["name"])
+    model = run.config.model.name
     return TextGroup(facts.run_key(run)[0], facts.fingerprint(run), model)
 
 
@@ -166,7 +166,7 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
     """
     if facts.made_elsewhere(run):
         raise UserError(f"{run.path} was imported, so the tokenizer of its model is not known")
-    config = part_of_run(ModelConfig, run.config["model"], str(run.path))
+    config = part_of_run(ModelConfig, run.config.model.to_json(), str(run.path))
     if config.backend == "scripted":
         return Scripted().load(config).count
     from transformers import AutoTokenizer

@@ -80,7 +80,7 @@ def _run_marks(run: StoredRun) -> list[str]:
     git = run.manifest.git
     if git is not None and git.dirty:
         marks.append("the run's code had changes that no commit holds")
-    seed = run.config.get("seed")
+    seed = run.config.seed
     if seed:
         marks.append(f"seed {seed} was chosen: whether other seeds were tried is not known")
     return marks
@@ -100,14 +100,15 @@ def _made_otherwise(run: StoredRun) -> list[str]:
 
 def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     """Why the run's method and parameters are not those of the printed row."""
-    config = run.config["method"]
+    config = run.config.method
     params: dict[str, Any] = {}
-    if config.get("params"):
-        params = flatten(config["params"])
+    if config.params:
+        params = flatten(config.params)
     actual: dict[str, Any] = {}
-    for key in ("implementation", "view"):
-        if config.get(key):
-            actual[key] = short_name(config[key])
+    if config.implementation:
+        actual["implementation"] = short_name(config.implementation)
+    if config.has("view"):
+        actual["view"] = config.view
     actual |= params
     actual |= _numbers_as_rules(run, params, paper)
     sentences = []
@@ -126,7 +127,7 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
 def _numbers_as_rules(run: StoredRun, params: Mapping[str, Any], paper: Settings) -> dict[str, str]:
     """Parameters that the paper takes from another run, as "from:garlic", where this run took them
     from a run of its model over its data set."""
-    dataset, model = run.config["dataset"]["name"], run.config["model"]["name"]
+    dataset, model = run.config.dataset.name, run.config.model.name
     rules = {}
     for key, number in run.manifest.amounts.items():
         rule = f"{FROM}{number.source}"
@@ -182,7 +183,7 @@ def _why_not_comparable(
     source: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
 ) -> list[str]:
     """Why a run cannot be compared, scores aside, with its preset's printed row on a data set."""
-    preset = str(source.config["method"]["name"]).partition(" [")[0]
+    preset = source.config.method.name.partition(" [")[0]
     for printed in load():
         if printed.entry.preset == preset and rule in printed.rules:
             reasons = differences(printed, source, rule, runs).reasons
@@ -237,7 +238,7 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
     if metric.corpus is not None and metric.corpus not in facts.corpus_scores(run):
         noun = f"counts for {metric.corpus}"
         return [_lacking_score(noun, scorer_of(metric.corpus), score_names)]
-    skips = run.config.get("failed", "zero") == "skip"
+    skips = run.config.skips_failed
     if skips and count_failed(run):
         return ["metric: failed questions are left out of the mean"]
     return []

@@ -3,11 +3,11 @@
 data_reasons(value, run, rule, paper).reasons     -> ["sample: 20 questions, the paper has 2417"]
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from harness.config.schema import DatasetConfig
 from harness.storage.run_folder import StoredRun
+from harness.storage.stored_config import StoredDataset
 from reports.paper import public_releases
 from reports.paper.mapping import DatasetRule
 from reports.paper.preset import Settings
@@ -26,13 +26,15 @@ def data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Setting
         rule: The data set of the value that the run is of.
         paper: The settings of the row.
     """
-    config = run.config["dataset"]
-    if config["name"] != rule.dataset:
-        return Findings([f"split: {config['name']} is made up, the paper has {_its_data(value)}"])
+    config = run.config.dataset
+    if config.name != rule.dataset:
+        return Findings([f"split: {config.name} is made up, the paper has {_its_data(value)}"])
     rows = public_releases.row_differences(run, rule.dataset, rule.split)
     sentences = []
-    if config.get("split") != rule.split:
-        split = config.get("split", "not recorded")
+    if config.split != rule.split:
+        split = "not recorded"
+        if config.has("split"):
+            split = str(config.split)
         sentences.append(f"split: {split}, the paper's is {rule.split}")
     n = len(run.records)
     if n != rule.questions:
@@ -56,11 +58,10 @@ def _its_data(value: Value) -> str:
 def _sample_reasons(run: StoredRun, rule: DatasetRule) -> list[str]:
     """Questions that were drawn, corrected or are another part of the data set."""
     sentences = []
-    if run.config.get("sample"):
-        seed = run.config.get("sample_seed", 0)
+    if run.config.sample:
+        seed = run.config.sample_seed
         sentences.append(
-            f"sample: about {run.config['sample']} questions drawn with seed {seed}, the paper has "
-            "all"
+            f"sample: about {run.config.sample} questions drawn with seed {seed}, the paper has all"
         )
     for correction in run.manifest.corrected:
         count = correction.questions
@@ -70,20 +71,20 @@ def _sample_reasons(run: StoredRun, rule: DatasetRule) -> list[str]:
     return sentences
 
 
-def _setting_reasons(config: Mapping[str, Any], paper: Settings) -> list[str]:
+def _setting_reasons(config: StoredDataset, paper: Settings) -> list[str]:
     """Other settings of the data set. An option that is not there is not set. Where the rows come
     from is not compared: what is published of the rows decides. The subset of the official
     repository is."""
     places = {"split", "hub", "revision"}
-    if config.get("data") or config.get("hub") != paper.dataset.get("hub"):
+    if config.data or config.hub != paper.dataset.get("hub"):
         places.add("subset")
     printed = {key: value for key, value in paper.dataset.items() if key not in places}
-    options = config.get("options") or {}
+    options = config.options
     actual: dict[str, Any] = {}
     for key in printed:
         if key not in DatasetConfig.model_fields:
             actual[key] = None
-    actual |= config
+    actual |= config.to_json()
     actual |= options
     for key, value in options.items():
         if value is not None and key not in paper.dataset and key not in paper.ignored:
@@ -91,9 +92,9 @@ def _setting_reasons(config: Mapping[str, Any], paper: Settings) -> list[str]:
     return setting_differences("dataset: ", actual, printed)
 
 
-def _is_mirror(config: Mapping[str, Any], paper: Settings) -> bool:
+def _is_mirror(config: StoredDataset, paper: Settings) -> bool:
     """Whether the rows come from another place of the hub."""
-    return bool(config.get("hub") != paper.dataset.get("hub", config.get("hub")))
+    return bool(config.hub != paper.dataset.get("hub", config.hub))
 
 
 def _cut_reasons(value: Value, run: StoredRun) -> list[str]:

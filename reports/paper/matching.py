@@ -85,7 +85,7 @@ def _lacking_members(value: Value, group: Mapping[str, Sequence[StoredRun]]) -> 
         if not group[dataset]:
             missing.append(dataset)
     config = present[0].config
-    method, model = config["method"]["name"], config["model"]["name"]
+    method, model = config.method.name, config.model.name
     return (
         f"{value.paper.name}'s {value.place} is a mean over {listed(_members(value))}: no run of "
         f"{method} with {model} and these settings on {listed(missing)}"
@@ -101,7 +101,7 @@ def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
     for run in runs:
         if facts.made_elsewhere(run) or _preset_name(run) != value.entry.preset:
             continue
-        options = run.config["dataset"].get("options") or {}
+        options = run.config.dataset.options
         if value.rules[0].tokens in (None, options.get("tokens")):
             fitting.append(run)
     return fitting
@@ -110,7 +110,7 @@ def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
 def _preset_name(run: StoredRun) -> str:
     """The name of a run's preset, without what the run has otherwise: "dragon[minilm]" is dragon,
     "pecan [pocket]" is pecan."""
-    return re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"]))
+    return re.sub(r"(\s*\[[^\]]*\])+$", "", run.config.method.name)
 
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
@@ -138,14 +138,15 @@ def _settings_key(run: StoredRun) -> str:
         del task["max_answer_tokens"]
     models: dict[str, Any] = manifest.models
     if not models:
-        models = {role: config.get(role) for role in ("model", "roles", "encoder", "reranker")}
+        values = config.to_json()
+        models = {role: values.get(role) for role in ("model", "roles", "encoder", "reranker")}
     return canonical(
         {
-            "method": config["method"],
+            "method": config.method.to_json(),
             "models": models,
             "prompts": manifest.prompts,
             "task": task,
-            "seed": config.get("seed"),
-            "failed": config.get("failed"),
+            "seed": config.seed,
+            "failed": config.failed,
         }
     )

@@ -155,7 +155,7 @@ def _mean_value(
         bounds: As of harness.stats.bootstrap.interval.
         scale: What the mean is multiplied by.
     """
-    seed = int(run.config.get("seed") or 0)
+    seed = run.config.seed
     find = partial(interval, values, clusters, seed=seed, bounds=bounds)
     return _with_intervals(find, scale)
 

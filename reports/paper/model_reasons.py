@@ -6,15 +6,17 @@ model_reasons(value, run, paper).reasons    -> ["model: the reader is tiny, the 
 from collections.abc import Mapping
 from typing import Any, cast
 
-from harness.config.schema import sampling
 from harness.engine import model_warnings as embedded
 from harness.storage.run_folder import StoredRun
+from harness.storage.stored_config import StoredEncoder, StoredModel
 from reports.paper import public_releases
 from reports.paper.preset import Model, Settings, last_part
 from reports.paper.printed import Value
 from reports.paper.public_releases import Findings
 from reports.paper.setting_sentences import listed, setting_differences
 
+_GREEDY = StoredModel(name="")
+"""A model whose replies are drawn by the defaults."""
 _ROUNDED_OTHERWISE = ("dtype", "attention")
 """Settings of a model that change its numbers in their last digits alone, with these values."""
 _ROUNDED_AS = ("bfloat16", "float16", "float32", "sdpa", "eager")
@@ -29,12 +31,13 @@ def model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
         paper: What its models must be.
     """
     config = run.config
-    if config["model"].get("embedded"):
-        return Findings([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
+    if config.model.embedded:
+        caveat = embedded.embedded_caveat(config.model, config.dataset)
+        return Findings([f"model: {caveat}"])
     head = "model: the reader's "
-    found = Findings(setting_differences(head, sampling(config["model"]), sampling({})))
+    found = Findings(setting_differences(head, config.model.sampling, _GREEDY.sampling))
     for role, paper_model in paper.models.items():
-        used = (config.get("roles") or {}).get(role) or config["model"]
+        used = config.model_of(role)
         found.add(_RoleCheck(value, run, role, used, paper_model).findings())
         found.reasons += _adapter_reasons(value, run, role, paper)
     return found
@@ -55,8 +58,8 @@ def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -
         role: The role.
         paper: What its models must be.
     """
-    used = (run.config.get("roles") or {}).get(role) or run.config["model"]
-    adapters = set(_recorded(run, role).get("adapters") or used.get("adapters") or ())
+    used = run.config.model_of(role)
+    adapters = set(_recorded(run, role).get("adapters") or used.adapters)
     reasons = []
     missing = [name for name in value.entry.adapters.get(role, ()) if name not in adapters]
     if missing:
@@ -67,7 +70,7 @@ def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -
         reasons.append(
             f"model: the {role} has the adapter {listed(sorted(adapters))}, the paper's has none"
         )
-    added = used.get("adapter")
+    added = used.adapter
     if added:
         reasons.append(
             f"model: the {role} has the adapter {last_part(added)} added to its weights, the "
@@ -81,7 +84,7 @@ class _RoleCheck:
     is a service."""
 
     def __init__(
-        self, value: Value, run: StoredRun, role: str, used: Mapping[str, Any], paper: Model
+        self, value: Value, run: StoredRun, role: str, used: StoredModel, paper: Model
     ) -> None:
         """
         Args:
@@ -101,7 +104,7 @@ class _RoleCheck:
     def findings(self) -> Findings:
         """Why the model is not the paper's."""
         paper_is_service = "backend" not in self._paper.settings
-        if self._used.get("backend") == "endpoint" or paper_is_service:
+        if self._used.backend == "endpoint" or paper_is_service:
             return self._of_service()
         return self._of_weights()
 
@@ -118,15 +121,15 @@ class _RoleCheck:
         """By name and the settings of requests."""
         if not self._is_named:
             return self._another()
-        other = public_releases.other_owner(str(self._used.get("source")), self._paper)
+        other = public_releases.other_owner(str(self._used.source), self._paper)
         if other:
             return Findings([f"model: the {self._role} is {other}"])
         unchecked = ["weights"]
         if "backend" in self._paper.settings:
             unchecked += ["precision", "chat template"]
         used = {
-            "thinking": self._used.get("thinking"),
-            "extra": self._used.get("extra") or {},
+            "thinking": self._used.to_json().get("thinking"),
+            "extra": self._used.extra,
         }
         thinking = {"thinking": self._paper.settings.get("thinking")}
         return Findings(
@@ -138,7 +141,7 @@ class _RoleCheck:
     def _of_weights(self) -> Findings:
         """By content, then by settings."""
         recorded = _recorded(self._run, self._role)
-        if self._used.get("backend") != "hf":
+        if self._used.backend != "hf":
             return self._another()
         if not self._is_named:
             if not recorded.get("weights"):
@@ -149,7 +152,7 @@ class _RoleCheck:
         found = public_releases.model_differences(self._run, self._role, self._paper)
         if found.reasons:
             return found
-        used = dict(self._used)
+        used = self._used.to_json()
         for key in ("dtype", "window"):
             if key in recorded:
                 used[key] = recorded[key]
@@ -161,7 +164,7 @@ class _RoleCheck:
             if used.get(key) in _ROUNDED_AS:
                 rounded[key] = settings.pop(key)
         found.marks += setting_differences(self._head, used, rounded)
-        found.marks += revision_marks(self._role, used)
+        found.marks += revision_marks(self._role, self._used.revision)
         found.reasons += setting_differences(self._head, used, settings)
         return found
 
@@ -173,26 +176,27 @@ class _RoleCheck:
         return window >= cast("int", self._paper.settings.get("window") or 0)
 
 
-def revision_marks(role: str, used: Mapping[str, Any]) -> list[str]:
+def revision_marks(role: str, revision: str | None) -> list[str]:
     """A sentence, in a list, for a revision that the user chose: which one the paper had is not
     known."""
-    revision = used.get("revision")
     if not revision:
         return []
     return [f"{role}: revision {revision} was chosen, which one the paper had is not known"]
 
 
-def is_named(config: Mapping[str, Any], name: str) -> bool:
+def is_named(config: StoredModel | StoredEncoder | None, name: str) -> bool:
     """Whether a model has this name, in any case of letters."""
     return name_of(config).lower() == name.lower()
 
 
-def name_of(config: Mapping[str, Any]) -> str:
+def name_of(config: StoredModel | StoredEncoder | None) -> str:
     """The last part of the hub id, folder or file with the weights; the name where none is given.
 
     A preset's name says nothing about weights that the user put in the place of the preset's.
     """
-    return last_part(str(config.get("source") or config.get("name") or "not recorded"))
+    if config is None:
+        return "not recorded"
+    return last_part(config.source or config.name or "not recorded")
 
 
 def encoder_reasons(run: StoredRun, paper: Settings) -> Findings:
@@ -205,8 +209,10 @@ def encoder_reasons(run: StoredRun, paper: Settings) -> Findings:
 
 
 def _encoder_findings(run: StoredRun, role: str, paper_model: Model) -> Findings:
-    used = run.config.get(role) or {}
-    source = str(used.get("source"))
+    used = run.config.encoder_of(role)
+    source, settings, revision = "", {}, None
+    if used is not None:
+        source, settings, revision = str(used.source), used.to_json(), used.revision
     if not is_named(used, paper_model.name) and not source.startswith(("/", ".", "~")):
         return Findings([f"{role}: {name_of(used)}, the paper's is {paper_model.name}"])
     other = public_releases.other_owner(source, paper_model)
@@ -214,6 +220,6 @@ def _encoder_findings(run: StoredRun, role: str, paper_model: Model) -> Findings
         return Findings([f"{role}: {other}"])
     found = Findings()
     found.add(public_releases.model_differences(run, role, paper_model))
-    found.reasons += setting_differences(f"{role}: ", used, paper_model.settings)
-    found.marks += revision_marks(role, used)
+    found.reasons += setting_differences(f"{role}: ", settings, paper_model.settings)
+    found.marks += revision_marks(role, revision)
     return found

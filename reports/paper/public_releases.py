@@ -262,11 +262,11 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
 
 def _unchecked_rows(run: StoredRun) -> list[str]:
     """What nothing here proves of the rows."""
-    config = run.config["dataset"]
+    config = run.config.dataset
     unchecked = []
-    if config.get("data") or not run.manifest.dataset.revision:
+    if config.data or not run.manifest.dataset.revision:
         unchecked.append("rows")
-    if (config.get("options") or {}).get("documents"):
+    if config.options.get("documents"):
         unchecked.append("retrieved documents")
     return unchecked
 

@@ -258,9 +258,9 @@ def _of_another_row(value: Value, pairs: tuple[Pair, ...], readers: Collection[s
     readers: of all rows, in lower case."""
     own_reader, own_place = value.paper.model.lower(), value.entry.settings.get("place")
     for _, run in pairs:
-        model = run.config["model"]
-        reader = last_part(str(model.get("source") or model["name"])).lower()
-        place = (run.config["dataset"].get("options") or {}).get("place")
+        model = run.config.model
+        reader = last_part(model.source or model.name).lower()
+        place = run.config.dataset.options.get("place")
         if None not in (own_place, place) and own_place != place:
             return True
         if reader in readers and reader != own_reader:
@@ -309,7 +309,7 @@ class _Comparison:
             "metric": value.label,
             "printed": value.printed,
             "method": self._labels[facts.run_key(first)],
-            "model": first.config["model"]["name"],
+            "model": first.config.model.name,
             "ours": ours.value,
             "ours.low": low,
             "ours.high": high,

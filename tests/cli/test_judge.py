@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.cost.prices import Prices
 from harness.engine.spending_limits import Budget
 from harness.storage.run_folder import read_run
 from tests.datasets.support import longmemeval, loong
@@ -102,7 +103,7 @@ def test_a_rubric_beside_labels_and_what_the_judge_cost(here):
     (row,) = json.loads(here("report", "results", "--format", "json").stdout)
     assert row["money.run"] == 150
     budget = Budget({"money": 1.0})
-    budget.open_run(folder, {"model": {}})
+    budget.open_run(folder, Prices())
     assert budget.hit == "" != (budget.may_continue() or budget.hit)
     assert lines[5].split() == ["judge.endpoint.rubric", "and", "labels", "3", "66.7", "0.00"]
     again = here("judge", str(folder), "--labels", "labels.csv", "--json").checked()
@@ -170,7 +171,7 @@ def test_limits_count_a_judge_whose_requests_all_fail(here):
         for _ in range(2):
             here("judge", str(folder), *server_of(server)).checked(3)
             budget = Budget({})
-            budget.open_run(folder, {"model": {}})
+            budget.open_run(folder, Prices())
             spent.append(budget.spent()["tokens"])
     assert spent[1] == 2 * spent[0] > 0
     (row,) = json.loads(here("report", "results", "--format", "json").stdout)

@@ -144,6 +144,6 @@ def test_the_chunks_that_cost_as_much_as_the_run(here):
         sum(p["flops"]["all-params"] for r in run.records for p in r.usage.values()) / 2e12
         for run in runs
     ]
-    k = runs[1].config["method"]["params"]["k"]
+    k = runs[1].config.method.params["k"]
     assert runs[1].manifest.amounts["k"].mean == pytest.approx(tflops[0])
     assert abs(tflops[1] - tflops[0]) < tflops[1] / k  # nearer than one chunk more or less

@@ -1,5 +1,6 @@
 """The row of a method in tables has its plain name only where it is the preset's own method."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,18 +111,16 @@ def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() ->
 
 
 def run(plan: PlannedRun, name: str = "a"):
-    config, path = plan.config.model_dump(mode="json"), Path(f"{name}--{plan.hash8}")
+    config, path = plan.config.stored(), Path(f"{name}--{plan.hash8}")
     return StoredRun(path, config, RunManifest(), [], [], RunSummary(), plan.origins)
 
 
 def test_reports_print_the_label_and_tell_two_rows_apart_by_it() -> None:
-    own, pocket, old = (
-        run(planned("bm25")),
-        run(planned("bm25", profile="pocket")),
-        run(planned("bm25"), "b"),
-    )
+    own, pocket = run(planned("bm25")), run(planned("bm25", profile="pocket"))
     assert facts.labels([own, pocket]) == ["bm25", "bm25 [pocket]"]
-    del old.config["method"]["mark"]  # a run from before there were marks
+    # A run from before there were marks.
+    method = own.config.method.without("mark")
+    old = replace(own, path=Path("b--0"), config=own.config.with_values(method=method))
     assert facts.labels([old, pocket]) == ["bm25", "bm25 [pocket]"]
     assert facts.reference_names(pocket)[0] == "bm25"  # a reference is still named by its preset
     assert not any("mark" in line for line in config_difference(own, pocket))

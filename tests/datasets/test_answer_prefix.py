@@ -10,7 +10,7 @@ import pytest
 from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
-from harness.config.schema import DatasetConfig
+from harness.config.yaml_tree import dataset_of_run
 from harness.datasets import answer_prefix
 from harness.engine.plan import plan_choices
 from harness.engine.scoring import score_reply
@@ -113,7 +113,7 @@ def test_scorers_see_the_final_answer_and_the_record_keeps_the_reply(result):
 @pytest.mark.parametrize("value", [None, float("nan")], ids=["as it is", "no number"])
 def test_a_stop_is_scored_as_the_run_scores_the_same_reply(name, value, result, monkeypatch):
     run = read_run(result.folder)
-    dataset = DatasetConfig.model_validate(run.config["dataset"])
+    dataset = dataset_of_run(run.config, "run")
     gold = Gold(("Paris", "Mira", "nothing", "w0"))
     if value is not None:
         sheet = ScoreSheet({name: value})

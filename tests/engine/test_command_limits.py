@@ -6,11 +6,13 @@ import time
 
 import pytest
 
+from harness.cost.prices import Prices
 from harness.engine.command_limits import LimitHook, command_with_higher_limit
 from harness.engine.progress import Silent
 from harness.engine.spending_limits import Budget
 from harness.errors import LimitReached, UserError
 from harness.storage.run_folder import read_run
+from harness.storage.stored_config import StoredModel
 from tests.engine.fakes import World, comparable, go, make_plan
 
 QUESTIONS = 24  # so many that more than four are left at each limit, in whatever order four in flight begin and end
@@ -85,7 +87,7 @@ def test_hours_of_earlier_starts_count(tmp_path):
     written = {"starts": [{"started": a, "finished": b} for a, b in starts]}
     (tmp_path / "manifest.json").write_text(json.dumps(written))
     budget = Budget({"hours": 1.0, "money": 100.0}, price=4.0)
-    budget.open_run(tmp_path, {"model": {}})
+    budget.open_run(tmp_path, Prices())
     assert budget.spent()["hours"] == pytest.approx(1.5, abs=0.01)
     assert budget.spent()["money"] == pytest.approx(6.0, abs=0.05)
     assert not budget.may_continue()
@@ -100,7 +102,7 @@ def test_indexes_that_failed_and_judges_count(tmp_path):
         json.dumps({"judges": {"judge.m": {"usage": {"tokens_in": 40}}}})
     )
     budget = Budget({"tokens": 1e6})
-    budget.open_run(tmp_path, {"model": {}})
+    budget.open_run(tmp_path, Prices())
     assert budget.spent()["tokens"] == 3 * 107 + 40
 
 
@@ -127,13 +129,14 @@ def test_an_index_that_fails_in_each_round_has_a_line_and_a_cost_each_time(tmp_p
 
 def test_money_is_that_of_requests_and_of_hours(tmp_path):
     billed = {"billed": {"reader": {"input": 1e6, "cached": 1e6, "output": 5e5}}}
-    for price, config, most in [
-        (None, {"price": {"input": 2.0, "output": 4.0}}, 6.0),
-        (None, {"price": {"input": 2.0, "output": 4.0, "cached": 0.5}}, 4.5),
-        (3600.0, {"price": None}, 0.0),
+    for price, of_tokens, most in [
+        (None, {"input": 2.0, "output": 4.0}, 6.0),
+        (None, {"input": 2.0, "output": 4.0, "cached": 0.5}, 4.5),
+        (3600.0, None, 0.0),
     ]:
         budget = Budget({"money": 100.0}, price)
-        budget.open_run(tmp_path, {"model": config})
+        model = StoredModel.from_json({"name": "served", "price": of_tokens})
+        budget.open_run(tmp_path, Prices(model.billed_price))
         budget.spend({"answer": billed})
         assert most <= budget.spent()["money"] < most + 2
 

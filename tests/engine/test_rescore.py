@@ -117,7 +117,7 @@ def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path):
     assert {name: score.n for name, score in result.summary.scores.items()} == {"flashrag.em": 2}
     stored = read_run(result.folder)
     assert [r.scores for r in stored.records] == [{"flashrag.em": 1.0}] * 2
-    assert (asked(plan), stored.config["dataset"]["scorers"]) == (["q0", "q1"], ["flashrag.em"])
+    assert (asked(plan), stored.config.dataset.scorers) == (["q0", "q1"], ["flashrag.em"])
     assert stored.manifest.scorers == {"flashrag.em": scorers.version("flashrag.em")}
     assert not stored.manifest.last_start.changed_keys, (
         "the records are of the new scorers, all of them"
@@ -150,11 +150,7 @@ def test_a_scorer_that_is_added_imports_no_code_of_the_runs_other_scorers(tmp_pa
     assert [r.scores for r in run.records] == [
         {**r.scores, "flashrag.em": 1.0} for r in before.records
     ]
-    assert (
-        list(run.summary.scores)
-        == run.config["dataset"]["scorers"]
-        == [name, SCORER, "flashrag.em"]
-    )
+    assert list(run.summary.scores) == run.config.dataset.scorers == [name, SCORER, "flashrag.em"]
     assert run.manifest.scorers.items() >= before.manifest.scorers.items()
 
 

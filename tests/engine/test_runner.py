@@ -48,7 +48,7 @@ def test_a_whole_run(tmp_path):
         ("d0", "built"),
         ("d1", "built"),
     ]
-    assert (stored.config, stored.origins) == used_settings(
+    assert (stored.config.to_json(), stored.origins) == used_settings(
         plan.config.model_dump(mode="json"), plan.origins
     )
     assert stored.manifest.first_prompt("reader") == FirstPrompt(text="w0 alpha beta", ids=[1, 2])

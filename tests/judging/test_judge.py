@@ -344,7 +344,7 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     assert notes == [{"verdict": "yes", "reply": "Yes."}, no, {"verdict": "failed question"}, no]
     assert (len(judge.model.prompts), done.replied, done.cached, done.failures) == (3, 3, 0, {})
     assert run.summary.scores["judge.a"].mean == frame([run]).iloc[0]["judge.a"] == 0.25
-    assert run.config["dataset"]["scorers"][0] == SCORER, "the headline is what it was"
+    assert run.config.dataset.scorers[0] == SCORER, "the headline is what it was"
     (pair,) = judge_agreements(run)
     assert pair.columns() == {
         "a": "judge.a",

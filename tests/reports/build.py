@@ -8,6 +8,7 @@ from harness.cost.flops import CONVENTIONS
 from harness.storage.checksums import checksums
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import read_run
+from harness.storage.stored_config import StoredConfig
 
 SCORE = "longbench.qa_f1"
 # The scores of a method and of what it is compared with.
@@ -109,6 +110,11 @@ def config(dataset, method, model, changes):
         "failed": "zero",
     }
     return plain | changes
+
+
+def stored_config(**changes):
+    """The settings of a stored run; changes: top-level keys."""
+    return StoredConfig.from_json(config("musique", "pecan", "tiny", changes))
 
 
 def write_run(

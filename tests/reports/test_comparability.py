@@ -3,6 +3,7 @@ are explained."""
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -164,7 +165,8 @@ def test_runs_of_other_questions_beat_none_and_have_a_mark_of_their_own(tmp_path
         priced(tmp_path, "bad one", [0.2], 0.1),
         priced(tmp_path, "other task", [0.1, 0.2, 0.3], 0.9),
     ]
-    runs[-1].config["dataset"]["instruction"] = "Answer with the options at hand."
+    config = runs[-1].config.with_dataset(instruction="Answer with the options at hand.")
+    runs[-1] = replace(runs[-1], config=config)
     found = {p.method: (p.mark, p.beaten_by) for p in points(table_rows(runs))}
     otherwise = dict.fromkeys(("one", "bad one", "other task"), ("asked otherwise", ()))
     best = {"dear": ("beaten", ("cheap",)), "cheap": ("best for its cost", ())}

@@ -24,7 +24,9 @@ def row_of(table, method):
 class TestScores:
     def test_equal_the_summary_of_the_run(self, tmp_path):
         run = stored(tmp_path, SCORES, settings={"seed": 7})
-        expected = summarise(run.records, run.documents, {"seed": 7}).scores[SCORE]
+        expected = summarise(run.records, run.documents, run.config.with_values(seed=7)).scores[
+            SCORE
+        ]
         row = row_of(frame([run]), "pecan")
         found = {
             "mean": row[SCORE],

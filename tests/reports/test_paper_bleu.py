@@ -112,7 +112,7 @@ class TestRecords:
         assert facts.corpus(run, ALL).mean == pytest.approx(
             corpus_bleu([GOLD, "no", "no", ""], [[GOLD]] * 4)
         )
-        skipped = replace(run, config={**run.config, "failed": "skip"})
+        skipped = replace(run, config=run.config.with_values(failed="skip"))
         assert facts.corpus(skipped, ALL).mean == pytest.approx(1.0)
         empty = replace(run, records=rows(["", ""]))
         assert facts.corpus(empty, ALL).mean == 0.0

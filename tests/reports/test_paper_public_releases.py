@@ -16,7 +16,7 @@ from reports.paper import public_releases
 from reports.paper.comparable import differences
 from reports.paper.preset import Model
 from reports.paper.printed import load
-from tests.reports.build import record, usage
+from tests.reports.build import record, stored_config, usage
 from tests.reports.paper_runs import changed_manifest, paper_run
 
 F1 = "longbench.qa_f1_score"
@@ -37,7 +37,9 @@ def run_of(weights, shape=None, prompts=None, model=None, **sent):
     manifest |= {"prompts": {"answer": "Read. {text}\nAnswer:", **(prompts or {})}}
     if sent:
         manifest["first_prompts"] = {"reader": {"ids": IDS, **sent}}
-    return StoredRun(Path("r"), {}, RunManifest.from_json(manifest), [], [], RunSummary())
+    return StoredRun(
+        Path("r"), stored_config(), RunManifest.from_json(manifest), [], [], RunSummary()
+    )
 
 
 @pytest.mark.parametrize(

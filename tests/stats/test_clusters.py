@@ -86,7 +86,7 @@ class TestReports:
         table = frame(runs)
         assert (table[f"{SCORE}.low"] < table[SCORE]).all()
         assert (
-            summarise(runs[0].records, [], {"dataset": {"format": "retrieved"}}).scores[SCORE].low
+            summarise(runs[0].records, [], runs[0].config).scores[SCORE].low
             == table[f"{SCORE}.low"][0]
         )
         row = compare(runs).iloc[0]

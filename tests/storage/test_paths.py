@@ -8,6 +8,7 @@ import yaml
 
 from harness.config.layers import Choices, read_layers
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
+from harness.config.yaml_tree import dataset_of_run
 from harness.errors import UserError
 from harness.storage import paths
 from harness.storage.index_cache import cache_root
@@ -16,6 +17,7 @@ from harness.storage.run_folder import read_run
 from harness.storage.run_store import RunStore
 from tests.engine import fakes
 from tests.engine.fakes import go, make_plan
+from tests.reports.build import stored_config
 
 
 @pytest.fixture(autouse=True)
@@ -110,16 +112,16 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
     for path in result.folder.iterdir():
         assert "/home/ann" not in path.read_text(), path.name
     stored = read_run(result.folder)
-    assert stored.config["dataset"]["data"] == "~/d.jsonl"
+    assert stored.config.dataset.data == "~/d.jsonl"
     assert stored.origins["dataset.data"] == "~/my.yaml"
     assert "'~/index.bin'" in stored.records[0].error["message"]
-    assert DatasetConfig.model_validate(stored.config["dataset"]).data == "/home/ann/d.jsonl"
+    assert dataset_of_run(stored.config, "run").data == "/home/ann/d.jsonl"
 
 
 def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_path):
     params = {"source": "/home/ann/model"}
     with RunStore.open(tmp_path / "d" / "run", "f", print) as store:
-        store.describe({"method": {"name": "x", "params": params}}, {})
+        store.describe(stored_config(method={"name": "x", "params": params}), {})
     stored = tmp_path / "d" / "run" / "run.yaml"
     assert yaml.safe_load(stored.read_text())["config"]["method"]["params"] == {"source": "~/model"}
     ((_, values),) = read_layers(Choices(files=(str(stored),)), [])

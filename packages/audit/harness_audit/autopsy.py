@@ -149,7 +149,7 @@ def cases_by_run(
     cases = {}
     for (run, rows), label in zip(pairs, facts.labels(runs), strict=True):
         if not (facts.is_oracle(run) or is_closed_book(run)):
-            key = str(run.config["dataset"]["name"]), label, str(run.config["model"]["name"])
+            key = run.config.dataset.name, label, run.config.model.name
             cases[key] = cases_of(run, rows, siblings_of(run, runs), lost_below)
     return cases
 

@@ -225,7 +225,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     shown: list[StoredRun] = []
     for place, run in _places(runs).items():
         _check_ended(run)
-        keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
+        keep = keep_texts and run.config.dataset.keep_texts
         manifest = run.manifest
         if not keep:
             manifest = manifest.without("first_prompts")
@@ -291,7 +291,7 @@ def _made(run: StoredRun) -> tuple[str, str, str]:
 
 def _folder_name(run: StoredRun) -> str:
     """The folder of a run in a bundle."""
-    return f"runs/{str(run.config['dataset']['name']).replace('/', '~')}/{run.path.name}"
+    return f"runs/{run.config.dataset.name.replace('/', '~')}/{run.path.name}"
 
 
 def _exported_records(run: StoredRun, keep: bool) -> Iterator[StoredRecord]:
@@ -309,7 +309,7 @@ def _record_lines(run: StoredRun, keep: bool) -> Iterator[bytes]:
 def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
     """A run's entry in bundle.json, and the digest of its records. Raises ValueError for what JSON
     cannot hold."""
-    dataset = run.config["dataset"]
+    dataset = run.config.dataset
     all_records = hashlib.sha256()
     answers: dict[str, str] = {}
     questions: dict[str, str | None] = {}
@@ -319,9 +319,9 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
         questions[record.question_id] = texts_digest(record)
     entry = {
         "texts": "whole" if keep else "hashed",
-        "dataset": dataset["name"],
+        "dataset": dataset.name,
         "fingerprint": run.manifest.dataset.fingerprint,
-        "licence": dataset.get("licence"),
+        "licence": dataset.licence,
         "scorers": run.manifest.scorers,
         "changed": changed_files(run.path, run.manifest, run.summary),
         "answers": answers,
@@ -333,7 +333,7 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
 def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
     """The files of a run, name -> content, without its records; keep: with the data set's texts."""
     texts = run.texts(run.whole_records)
-    described = {"config": run.config, "origins": run.origins}
+    described = {"config": run.config.to_json(), "origins": run.origins}
     files = {
         RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),
         MANIFEST: _json_bytes(run.manifest.to_json()),

@@ -62,8 +62,8 @@ def card(bundle: Bundle, repository: str) -> str:
     runs = [read_run(run.path, hold="numbers") for run in bundle.runs.values()]
     licences: dict[str, str] = {}
     for run in runs:
-        dataset = run.config["dataset"]
-        licences[str(dataset["name"])] = dataset.get("licence") or "licence not recorded"
+        dataset = run.config.dataset
+        licences[dataset.name] = dataset.licence or "licence not recorded"
     named = ", ".join(f"{name} ({licence})" for name, licence in sorted(licences.items()))
     title = repository.rpartition("/")[2]
     head = _HEAD.format(

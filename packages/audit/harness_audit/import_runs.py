@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 from harness import scorers
 from harness.api.option import choice
@@ -44,6 +44,7 @@ from harness.storage.run_files import RUN
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
+from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import RunSummary
 from harness.types import LOGGED, VERSION, Example, Gold, Question
 from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
@@ -64,7 +65,7 @@ class Imported:
     left out."""
 
     run: ForeignRun
-    config: dict[str, Any]
+    config: StoredConfig
     manifest: RunManifest
     records: PackedRecords
     lost: Sequence[str]
@@ -73,7 +74,7 @@ class Imported:
     def place(self) -> Path:
         """The run's folder below the results."""
         return run_path(
-            self.config["dataset"]["name"], self.run.method, self.run.model, str(self.manifest.hash)
+            self.config.dataset.name, self.run.method, self.run.model, str(self.manifest.hash)
         )
 
     def draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
@@ -90,7 +91,8 @@ class Imported:
         with RunStore.open(draft, None, note) as store:
             store.replace_records(self.records)
             store.write_manifest(self.manifest)
-            numbers = summarise(store.records(), (), {"dataset": self.config["dataset"]})
+            # The intervals of all repeats are drawn by one seed.
+            numbers = summarise(store.records(), (), self.config.with_values(seed=0))
             store.describe(self.config, {})
             store.write_summary(counts.with_numbers(numbers))
         (draft / RUN).rename(
@@ -244,7 +246,8 @@ def _prepare_repeat(
             left_out=lost,
         ),
     )
-    return Imported(replace(run, answers=Answers()), settings, manifest, records, lost)
+    stored = StoredConfig.from_json(settings)
+    return Imported(replace(run, answers=Answers()), stored, manifest, records, lost)
 
 
 def _dataset_config(run: ForeignRun, questions: QuestionsOf, own: Sequence[str]) -> DatasetConfig:

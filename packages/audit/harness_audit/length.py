@@ -288,7 +288,7 @@ class _Buckets:
         self, name: str, values: Sequence[float], clusters: Sequence[str]
     ) -> dict[str, float | None]:
         """Columns `name` with the mean of the values and its interval, by cluster."""
-        return facts.mean_columns(name, values, clusters, seed=int(self.run.config["seed"]))
+        return facts.mean_columns(name, values, clusters, seed=self.run.config.seed)
 
     def _all_notes(self) -> tuple[str, ...]:
         """The notes of the run, and how many questions have no answer that could stand in a
@@ -326,10 +326,10 @@ def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
     """Run folder -> length in tokens, of data sets that one model read at several lengths."""
     by_text: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for run in runs:
-        dataset = run.config["dataset"]
-        tokens = (dataset.get("options") or {}).get(_MADE)
+        dataset = run.config.dataset
+        tokens = dataset.options.get(_MADE)
         if isinstance(tokens, int):
-            lengths = by_text[dataset["name"], run.config["model"]["name"]]
+            lengths = by_text[dataset.name, run.config.model.name]
             lengths[str(run.path)] = tokens
     made: dict[str, int] = {}
     for lengths in by_text.values():

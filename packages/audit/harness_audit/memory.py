@@ -71,7 +71,7 @@ def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
 def _label(run: StoredRun) -> str:
     """ "bm25", or "bm25 [mark]" for a run whose settings have a mark."""
     name = facts.reference_names(run)[0]
-    mark = run.config["method"].get("mark")
+    mark = run.config.method.mark
     if not mark:
         return name
     return f"{name} [{mark}]"
@@ -80,10 +80,9 @@ def _label(run: StoredRun) -> str:
 def _pair_key(run: StoredRun, fingerprint: Any) -> str:
     """The key that the two runs of a pair share: settings and task, and the fingerprint of the
     original rows."""
-    method = dict(run.config["method"])
-    method.pop("mark", None)
-    config = run.config
-    settings = [config["seed"], config.get("failed"), config.get("encoder"), config.get("reranker")]
+    config = run.config.to_json()
+    method = run.config.method.without("mark").to_json()
+    settings = [config.get(key) for key in ("seed", "failed", "encoder", "reranker")]
     return canonical([method, *settings, _evidence_key(run, fingerprint)])
 
 
@@ -136,7 +135,7 @@ def _copy_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
     if pair is None:
         return {"check": "not checked", "evidence": None}
     scores = _paired_scores(pair, score)
-    seed = int(pair.original.config["seed"])
+    seed = pair.original.config.seed
     bounds = (-1.0, 1.0)
     narrow = interval(scores.differences, scores.clusters, seed=seed, level=0.90, bounds=bounds)
     wide = interval(scores.differences, scores.clusters, seed=seed, level=0.95, bounds=bounds)
@@ -278,7 +277,7 @@ def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
     the original's."""
     scores = _paired_scores(pair, score)
     before, after, clusters = scores.original, scores.copy, scores.clusters
-    seed = int(pair.original.config["seed"])
+    seed = pair.original.config.seed
     made = copy_of(pair.copy) or {}
     row = facts.head_columns(pair.original, pair.label)
     row["recogniser"] = (made.get("recogniser") or {}).get("name")

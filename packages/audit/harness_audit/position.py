@@ -155,7 +155,7 @@ class _PlacedRuns:
         """The table that a line is in: data set, whether its supporting parts were placed,
         model."""
         config = self.first.config
-        return config["dataset"]["name"], self.placed, config["model"]["name"]
+        return config.dataset.name, self.placed, config.model.name
 
     def add(self, run: StoredRun, rows: Rows) -> None:
         """Add the questions of a run that have a position, and count the others; rows: of the
@@ -186,8 +186,8 @@ class _PlacedRuns:
         return tuple(notes)
 
 
-def _options(run: StoredRun) -> Mapping[str, Any]:
-    return run.config["dataset"].get("options") or {}
+def _options(run: StoredRun) -> Mapping[str, object]:
+    return run.config.dataset.options
 
 
 def _is_placed(run: StoredRun) -> bool:
@@ -216,10 +216,8 @@ def _settings_but_place(run: StoredRun) -> str:
     options = dict(_options(run))
     for name in _PLACES:
         options.pop(name, None)
-    settings = dict(run.config)
-    settings.pop("limit", None)
-    settings["dataset"] = {**run.config["dataset"], "options": options}
-    return digest(settings)
+    settings = run.config.with_dataset(options=options).without("limit")
+    return digest(settings.to_json())
 
 
 def _part_rows(line: _PlacedRuns, label: str) -> list[dict[str, Any]]:
@@ -260,7 +258,7 @@ def _part_row(
     clusters = [question.cluster for question in questions]
     runs = {str(question.run.path): question.run for question in questions}
     dataset, placed, model = line.table_key()
-    seed = int(line.first.config["seed"])
+    seed = line.first.config.seed
     row: dict[str, Any] = {"dataset": dataset, "placed": placed, "method": label, "model": model}
     row["study"] = study
     row.update(_part_columns(study, part))

@@ -65,7 +65,7 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
 def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     """The row of a run, by the columns of the module; of another tool's run what it does not tell
     is None."""
-    seed = int(run.config["seed"])
+    seed = run.config.seed
     scored = facts.scored(run, score)
     clusters = facts.answered_clusters(run)
     answered = [record.usage for record in run.records if record.error is None]

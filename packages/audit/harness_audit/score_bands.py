@@ -136,7 +136,7 @@ def score_table(
     for name in names:
         columns[name] = array("d")
     questions: list[str] = []
-    skip = run.config.get("failed", "zero") == "skip"
+    skip = run.config.skips_failed
     for record in run.records:
         if record.error is None:
             scores = _scores_of_answer(record, examples, names)
@@ -174,7 +174,7 @@ class _Entry:
     @property
     def model(self) -> str:
         """The name of the run's model."""
-        return str(self.run.config["model"]["name"])
+        return self.run.config.model.name
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
@@ -209,7 +209,7 @@ def _band(group: Sequence[_Entry]) -> Band:
         r.question_id: r.document_ids for r in first.run.records if r.question_id in common
     }
     order = list(documents)
-    form = first.run.config["dataset"].get("format", "")
+    form = first.run.config.dataset.format or ""
     clusters = question_labels(form, order, list(documents.values()))
     all_scores = pd.concat(tables, axis=1).reindex(order)  # columns: (label, scorer)
     columns: dict[str, dict[str, list[float]]] = {}

@@ -305,10 +305,10 @@ class _RunCheck:
 
     def _entry_misfits(self) -> Iterator[str]:
         """What bundle.json says of the run's rows otherwise than the run's own files."""
-        dataset, manifest = self.run.config["dataset"], self.run.manifest
+        dataset, manifest = self.run.config.dataset, self.run.manifest
         own = {
-            "dataset": dataset["name"],
-            "licence": dataset.get("licence"),
+            "dataset": dataset.name,
+            "licence": dataset.licence,
             "fingerprint": manifest.dataset.fingerprint,
             "scorers": manifest.scorers,
         }
@@ -591,7 +591,7 @@ def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
 def _run_of_same_name(bundle: Bundle, run: StoredRun) -> StoredRun | None:
     """The first run of the bundle with the same data set and folder name."""
     for other in bundle.runs.values():
-        same_dataset = str(other.config["dataset"]["name"]) == str(run.config["dataset"]["name"])
+        same_dataset = other.config.dataset.name == run.config.dataset.name
         if same_dataset and other.path.name == run.path.name:
             return other
     return None

@@ -193,12 +193,12 @@ def call(tmp_path, monkeypatch, command):
 
 
 def _rows(run):
-    return ROWS if run.config["dataset"]["name"] == "musique" else Rows(problem="the rows are gone")
+    return ROWS if run.config.dataset.name == "musique" else Rows(problem="the rows are gone")
 
 
 def _tokens(run):
-    if run.config["model"]["name"] != "tiny":
-        raise CannotRun(f"no tokenizer of '{run.config['model']['name']}'")
+    if run.config.model.name != "tiny":
+        raise CannotRun(f"no tokenizer of '{run.config.model.name}'")
     return lambda text: len(text.split())
 
 

@@ -191,7 +191,7 @@ def call(tmp_path, monkeypatch, command):
 def known(found):
     gone = Rows(problem="the rows are gone")
     return lambda runs, **_: [
-        found if run.config["dataset"]["name"] == "musique" else gone for run in runs
+        found if run.config.dataset.name == "musique" else gone for run in runs
     ]
 
 

@@ -235,8 +235,8 @@ def test_a_file_of_each_tool_becomes_a_run_that_says_who_made_it(form: str, tmp_
     tool, make, made_by, model, name, score, mean = FORMS[form]
     run = imported(tool, make(tmp_path), tmp_path / "results")
     assert len(run.records) == 4
-    assert (run.manifest.imported.tool, run.config["model"]["name"]) == (made_by, model)
-    assert run.config["dataset"]["name"] == name
+    assert (run.manifest.imported.tool, run.config.model.name) == (made_by, model)
+    assert run.config.dataset.name == name
     assert run.summary.scores[score].mean == pytest.approx(mean, abs=1e-12)
     assert all(len(file.sha256) == 64 for file in run.manifest.imported.files)
     row = frame([run]).iloc[0]
@@ -433,8 +433,8 @@ def test_epochs_of_inspect_are_runs_with_a_seed_each(command: Command, tmp_path:
     code, said, _ = command("import", str(path), "--from", "inspect", "--out", str(out))
     assert code == 0
     assert "logged.f1       0.458333 ± 0.0416667  of 4  as printed there" in said
-    runs = sorted(map(read_run, find_runs(out)), key=lambda run: run.config["seed"])
-    assert [run.config["seed"] for run in runs] == [0, 1]
+    runs = sorted(map(read_run, find_runs(out)), key=lambda run: run.config.seed)
+    assert [run.config.seed for run in runs] == [0, 1]
     assert [run.manifest.dataset.questions for run in runs] == [4, 4]
     assert [[r.scores["logged.f1"] for r in run.records] for run in runs] == [
         [1.0, 2 / 3, 0.0, 1.0],
@@ -791,7 +791,7 @@ def test_a_scorer_that_lacks_its_input_is_left_out_instead_of_0(tmp_path: Path) 
         None,
         ["flashrag.em", "infinitebench.choice"],
     )
-    assert run.config["dataset"]["scorers"] == ["flashrag.em"]
+    assert run.config.dataset.scorers == ["flashrag.em"]
     assert any(
         note.startswith("infinitebench.choice scores none of these answers")
         for note in run_notes(run)
@@ -883,7 +883,7 @@ class TestOtherCommands:
         assert command("score", str(run.path))[0] == 2
         assert command("score", str(run.path), "--scorers", "flashrag.em")[0] == 0
         after = read_run(run.path)
-        assert after.config["dataset"]["scorers"] == [
+        assert after.config.dataset.scorers == [
             "flashrag.em",
             "logged.f1",
             "logged.match",

@@ -76,17 +76,17 @@ def autopsy(
 def _command_for(run: StoredRun, presets: list[str]) -> str:
     """The command, for a shell, that runs the methods `presets` on the questions of `run`."""
     config = run.config
-    dataset = config["dataset"]
-    parts = ["harness", "run", "-m", ",".join(presets), "-d", str(dataset["name"])]
-    if dataset.get("data"):
-        parts += ["--data", str(dataset["data"])]
+    dataset = config.dataset
+    parts = ["harness", "run", "-m", ",".join(presets), "-d", dataset.name]
+    if dataset.data:
+        parts += ["--data", dataset.data]
     # The names in tables are no presets; what the run's own command named is.
     words = run.manifest.command
     for flag in ("--model", "--profile"):
         if flag in words:
             at = words.index(flag)
             parts += words[at : at + 2]
-    for name in ("limit", "sample"):
-        if config.get(name):
-            parts += [f"--{name}", str(config[name])]
+    for name, count in (("limit", config.limit), ("sample", config.sample)):
+        if count:
+            parts += [f"--{name}", str(count)]
     return shlex.join([*parts, "--out", str(run.path.parents[1])])

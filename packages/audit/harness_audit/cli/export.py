@@ -48,7 +48,7 @@ def export(
     stored = read_runs(run_folders(runs), hold="numbers")
     digest = write_bundle(stored, Path(bundle), keep_texts=keep_texts == "yes")
     print(f"{bundle}: {len(stored)} runs, contents sha256 {digest}")
-    bare = [run.path.name for run in stored if not run.config["dataset"].get("keep_texts", True)]
+    bare = [run.path.name for run in stored if not run.config.dataset.keep_texts]
     if bare or keep_texts == "no":
         say(
             "note: texts of the data set are left out; to score answers again, harness verify "

@@ -103,7 +103,7 @@ def _check_new(runs: Sequence[Imported], results: Path) -> None:
 def _print_import(repeats: Sequence[Imported], results: Path) -> None:
     """Print the runs of one file with their scores, what was left out, and notes."""
     for repeat in repeats:
-        number = f", repeat {repeat.config['seed'] + 1}" if len(repeats) > 1 else ""
+        number = f", repeat {repeat.config.seed + 1}" if len(repeats) > 1 else ""
         count = f"{len(repeat.records)} questions{number}"
         print(printable(f"{results / repeat.place}: {count}, imported from {repeat.run.tool}"))
         print(aligned(_score_rows(repeats)) or "  no question was answered")
@@ -166,7 +166,7 @@ def _score_frame(repeats: Sequence[Imported]) -> pd.DataFrame:
     """A row for each answer in any repeat, a column a score, and whether it failed; by question if
     there are several repeats."""
     columns: dict[str, array[float]] = {}
-    for name in repeats[0].config["dataset"]["scorers"]:
+    for name in repeats[0].config.dataset.scorers:
         columns[name] = array("d")
     failed: list[bool] = []
     questions: list[str] = []

@@ -1,0 +1,65 @@
+"""What tokens of a run's models cost: money of a million tokens, by role.
+
+reader = billed_price(Price(input=0.5, output=2.0), in_batches=False)
+    -> {"input": 0.5, "cached": 0.5, "output": 2.0}
+Prices(reader).of("builder")    the reader's, where the role has no model of its own
+money({"billed": {"reader": {"input": 900, "cached": 100, "output": 12}}}, prices)
+    -> (900 * 0.5 + 100 * 0.5 + 12 * 2.0) / 1e6
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.cost.usage import BilledTokens, PhaseUsage, SentUsage
+
+ENCODERS = ("encoder", "reranker")
+"""Roles whose price is one number; those that are loaded here take no money."""
+FREE: BilledTokens = {"input": 0.0, "cached": 0.0, "output": 0.0}
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Money of a million tokens of each model of a run; None where nobody said it.
+
+    Attributes:
+        reader: Of the reader, and of each role without a model of its own.
+        roles: Of models that a role has to itself.
+        encoders: Of encoder and reranker, if a server runs them.
+    """
+
+    reader: BilledTokens | None = None
+    roles: Mapping[str, BilledTokens | None] = field(default_factory=dict)
+    encoders: Mapping[str, BilledTokens | None] = field(default_factory=dict)
+
+    def of(self, role: str) -> BilledTokens | None:
+        """The prices of a role's model; None where nobody said them."""
+        if role in ENCODERS:
+            return self.encoders.get(role, FREE)
+        return self.roles.get(role, self.reader)
+
+
+def money(usage: PhaseUsage | SentUsage, prices: Prices) -> float | None:
+    """Money of one phase's usage, of a sum of phases, or of what was sent.
+
+    0 where no server billed anything; None without a price, or where an application does not say
+    it.
+    """
+    if usage.get("money_unknown"):
+        return None
+    total = float(usage.get("charged", 0.0))
+    for role, tokens in usage.get("billed", {}).items():
+        price = prices.of(role)
+        if price is None:
+            return None
+        total += _price_of_tokens(tokens, price)
+    return total
+
+
+def _price_of_tokens(tokens: BilledTokens, price: BilledTokens) -> float:
+    """Money of tokens; price: of a million."""
+    values = (
+        price["input"] * tokens.get("input", 0.0),
+        price["cached"] * tokens.get("cached", 0.0),
+        price["output"] * tokens.get("output", 0.0),
+    )
+    return sum(values) / 1e6
