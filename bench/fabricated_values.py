@@ -23,7 +23,7 @@ from harness.storage.summary_file import RunSummary
 from reports.paper import comparable, public_releases
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import NOT_COMPARABLE, frame
-from tests.reports.paper_runs import changed, changed_manifest, paper_run
+from tests.reports.paper_runs import changed_config, changed_manifest, paper_run
 from tests.reports.test_paper_public_releases import official
 
 Changes = dict[str, Any]
@@ -250,7 +250,7 @@ def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) ->
         manifest = {TEXT: change(honest.manifest.first_prompt("reader").text)}
     return replace(
         honest,
-        config=changed(honest.config, config),
+        config=changed_config(honest.config, config),
         manifest=changed_manifest(honest.manifest, manifest),
     )
 

@@ -9,6 +9,7 @@ from harness.config.resolve import resolve
 from harness.engine.settled_method import make_method
 from harness.storage.manifest_file import RunManifest
 from harness.storage.run_folder import read_run
+from harness.storage.stored_config import StoredConfig
 from reports.paper import public_releases
 from reports.paper.preset import last_part
 from tests.reports.build import record, write_run
@@ -81,6 +82,11 @@ def changed(values, changes):
             inner = inner[key]
         inner.pop(last) if value is GONE else inner.update({last: value})
     return values
+
+
+def changed_config(config, changes):
+    """A copy of a run's settings with other values at dotted paths."""
+    return StoredConfig.from_json(changed(config.to_json(), changes))
 
 
 def changed_manifest(manifest, changes):

@@ -31,7 +31,7 @@ from reports.settings import only_in_seed
 from tests.llm.conftest import SIZES, WORDS
 from tests.random_model import save
 from tests.reports.build import record, write_run
-from tests.reports.paper_runs import changed, changed_manifest, paper_run
+from tests.reports.paper_runs import changed_config, changed_manifest, paper_run
 from tests.reports.test_paper_public_releases import official
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -60,7 +60,7 @@ def fabricated(run, config=None, manifest=None, failed=0):
     rows = [replace(row, **LOST) for row in run.records[:failed]] + run.records[failed:]
     return replace(
         run,
-        config=changed(run.config, config or {}),
+        config=changed_config(run.config, config or {}),
         manifest=changed_manifest(run.manifest, manifest or {}),
         records=rows,
     )

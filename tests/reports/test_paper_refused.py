@@ -9,6 +9,7 @@ from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.settled_method import make_method
+from harness.storage.stored_config import StoredConfig
 from reports.paper.comparable import differences
 from reports.paper.printed import load
 from tests.reports.build import record
@@ -47,9 +48,11 @@ def test_the_suites_for_the_papers_data_have_the_papers_settings(part, dataset, 
         sets=sets,
         manifest={"prompts": method.prompts()},
     )
-    run.config.clear()
-    run.config.update(config)
-    run = replace(run, manifest=changed_manifest(run.manifest, described))
+    run = replace(
+        run,
+        config=StoredConfig.from_json(config),
+        manifest=changed_manifest(run.manifest, described),
+    )
     found = [
         r
         for r in differences(one, run).reasons
