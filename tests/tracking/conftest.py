@@ -10,7 +10,7 @@ def page(request, monkeypatch):
     """A page in place of the real one, whose figures take a second; `drawn_page` asks for the real
     one."""
     if "drawn_page" not in request.fixturenames:
-        monkeypatch.setattr("reports.page.page", lambda runs, title: title)
+        monkeypatch.setattr("reports.page.page", lambda runs, options: options.title)
 
 
 @pytest.fixture
