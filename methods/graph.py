@@ -20,6 +20,21 @@ from harness.method import Index
 from harness.types import Shown
 
 
+@dataclass(frozen=True)
+class NewNodes:
+    """Nodes that one call of a model wrote.
+
+    Attributes:
+        texts: Their texts.
+        read: The lower nodes that the call read.
+        weights: Of the edges between the two [texts, read].
+    """
+
+    texts: Sequence[str]
+    read: Sequence[int]
+    weights: np.ndarray
+
+
 @dataclass
 class Graph:
     """Nodes in order of creation, chunks first. Edges go from a higher node to lower ones.
@@ -76,26 +91,25 @@ class Graph:
         self.lower = np.concatenate(lower)
         self.weight = np.concatenate(weight)
 
-    def add_level(
-        self, level: int, written: Sequence[tuple[Sequence[str], Sequence[int], np.ndarray]]
-    ) -> list[int]:
-        """Append the nodes of a level with their edges.
+    def add_level(self, level: int, written: Sequence[NewNodes]) -> list[int]:
+        """Append the nodes of a level with their edges; returns their numbers.
 
         Args:
-            level: Its number.
-            written: Of each call its texts, the lower nodes that it read, and weights [texts, nodes].
-
-        Returns:
-            The numbers of the new nodes.
+            level: The number of the level.
+            written: What each call wrote.
         """
         nodes: list[int] = []
         blocks: list[tuple[list[int], Sequence[int], np.ndarray]] = []
-        for texts, group, weights in written:
-            above = [self.add(text, level) for text in texts]
-            blocks.append((above, group, weights))
+        for new in written:
+            above = [self.add(text, level) for text in new.texts]
+            blocks.append((above, new.read, new.weights))
             nodes += above
         self.connect(blocks)
         return nodes
+
+    def texts_of(self, nodes: Sequence[int]) -> list[str]:
+        """The texts of some nodes."""
+        return [self.text[node] for node in nodes]
 
     @cached_property
     def _first_edges(self) -> np.ndarray:

@@ -283,12 +283,7 @@ class HippoRAG(ExtractingMethod):
         )
         chosen = [n for n in response.found or () if 1 <= n <= len(candidates)]
         kept = [candidates[n - 1] for n in chosen]
-        notes = list(response.notes)
-        for candidate, fact in zip(candidates, facts, strict=True):
-            verdict = "dropped"
-            if candidate in kept:
-                verdict = "kept"
-            notes.append(f"{verdict}: {fact}")
+        notes = [*response.notes, *_verdicts(facts, [n - 1 for n in chosen])]
         step = Step(
             "filter",
             scores={"candidates": float(len(candidates)), "kept": float(len(kept))},
@@ -297,6 +292,17 @@ class HippoRAG(ExtractingMethod):
             note="; ".join(notes),
         )
         return kept, step
+
+
+def _verdicts(facts: Sequence[str], kept: Sequence[int]) -> list[str]:
+    """ "kept: a | is by | b" or "dropped: ..." of each fact. kept: the places of those that stay."""
+    verdicts: list[str] = []
+    for place, fact in enumerate(facts):
+        verdict = "dropped"
+        if place in kept:
+            verdict = "kept"
+        verdicts.append(f"{verdict}: {fact}")
+    return verdicts
 
 
 def triples_in(reply: str) -> list[Fact] | None:

@@ -184,7 +184,8 @@ class JsonText:
     def _take(self, signs: str) -> str:
         """Consume the next character and return it. Raises DataError unless it is one of
         `signs`."""
-        if (sign := self._peek()) == "" or sign not in signs:
+        sign = self._peek()
+        if sign == "" or sign not in signs:
             raise self._error_at(f"broken JSON: Expecting '{signs[0]}' delimiter")
         self._at += 1
         return sign

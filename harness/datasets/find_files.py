@@ -368,11 +368,7 @@ def choose_files(
             among = f" among {_names_text(visible)}"
         raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
     if all(map(is_archive, data)):
-        if len(data) > 1 and subset:
-            data = _subset_files(data, subset) or data
-        if len(data) > 1:
-            raise Ambiguous(f"has several archives ({_names_text(data)}); name one of them")
-        return data  # which of its members are meant is another choice
+        return [_one_archive(data, subset)]  # which of its members are meant is another choice
     chosen = _matching_files(data, patterns)
     if not patterns:
         chosen = _files_of_subset(data, subset)
@@ -385,6 +381,16 @@ def choose_files(
             f"has several files for split '{split}' ({_names_text(chosen)}); name one of them"
         )
     return sorted(chosen)
+
+
+def _one_archive(archives: list[str], subset: str | None) -> str:
+    """The archive of the subset, or the only one. Raises Ambiguous for several."""
+    meant = archives
+    if len(archives) > 1 and subset:
+        meant = _subset_files(archives, subset) or archives
+    if len(meant) > 1:
+        raise Ambiguous(f"has several archives ({_names_text(meant)}); name one of them")
+    return meant[0]
 
 
 def _is_hidden(name: str) -> bool:

@@ -107,10 +107,7 @@ def read_pages(folder: Path, questions: Path | None = None) -> FolderPages:
     Raises:
         DataError: The folder has no page, two pages have one id, or a link leads out of the folder.
     """
-    paths: dict[str, Path] = {}
-    for path in document_files(folder):
-        if questions is None or not path.samefile(questions):
-            paths[_name(path, folder)] = path
+    paths = _paths_of_pages(folder, questions)
     alike = _alike(paths)
     pages: dict[str, Page] = {}
     files: dict[str, str] = {}
@@ -137,13 +134,27 @@ def read_pages(folder: Path, questions: Path | None = None) -> FolderPages:
             pages[page.id] = page
             files[page.id] = name
     if not pages:
-        kinds = ", ".join(sorted(SUFFIXES))
-        problem = f"the folder has no page that can be read ({kinds})"
-        if unread:
-            problem += f": {', '.join(unread[:5])}"
-        raise DataError(folder.name, None, None, problem)
+        raise _no_page(folder, unread)
     alike_pages = tuple(name for name in alike if name in pages)
     return FolderPages(tuple(pages.values()), tuple(unread), tuple(assumed), alike_pages, files)
+
+
+def _paths_of_pages(folder: Path, questions: Path | None) -> dict[str, Path]:
+    """Name -> path of each file of the folder but that of the questions, in the order of names."""
+    paths: dict[str, Path] = {}
+    for path in document_files(folder):
+        if questions is None or not path.samefile(questions):
+            paths[_name(path, folder)] = path
+    return paths
+
+
+def _no_page(folder: Path, unread: Sequence[str]) -> DataError:
+    """The error that a folder has no page. unread: its files, each with why it is not read."""
+    kinds = ", ".join(sorted(SUFFIXES))
+    problem = f"the folder has no page that can be read ({kinds})"
+    if unread:
+        problem += f": {', '.join(unread[:5])}"
+    return DataError(folder.name, None, None, problem)
 
 
 def _name(path: Path, folder: Path) -> str:

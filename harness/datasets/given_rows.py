@@ -25,14 +25,19 @@ def parse_row(raw: RawRow) -> Row:
     """The Row with the fields of `raw`. Raises RowError."""
     given = _Given.read(raw)
     refuse_blank({"question": given.question})
-    if any(len(paragraph) != 2 for paragraph in given.paragraphs):
-        raise RowError("paragraphs", "should be pairs of a title and a text")
-    if any(not 0 <= number < len(given.paragraphs) for number in given.supporting):
-        raise RowError("supporting", f"should be numbers from 0 to {len(given.paragraphs) - 1}")
+    paragraphs: list[tuple[str, str]] = []
+    for paragraph in given.paragraphs:
+        if len(paragraph) != 2:
+            raise RowError("paragraphs", "should be pairs of a title and a text")
+        title, text = paragraph
+        paragraphs.append((title, text))
+    for number in given.supporting:
+        if number not in range(len(paragraphs)):
+            raise RowError("supporting", f"should be numbers from 0 to {len(paragraphs) - 1}")
     return Row(
         given.id,
         given.question,
-        tuple((title, text) for title, text in given.paragraphs),
+        tuple(paragraphs),
         clean_answers(given.answers, "answers"),
         tuple(given.supporting),
         given.extra,

@@ -68,6 +68,50 @@ def _pairs(raw: RawRow, name: str, second: str) -> Any:
     return pairs
 
 
+def _checked_row(raw: RawRow) -> _HotpotRow:
+    """A row of either layout. Raises RowError."""
+    fields = dict(raw)
+    for name, second in (("supporting_facts", "sent_id"), ("context", "sentences")):
+        if name in raw:
+            fields[name] = _pairs(raw, name, second)
+    fields["id"] = _row_id(raw)
+    return _HotpotRow.read(fields)
+
+
+def _row_id(raw: RawRow) -> object:
+    """The id of a row, under either name. Raises RowError for two different ones."""
+    official, hub = raw.get("_id"), raw.get("id")
+    if official is None:
+        return hub
+    if hub is not None and official != hub:
+        raise RowError("_id", f"'_id' ({official!r}) and 'id' ({hub!r}) differ")
+    return official
+
+
+def _facts_past_the_end(row: _HotpotRow) -> list[list[str | int]]:
+    """The supporting facts, [title, sentence], whose sentence number is past the end of its
+    paragraph.
+
+    Raises RowError for a title that no paragraph has, and for a negative number.
+    """
+    lengths: dict[str, int] = {}
+    for title, sentences in row.context:
+        lengths[title] = max(len(sentences), lengths.get(title, 0))
+    past: list[list[str | int]] = []
+    for number, (title, sentence) in enumerate(row.supporting_facts):
+        name = f"supporting_facts[{number}]"
+        if title not in lengths:
+            problem = (
+                "is not the title of one of the paragraphs (the fullwiki setting is not supported)"
+            )
+            raise RowError(name, f"'{title}' {problem}")
+        if sentence < 0:
+            raise RowError(name, f"sentence number {sentence} is negative")
+        if sentence >= lengths[title]:
+            past.append([title, sentence])
+    return past
+
+
 def parse_row(raw: RawRow) -> Row:
     """One HotpotQA row. Gold.extra: the official supporting facts, type, level, and the supporting
     paragraphs.
@@ -76,29 +120,8 @@ def parse_row(raw: RawRow) -> Row:
     paragraph is kept and named in extra["facts_past_the_end"]: only scores of sentences depend on
     it. Raises RowError naming the field.
     """
-    seconds = {"supporting_facts": "sent_id", "context": "sentences"}
-    nested = {name: _pairs(raw, name, second) for name, second in seconds.items() if name in raw}
-    official, hub = raw.get("_id"), raw.get("id")
-    if official is not None and hub is not None and official != hub:
-        raise RowError("_id", f"'_id' ({official!r}) and 'id' ({hub!r}) differ")
-    row_id = official
-    if official is None:
-        row_id = hub
-    row = _HotpotRow.read({**raw, **nested, "id": row_id})
-    lengths: dict[str, int] = {}
-    for title, sentences in row.context:
-        lengths[title] = max(len(sentences), lengths.get(title, 0))
-    past = []
-    for number, (title, sentence) in enumerate(row.supporting_facts):
-        if title not in lengths:
-            problem = (
-                "is not the title of one of the paragraphs (the fullwiki setting is not supported)"
-            )
-            raise RowError(f"supporting_facts[{number}]", f"'{title}' {problem}")
-        if sentence < 0:
-            raise RowError(f"supporting_facts[{number}]", f"sentence number {sentence} is negative")
-        if sentence >= lengths[title]:
-            past.append([title, sentence])
+    row = _checked_row(raw)
+    past = _facts_past_the_end(row)
     titles = {title for title, _ in row.supporting_facts}
     supporting = tuple(i for i, (title, _) in enumerate(row.context) if title in titles)
     extra: dict[str, object] = {

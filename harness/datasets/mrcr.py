@@ -33,7 +33,7 @@ def parse_row(raw: RawRow) -> Row:
     naming the field."""
     row = _Row.read(raw)
     try:
-        *messages, last = [_Message.read(message) for message in json.loads(row.prompt)]
+        *messages, last = map(_Message.read, json.loads(row.prompt))
     except (ValueError, TypeError):
         raise RowError("prompt", "should be a JSON list of messages") from None
     repeated = row.answer.removeprefix(row.random_string_to_prepend)

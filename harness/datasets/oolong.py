@@ -34,8 +34,10 @@ class _Row(StrictRow):
 
 
 def _gold_answer(answer: str) -> str:
-    """The first item of a list as Python writes it; a date as 2023-05-01. Raises RowError."""
-    if date := _DATE.fullmatch(answer):
+    """The first item of a list as Python writes it: "['spam']" -> "spam"; a date as 2023-05-01.
+    Raises RowError."""
+    date = _DATE.fullmatch(answer)
+    if date is not None:
         return "{:04}-{:02}-{:02}".format(*map(int, date.groups()))
     try:
         return str(ast.literal_eval(answer)[0])
@@ -47,9 +49,11 @@ def parse_row(raw: RawRow) -> Group:
     """One OOLONG row. Gold.extra of synth: answer_type, type. Raises RowError naming the field."""
     row = _Row.read(raw)
     refuse_blank({"question": row.question, "context_window_text": row.context_window_text})
-    synthetic = row.answer_type is not None
-    answers = clean_answers([_gold_answer(row.answer) if synthetic else row.answer], "answer")
-    extra = {"answer_type": row.answer_type, "type": row.task_group} if synthetic else {}
-    return text_with_question(
-        "oolong", row.context_window_text, (str(row.id), row.question), answers, extra
-    )
+    answer = row.answer
+    extra: dict[str, object] = {}
+    if row.answer_type is not None:  # synthetic
+        answer = _gold_answer(row.answer)
+        extra = {"answer_type": row.answer_type, "type": row.task_group}
+    answers = clean_answers([answer], "answer")
+    asked = (str(row.id), row.question)
+    return text_with_question("oolong", row.context_window_text, asked, answers, extra)

@@ -5,14 +5,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-PLACED = (
-    "2wikimultihopqa",
-    "hotpotqa",
-    "musique",
-)  # formats, and kinds of pocket text, of paragraphs in any order
-LOOKED_UP = (
-    "longbench"  # the format whose supporting passages are in the original data sets (longbench.py)
-)
+# Formats, and kinds of pocket text, of paragraphs in any order.
+PLACED = ("2wikimultihopqa", "hotpotqa", "musique")
+# The format whose supporting passages are in the original data sets (longbench.py).
+LOOKED_UP = "longbench"
 
 
 class PlaceOptions(BaseModel):
@@ -43,9 +39,10 @@ class Placement:
     distance: float = 0.0
 
     def __str__(self) -> str:
-        return f"support at the {self.place}" + (
-            f", {self.distance:g} of the text apart" if self.distance else ""
-        )
+        text = f"support at the {self.place}"
+        if self.distance:
+            text += f", {self.distance:g} of the text apart"
+        return text
 
 
 def placement(options: PlaceOptions) -> Placement | None:

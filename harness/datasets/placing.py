@@ -28,8 +28,13 @@ from harness.datasets.rows import SEPARATOR, Row
 def split_options(options: Mapping[str, object]) -> tuple[Placement | None, dict[str, object]]:
     """(placement that dataset.options ask for, None: no move; the other options). Raises
     ConfigError."""
-    values = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
-    other_options = {key: value for key, value in options.items() if key not in values}
+    values: dict[str, object] = {}
+    other_options: dict[str, object] = {}
+    for key, value in options.items():
+        if key in PlaceOptions.model_fields:
+            values[key] = value
+        else:
+            other_options[key] = value
     return placement(build(PlaceOptions, Tree([("", values)]), "dataset")), other_options
 
 
@@ -63,9 +68,8 @@ def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Place
     if not supporting:
         return list(range(len(sizes)))
     fillers = [index for index in range(len(sizes)) if index not in supporting]
-    filler_sizes = [sizes[index] for index in fillers]
-    supporting_sizes = [sizes[index] for index in supporting]
-    split = _best_split(filler_sizes, supporting_sizes, placement)
+    size_of = sizes.__getitem__
+    split = _best_split(list(map(size_of, fillers)), list(map(size_of, supporting)), placement)
     between = fillers[split.before : split.before + split.inside]
     gaps = len(supporting) - 1
     order = fillers[: split.before]

@@ -211,7 +211,10 @@ def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> 
 
     Greedy: of the next _LOOKAHEAD units, the one that brings the shares nearest comes first.
     """
-    remaining = [_Unit(unit, count_kinds(examples[index] for index in unit)) for unit in units]
+    remaining: list[_Unit] = []
+    for indices in units:
+        of_unit = [examples[index] for index in indices]
+        remaining.append(_Unit(indices, count_kinds(of_unit)))
     total = Counter[tuple[str, str]]()
     for unit in remaining:
         total += unit.kinds

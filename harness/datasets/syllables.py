@@ -1,6 +1,8 @@
 """Syllables of made-up words and names: "Bal" + "ba" + "ford" is a town, and no word of any
 language."""
 
+from itertools import product
+
 
 def split_words(text: str, by: str = ", ") -> tuple[str, ...]:
     """Split a text at `by`; line breaks and runs of spaces in it count as one space."""
@@ -13,11 +15,8 @@ STARTS = split_words(
     "Wil Zan",
     " ",
 )
-MIDDLES = tuple(
-    consonant + vowel
-    for consonant in ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t")
-    for vowel in "aeiou"
-)
+MIDDLES = tuple(map("".join, product("bdfgklmnprst", "aeiou")))
+"""A consonant and a vowel: "ba", "be" ..."""
 ENDINGS: dict[str, tuple[str, ...]] = {
     kind: split_words(endings, " ")
     for kind, endings in {

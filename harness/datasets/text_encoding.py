@@ -88,8 +88,10 @@ def _guess(data: bytes, encodings: list[str]) -> DecodedText:
     best = matches.best()
     if best is None:
         raise NotText
-    possible = {
-        name for match in matches for name in (match.encoding, *match.could_be_from_charset)
-    }
-    encoding = _WESTERN if _WESTERN in possible else best.encoding
+    possible: set[str] = set()
+    for match in matches:
+        possible.update((match.encoding, *match.could_be_from_charset))
+    encoding = best.encoding
+    if _WESTERN in possible:
+        encoding = _WESTERN
     return DecodedText(_decode(data, encoding), encoding)

@@ -15,106 +15,109 @@ import ast
 import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from harness.datasets import hotpotqa
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Row, RowError, records_from_columns
 
-_PARTS = (  # names of a triple's parts, in the official copy and in those of the hub
-    ("subject", "fact", "head"),
-    ("relation", "predicate"),
-    ("object", "entity", "tail"),
-)
+_NO_TRIPLE = "should be a list of [subject, relation, object]"
+# Names of a triple's subject, relation and object, in the official copy and in those of the hub.
+_PARTS = ("subject", "fact", "head", "relation", "predicate", "object", "entity", "tail")
 
 
-def _entries(raw: RawRow, name: str) -> Any:
-    """The list in the field `name`, also where it is columns, or it or its entries are JSON or
-    Python in a text."""
+def _entries(raw: RawRow, name: str) -> object:
+    """The list in the field `name`, whose entries may be lists or objects; a value that is no list
+    as it is.
+
+    In copies the list may be columns, and it or its entries may be written as a text, in JSON or as
+    Python writes them: "[['Ada', 'born in', 'Rome']]" -> [["Ada", "born in", "Rome"]].
+    """
     value = records_from_columns(_parsed(raw[name], name), name)
     if not isinstance(value, list):
         return value
     return [_parsed(entry, name) for entry in value]
 
 
-def _parsed(value: Any, name: str) -> Any:
-    """The value that a text spells, None for an empty one; another value as it is."""
+def _parsed(value: object, name: str) -> object:
+    """The value that a text spells, None for an empty one; another value as it is. Raises RowError,
+    for the field `name`, for a text that spells none."""
     if not isinstance(value, str):
         return value
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(value or "null")
-    except (ValueError, RecursionError):
-        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            return ast.literal_eval(value)
+    with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return ast.literal_eval(value)
     raise RowError(name, "is text, but neither JSON nor a Python literal")
 
 
-def _with_sentence_spaces(paragraphs: Any) -> Any:
-    """Put a space before every sentence but a paragraph's first; malformed entries are left for the
-    row's check."""
-    if not isinstance(paragraphs, list):
-        return paragraphs
-    return [_spaced_paragraph(_as_pair(paragraph)) for paragraph in paragraphs]
+def _paragraphs(raw: RawRow) -> object:
+    """The paragraphs as HotpotQA has them; what is no paragraph is left for its check.
+
+    [["Ada", ["One.", "Two."]]] -> [["Ada", ["One.", " Two."]]]
+    """
+    entries = _entries(raw, "context")
+    if not isinstance(entries, list):
+        return entries
+    return list(map(_paragraph, entries))
 
 
-def _as_pair(paragraph: Any) -> Any:
-    """{"title": "Ada", "content": [..]} as ["Ada", [..]]; another value as it is."""
-    if not isinstance(paragraph, dict) or "title" not in paragraph:
-        return paragraph
-    lists = [value for value in paragraph.values() if isinstance(value, list)]
-    return [paragraph["title"], *lists]
+def _paragraph(entry: object) -> object:
+    """A paragraph as [title, sentences], with a space before every sentence but the first; another
+    value as it is."""
+    if isinstance(entry, dict) and "title" in entry:
+        lists = [value for value in entry.values() if isinstance(value, list)]
+        entry = [entry["title"], *lists]
+    if not isinstance(entry, list | tuple) or len(entry) != 2:
+        return entry
+    title, sentences = entry
+    if not isinstance(sentences, list):
+        return entry
+    return [title, [*sentences[:1], *map(_after_space, sentences[1:])]]
 
 
-def _spaced_paragraph(pair: Any) -> Any:
-    """[title, sentences] with a space before every sentence but the first; another value as it
-    is."""
-    if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], list):
-        return pair
-    title, sentences = pair
-    return [title, sentences[:1] + [_spaced(sentence) for sentence in sentences[1:]]]
-
-
-def _spaced(sentence: Any) -> Any:
+def _after_space(sentence: object) -> object:
+    """A sentence with a space before it; what is no text as it is."""
     if isinstance(sentence, str):
         return f" {sentence}"
     return sentence
 
 
-def _checked_triples(value: Any) -> list[list[str]]:
-    """The triples of `evidences` as lists, [] for None. Raises RowError for anything else."""
-    if value is None:
+def _evidences(raw: RawRow) -> list[list[str]]:
+    """The triples of a row, [subject, relation, object]; [] where it has none. Raises RowError for
+    anything else."""
+    if "evidences" not in raw:
         return []
-    if not isinstance(value, list):
-        return [_checked_triple(value)]
-    return [_checked_triple(triple) for triple in value]
+    entries = _entries(raw, "evidences")
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        return [_triple(entries)]
+    return list(map(_triple, entries))
 
 
-def _checked_triple(value: Any) -> list[str]:
-    """A triple as [subject, relation, object]. Raises RowError for anything else."""
-    parts = value
-    if isinstance(value, dict):
-        parts = _triple_parts(value)
-    is_triple = isinstance(parts, list | tuple) and len(parts) == 3
-    if not is_triple or not all(isinstance(part, str | int | float) for part in parts):
-        raise RowError("evidences", "should be a list of [subject, relation, object]")
-    return [str(part) for part in parts]
+def _triple(entry: object) -> list[str]:
+    """A triple as [subject, relation, object]. Raises RowError for anything else.
 
-
-def _triple_parts(triple: RawRow) -> list[Any]:
-    """The values of an object's subject, relation and object, whatever their names."""
-    parts = []
-    for names in _PARTS:
-        parts += [triple[name] for name in names if name in triple]
-    return parts
+    {"fact": "Ada", "relation": "born in", "entity": "Rome"} -> ["Ada", "born in", "Rome"]
+    """
+    parts = entry
+    if isinstance(entry, dict):
+        parts = [entry[name] for name in _PARTS if name in entry]
+    if not isinstance(parts, list | tuple) or len(parts) != 3:
+        raise RowError("evidences", _NO_TRIPLE)
+    if not all(isinstance(part, str | int | float) for part in parts):
+        raise RowError("evidences", _NO_TRIPLE)
+    return list(map(str, parts))
 
 
 def parse_row(raw: RawRow) -> Row:
     """One 2WikiMultihopQA row; Gold.extra as for HotpotQA, and `evidences`. Raises RowError naming
     the field."""
-    names = ("context", "supporting_facts", "evidences")
-    lists: dict[str, object] = {name: _entries(raw, name) for name in names if name in raw}
-    evidences = _checked_triples(lists.pop("evidences", None))
-    if "context" in lists:
-        lists["context"] = _with_sentence_spaces(lists["context"])
-    row = hotpotqa.parse_row({**raw, **lists})
+    fields = dict(raw)
+    if "context" in raw:
+        fields["context"] = _paragraphs(raw)
+    if "supporting_facts" in raw:
+        fields["supporting_facts"] = _entries(raw, "supporting_facts")
+    evidences = _evidences(raw)
+    row = hotpotqa.parse_row(fields)
     return replace(row, extra={**row.extra, "evidences": evidences})

@@ -391,9 +391,9 @@ def score_answer(
     sheet = ScoreSheet()
     for name in names:
         scorer = lookup(name)
-        if scorer.counts and gold.answers:
-            with suppress(ScoreError):  # as for the score itself, which is flagged below
-                sheet.counts[name] = list(scorer.counts(prediction, gold.answers))
+        counts = _counts_of_answer(scorer, prediction, gold)
+        if counts is not None:
+            sheet.counts[name] = counts
         try:
             if scorer.kind == "searches":
                 value = _value_of_searches(name, searches, gold)
@@ -408,6 +408,17 @@ def score_answer(
         else:
             sheet.flags[name] = _why_no_score(scorer, shown, gold, searches)
     return sheet
+
+
+def _counts_of_answer(scorer: Scorer, prediction: str, gold: Gold) -> list[int] | None:
+    """The numbers to sum up for `corpus_score`; None for a scorer without, and where they are
+    undefined."""
+    if scorer.counts is None or not gold.answers:
+        return None
+    try:
+        return list(scorer.counts(prediction, gold.answers))
+    except ScoreError:  # as for the score itself, which is flagged
+        return None
 
 
 def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gold) -> Any:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from harness.scorers.base import mean, published
+from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 
 scorer = published("princeton-nlp/ALCE eval.py")
@@ -24,13 +25,7 @@ scorer = published("princeton-nlp/ALCE eval.py")
 def str_em(prediction: str, references: Sequence[Sequence[str]]) -> float:
     """Share of sub-questions answered in the prediction; ScoreError for none. references: accepted
     answers of each."""
-    text = normalize_answer(prediction)
-    return mean(
-        [
-            float(any(normalize_answer(answer) in text for answer in answers))
-            for answers in references
-        ]
-    )
+    return mean([acc(prediction, answers) for answers in references])
 
 
 @scorer("alce.str_hit", "all sub-questions answered in the text", "short_answers")

@@ -111,19 +111,20 @@ def of_group(
         belongs: Whether its value there, None without one, is in the group.
     """
     signature = inspect.signature(metric)
-    parameters = signature.parameters
-    added = (
-        [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None)]
-        if key not in parameters
-        else []
-    )
+    known = signature.parameters
+    parameters = list(known.values())
+    if key not in known:
+        parameters.append(inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None))
 
     def scored(prediction: str, references: Sequence[str], **extra: Any) -> float | None:
         """The metric for a question of the group; None for any other."""
-        accepted = {name: value for name, value in extra.items() if name in parameters}
-        return metric(prediction, references, **accepted) if belongs(extra.get(key)) else None
+        if not belongs(extra.get(key)):
+            return None
+        accepted = {name: value for name, value in extra.items() if name in known}
+        value: float | None = metric(prediction, references, **accepted)
+        return value
 
-    scored.__signature__ = signature.replace(parameters=[*parameters.values(), *added])  # type: ignore[attr-defined]
+    scored.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return scored
 
 
@@ -139,9 +140,8 @@ class ScoreSheet:
 
     scores: dict[str, float] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
-    counts: dict[str, list[int]] = field(
-        default_factory=dict
-    )  # scorer -> numbers to sum up for `corpus_score`
+    # Scorer -> numbers to sum up for `corpus_score`.
+    counts: dict[str, list[int]] = field(default_factory=dict)
 
 
 def install_line(package: str) -> str:
@@ -181,15 +181,17 @@ def best(pair: Callable[[str, str], float], prediction: str, references: Sequenc
 
 def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
     """The length of the longest common subsequence of two texts or lists of words."""
-    row = [0] * (len(b) + 1)
+    # lengths[j]: of the part of `a` that was seen and the first j of `b`.
+    lengths = [0] * (len(b) + 1)
     for left in a:
-        corner = 0
+        before = lengths
+        lengths = [0]
         for j, right in enumerate(b):
-            corner, row[j + 1] = (
-                row[j + 1],
-                corner + 1 if left == right else max(row[j + 1], row[j]),
-            )
-    return row[-1]
+            if left == right:
+                lengths.append(before[j] + 1)
+            else:
+                lengths.append(max(before[j + 1], lengths[j]))
+    return lengths[-1]
 
 
 def mean(values: Sequence[float]) -> float:
@@ -212,16 +214,18 @@ class SetOverlap(NamedTuple):
 def set_overlap(predicted: Collection[Hashable], gold: Collection[Hashable]) -> SetOverlap:
     """Compare two sets. Both empty: em = 1 and the rest 0, as HotpotQA's script counts it."""
     predicted, gold = set(predicted), set(gold)
+    exact = float(predicted == gold)
     hits = len(predicted & gold)
-    precision = hits / len(predicted) if predicted else 0.0
-    recall = hits / len(gold) if gold else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
-    return SetOverlap(float(predicted == gold), precision, recall, f1)
+    if not hits:
+        return SetOverlap(exact, 0.0, 0.0, 0.0)
+    precision = hits / len(predicted)
+    recall = hits / len(gold)
+    return SetOverlap(exact, precision, recall, 2 * precision * recall / (precision + recall))
 
 
 def facts(items: Iterable[Sequence[Any]]) -> set[tuple[str, int]]:
     """[[title, sentence index], ...] as a set of pairs; ScoreError for an item of another shape."""
-    pairs = set()
+    pairs: set[tuple[str, int]] = set()
     for item in items:
         if isinstance(item, str) or len(item) != 2:
             raise ScoreError(f"a supporting fact must be [title, sentence index], got {item!r}")

@@ -48,7 +48,7 @@ def supporting_hits(spans: Iterable[Span], supporting: Sequence[Support]) -> lis
     """For each supporting passage: do `spans` cover at least half of it? Raises ScoreError for one
     of no length."""
     shown = _unite_spans(spans)
-    hits = []
+    hits: list[bool] = []
     for support in supporting:
         length = support.end - support.start
         if length <= 0:
@@ -63,8 +63,9 @@ def supporting_hits(spans: Iterable[Span], supporting: Sequence[Support]) -> lis
 
 
 def shown_spans(shown: Sequence[Shown]) -> list[Span]:
-    """The spans of documents among what was shown."""
-    return [(piece.document_id, piece.start, piece.end) for piece in shown if piece.kind == "span"]
+    """The spans of documents among what was shown, as (document id, start, end)."""
+    spans = [piece for piece in shown if piece.kind == "span"]
+    return [(span.document_id, span.start, span.end) for span in spans]
 
 
 @scorer("evidence_recall", "share of supporting passages shown", "shown")
@@ -137,11 +138,16 @@ def _placed_pieces(shown: Sequence[Shown]) -> list[Shown]:
     return [piece for piece in shown if piece.kind in ("span", "quote")]
 
 
-def _positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int | None]:
-    """For each supporting passage, the position (from 0) of the first shown span that is on it;
-    None without one."""
+def _found_positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int]:
+    """For each supporting passage that a shown span is on, the position (from 0) of the first such
+    span; no entry for any other passage."""
     spans = _placed_pieces(shown)
-    return [_first_place(spans, support) for support in supporting]
+    positions: list[int] = []
+    for support in supporting:
+        place = _first_place(spans, support)
+        if place is not None:
+            positions.append(place)
+    return positions
 
 
 @scorer("evidence_hit", "1 if a shown text is on a supporting page (hit@k)", "shown")
@@ -150,7 +156,7 @@ def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
     without such pages."""
     if not supporting or _unknown_pages(shown):
         return None
-    return float(any(place is not None for place in _positions(shown, supporting)))
+    return float(bool(_found_positions(shown, supporting)))
 
 
 @scorer("evidence_mrr", "1 / place of the first shown text on a supporting page", "shown")
@@ -159,7 +165,7 @@ def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
     without one."""
     if not supporting or _unknown_pages(shown):
         return None
-    positions = [place for place in _positions(shown, supporting) if place is not None]
+    positions = _found_positions(shown, supporting)
     if not positions:
         return 0.0
     return 1 / (1 + min(positions))
@@ -167,11 +173,11 @@ def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 
 @scorer("evidence_pages", "share of supporting pages that a shown text is on", "shown")
 def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """Share of the supporting pages that a shown span is on (`_positions`): recall by page; None
-    without such pages."""
+    """Share of the supporting pages that a shown span is on: recall by page; None without such
+    pages."""
     if not supporting or _unknown_pages(shown):
         return None
-    return mean([place is not None for place in _positions(shown, supporting)])
+    return len(_found_positions(shown, supporting)) / len(supporting)
 
 
 @scorer(

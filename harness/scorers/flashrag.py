@@ -25,31 +25,43 @@ Golds = Sequence[Sequence[str]]  # the accepted answers of each item
 def acc(prediction: str, references: Sequence[str]) -> float:
     """1.0 where a normalised reference stands in the normalised prediction (an empty one always
     does)."""
-    text = normalize_answer(prediction)
-    return float(any(normalize_answer(reference) in text for reference in references))
+    return float(_contains_any(prediction, references))
 
 
-def _mean_over_items(
-    measure: Callable[[str, Sequence[str]], float], prediction: Items, references: Golds
-) -> float:
-    return mean([measure(p, r) for p, r in zip(prediction, references, strict=True)])
+def _contains_any(text: str, answers: Sequence[str]) -> bool:
+    """Whether one of the answers stands in the text; all are normalised."""
+    normalised = normalize_answer(text)
+    return any(normalize_answer(answer) in normalised for answer in answers)
+
+
+Measure = Callable[[str, Sequence[str]], float]
+"""A score of one item: of its prediction and its accepted answers."""
+
+
+def _mean_over_items(measure: Measure, prediction: Items, references: Golds) -> float:
+    """The mean of a measure over the items of a data set."""
+    items = zip(prediction, references, strict=True)
+    return mean([measure(text, answers) for text, answers in items])
+
+
+def _with_mean(name: str, measure: Measure) -> None:
+    """Add the scorer flashrag.dataset_NAME, the mean of a measure over a data set."""
+    of_data_set = partial(_mean_over_items, measure)
+    scorer(f"flashrag.dataset_{name}", f"mean {name}", "corpus")(of_data_set)
 
 
 scorer("flashrag.em", "exact match")(em)
-_MEASURES: dict[str, Callable[[str, Sequence[str]], float]] = {"em": em, "acc": acc}
+_with_mean("em", em)
+_with_mean("acc", acc)
 for _name, _word in (("f1", "F1"), ("precision", "precision"), ("recall", "recall")):
-    _MEASURES[_name] = partial(answer_overlap, part=_name)
-    scorer(f"flashrag.{_name}", f"token {_word} with the yes/no rule")(_MEASURES[_name])
-for _name, _measure in _MEASURES.items():
-    scorer(f"flashrag.dataset_{_name}", f"mean {_name}", "corpus")(
-        partial(_mean_over_items, _measure)
-    )
+    _overlap = partial(answer_overlap, part=_name)
+    scorer(f"flashrag.{_name}", f"token {_word} with the yes/no rule")(_overlap)
+    _with_mean(_name, _overlap)
 
 
 def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
-    """Of each of the first k texts, whether it contains one of `golds`; all are normalised."""
-    answers = [normalize_answer(gold) for gold in golds]
-    return [any(gold in text for gold in answers) for text in map(normalize_answer, texts[:k])]
+    """Of each of the first k texts, whether it contains one of `golds`."""
+    return [_contains_any(text, golds) for text in texts[:k]]
 
 
 def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
@@ -60,10 +72,8 @@ def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, 
         references: The accepted answers of each item.
         k: How many texts count.
     """
-    found = [
-        any(_hits(texts, golds, k)) for texts, golds in zip(prediction, references, strict=True)
-    ]
-    return mean(found)
+    items = zip(prediction, references, strict=True)
+    return mean([any(_hits(texts, golds, k)) for texts, golds in items])
 
 
 def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
@@ -77,7 +87,7 @@ def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, 
     Raises:
         ScoreError: An item has no texts.
     """
-    shares = []
+    shares: list[float] = []
     for texts, golds in zip(prediction, references, strict=True):
         hits = _hits(texts, golds, k)
         if not hits:

@@ -48,8 +48,9 @@ def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> fl
     while "  " in text:
         text = text.replace("  ", " ")
     for phrase in _ANSWER_PHRASES:
-        if (start := text.find(phrase)) >= 0:
-            return float(text[start + len(phrase) + 1 :].startswith(right))
+        _, found, after = text.partition(phrase)
+        if found:
+            return float(after[1:].startswith(right))
     # The published test is `word in "ABCD"`, so "AB" and "BCD" count as letters, and as wrong ones.
     first = next((word for word in text.split() if word in _LETTERS), "")
     return float(first in right)

@@ -59,12 +59,14 @@ def equal_number_share(
     Raises:
         ScoreError: A reference has no such number.
     """
-    matches = [pattern.search(reference) for reference in references]
-    if None in matches:
-        raise ScoreError(
-            f"a reference must read like '{pattern.pattern}', got {reprlib.repr(list(references))}"
-        )
-    return best(equal_share, prediction, [match.group(1) for match in matches if match])
+    numbers: list[str] = []
+    for reference in references:
+        match = pattern.search(reference)
+        if match is None:
+            got = reprlib.repr(list(references))
+            raise ScoreError(f"a reference must read like '{pattern.pattern}', got {got}")
+        numbers.append(match.group(1))
+    return best(equal_share, prediction, numbers)
 
 
 @scorer("longbench.retrieval_score", "share of numbers that name the paragraph")
@@ -141,6 +143,13 @@ def code_sim_score(
     """
     if backend not in ("difflib", "python-Levenshtein"):
         raise ScoreError(f"backend must be 'difflib' or 'python-Levenshtein', got {backend!r}")
-    lines = prediction.lstrip("\n").split("\n")
-    line = next((line for line in lines if not any(mark in line for mark in _COMMENT_MARKS)), "")
-    return best(lambda p, g: _fuzz_ratio(p, g, backend) / 100, line, references)
+    line = _first_line_of_code(prediction)
+    return best(lambda text, gold: _fuzz_ratio(text, gold, backend) / 100, line, references)
+
+
+def _first_line_of_code(text: str) -> str:
+    """The first line without a back-tick, "#" or "//"; "" where there is none."""
+    for line in text.lstrip("\n").split("\n"):
+        if not any(mark in line for mark in _COMMENT_MARKS):
+            return line
+    return ""

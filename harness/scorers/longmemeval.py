@@ -16,9 +16,8 @@ from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 
 scorer = published("this project")
-VERSION = (
-    "3"  # of "match": 2 compares an answer such as "$" whole; 3 has what declines in abstention.py
-)
+# Of "match": 2 compares an answer such as "$" whole; 3 has what declines in abstention.py.
+VERSION = "3"
 
 RUBRIC = "single-session-preference"
 _TYPES = (
@@ -57,9 +56,12 @@ def match(
     """
     if declined:
         return float(DECLINES.search(prediction) is not None)
-    words = [answer for answer in references if normalize_answer(answer)]
-    same = any(prediction.strip() == answer.strip() for answer in references)
-    return None if type == RUBRIC else max(float(same), acc(prediction, words))
+    if type == RUBRIC:
+        return None
+    if any(prediction.strip() == answer.strip() for answer in references):
+        return 1.0
+    with_words = [answer for answer in references if normalize_answer(answer)]
+    return acc(prediction, with_words)
 
 
 for _type in _TYPES:

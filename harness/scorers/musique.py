@@ -40,7 +40,9 @@ def answer_f1_of_answerable(
 ) -> float | None:
     """`answer_f1` where the question has an answer, as the official program reports; None where it
     is `declined`."""
-    return None if declined else answer_f1(prediction, references)
+    if declined:
+        return None
+    return answer_f1(prediction, references)
 
 
 @scorer("musique.support_em", "exact match of supporting paragraphs", "indices")
@@ -52,4 +54,6 @@ def support_em(prediction: Sequence[int], references: Sequence[int]) -> float:
 @scorer("musique.support_f1", "F1 of supporting paragraphs", "indices")
 def support_f1(prediction: Sequence[int], references: Sequence[int]) -> float:
     """F1 of the sets of paragraph indices; two empty sets agree (1.0)."""
-    return set_overlap(prediction, references).f1 if prediction or references else 1.0
+    if not prediction and not references:
+        return 1.0
+    return set_overlap(prediction, references).f1

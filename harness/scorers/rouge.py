@@ -13,6 +13,7 @@ recursion limit is never changed, and a caller who has changed it gets the publi
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 from harness.scorers.base import ScoreError, need
 
@@ -61,13 +62,15 @@ def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames:
         reference: The sentences of the reference.
         frames: How many there are.
     """
-    for gold in (sentence.split(" ") for sentence in reference):
-        for text in (sentence.split(" ") for sentence in prediction):
-            if len(gold) + len(text) <= frames:  # a path takes at most n + m frames ...
-                continue
-            # And at least this.
-            if min(len(gold), len(text)) + 1 > frames or recursion_frames(gold, text) > frames:
-                return False
+    golds = [sentence.split(" ") for sentence in reference]
+    texts = [sentence.split(" ") for sentence in prediction]
+    for gold, text in product(golds, texts):
+        most = len(gold) + len(text)
+        least = min(len(gold), len(text)) + 1
+        if most <= frames:
+            continue
+        if least > frames or recursion_frames(gold, text) > frames:
+            return False
     return True
 
 

@@ -16,10 +16,12 @@ scorer("2wikimultihopqa.em", "exact match")(em)
 
 def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:
     """Overlap of two sets of supporting facts, [title, sentence index], with lower-cased titles."""
-    left, right = (
-        {(title.lower(), index) for title, index in facts(side)} for side in (prediction, gold)
-    )
-    return set_overlap(left, right)
+    return set_overlap(_lower_titles(prediction), _lower_titles(gold))
+
+
+def _lower_titles(given: Facts) -> set[tuple[str, int]]:
+    """Supporting facts as (title in lower case, sentence index)."""
+    return {(title.lower(), index) for title, index in facts(given)}
 
 
 @scorer("2wikimultihopqa.sp_em", "exact match of supporting facts, titles in lower case", "facts")

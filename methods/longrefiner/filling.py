@@ -43,12 +43,15 @@ def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
     """The span of each clip, None for one without a place; spans are in order and do not
     overlap."""
     places = [sorted(set(_places_of_clip(clip, text))) for clip in clips]
-    ends = sorted({end for spans in places for _, end in spans})
+    every_end: set[int] = set()
+    for spans in places:
+        every_end.update(end for _, end in spans)
+    ends = sorted(every_end)
     best = _Best(len(ends))
     for number, spans in enumerate(places):
         # First compute the chains of all places of a clip, then store them: a chain has each clip
         # at most once.
-        chains = []
+        chains: list[_Chain] = []
         for start, end in spans:
             before = best.up_to(bisect_left(ends, start + 1))
             chains.append(
@@ -59,7 +62,8 @@ def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
     placed: list[Span | None] = [None] * len(clips)
     last: _Chain | None = best.up_to(len(ends))
     while last is not None and last.clip >= 0:
-        placed[last.clip], last = last.span, last.before
+        placed[last.clip] = last.span
+        last = last.before
     return placed
 
 

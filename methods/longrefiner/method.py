@@ -34,6 +34,7 @@ class _Page:
     tree: Tree
 
     def leaf_texts(self) -> list[str]:
+        """The texts of the tree's leaves, in order."""
         nodes = [self.tree.nodes[leaf] for leaf in self.tree.leaves()]
         return [self.document.text[node.start : node.end] for node in nodes]
 
@@ -131,7 +132,9 @@ class LongRefiner(reading.ReadingMethod):
         """The scores of all nodes; appends the requests' steps to `steps`."""
         local = self._local_scores(question, pages, tools)
         weight, shares = self._global_scores(question, pages, tools, steps)
-        total = [ls + weight * gs for ls, gs in zip(local, shares, strict=True)]
+        total: list[np.ndarray] = []
+        for of_content, of_titles in zip(local, shares, strict=True):
+            total.append(of_content + weight * of_titles)
         return _Scores(local, shares, total)
 
     def _local_scores(
@@ -186,10 +189,9 @@ class LongRefiner(reading.ReadingMethod):
             lambda page: select_titles(question, page.document, page.tree, config, tools), pages
         )
         steps += [selection.step for selection in selections]
-        shares = [
-            global_scores(page.tree, selection.titles, config.global_rule)
-            for page, selection in zip(pages, selections, strict=True)
-        ]
+        shares: list[np.ndarray] = []
+        for page, selection in zip(pages, selections, strict=True):
+            shares.append(global_scores(page.tree, selection.titles, config.global_rule))
         return weight, shares
 
 

@@ -56,9 +56,12 @@ def analysis(question: str, config: MethodConfig | None = None) -> Pieces:
 
 def structuring(texts: Sequence[str], config: MethodConfig | None = None) -> Pieces:
     """Ask for the outline of a text, which may come in two parts whose middle is left out."""
-    return STRUCTURING.of(config).fill(
-        text=[piece for text in texts for piece in ("\n\n", text)][1:]
-    )
+    pieces: list[str] = []
+    for text in texts:
+        if pieces:
+            pieces.append("\n\n")
+        pieces.append(text)
+    return STRUCTURING.of(config).fill(text=pieces)
 
 
 def selection(

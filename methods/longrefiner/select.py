@@ -83,10 +83,15 @@ def local_scores(tree: Tree, leaves: Sequence[float], rule: Rule = "paper") -> n
 
 def _mean_with_paragraphs_as_one(tree: Tree, children: Sequence[int], scores: np.ndarray) -> float:
     """The mean score of a section's sub-sections and of its own paragraphs, which count as one."""
-    paragraphs = [scores[child] for child in children if tree.nodes[child].leaf]
-    values = [scores[child] for child in children if not tree.nodes[child].leaf]
+    paragraphs: list[float] = []
+    values: list[float] = []
+    for child in children:
+        if tree.nodes[child].leaf:
+            paragraphs.append(float(scores[child]))
+        else:
+            values.append(float(scores[child]))
     if paragraphs:
-        values.append(np.mean(paragraphs))
+        values.append(float(np.mean(paragraphs)))
     return float(np.mean(values))
 
 
@@ -104,7 +109,8 @@ def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -> np.ndarray:
     """Global scores GS [nodes] of a tree; selected: folded titles."""
-    is_chosen = [not selectable_titles(node).isdisjoint(selected) for node in tree.nodes]
+    names = map(selectable_titles, tree.nodes)
+    is_chosen = [not titles.isdisjoint(selected) for titles in names]
     if rule == "paper":
         return _shares_by_paper(tree, is_chosen)
     return _shares_by_code(tree, is_chosen)
@@ -202,7 +208,8 @@ def _chosen_children(showing: Showing, chosen: Sequence[Leaf], place: Leaf) -> l
 
 
 def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Leaf]:
-    """All nodes of all documents as (document, node), by falling score."""
+    """All nodes of all documents as (document, node), by falling score; of equal scores leaves
+    before parts. scores: of each document, [nodes]."""
     leaves: list[Leaf] = []
     parts: list[Leaf] = []
     for document, tree in enumerate(showing.trees):
@@ -217,6 +224,15 @@ def _parts_by_end(tree: Tree) -> list[int]:
     return sorted(parts, key=lambda part: (tree.under(part)[-1], -tree.level(part)))
 
 
+def _by_score_then_place(scores: Sequence[np.ndarray]) -> list[Leaf]:
+    """All nodes of all documents as (document, node), by falling score; of equal scores the earlier
+    document and text first. scores: of each document, [nodes]."""
+    places: list[Leaf] = []
+    for document, values in enumerate(scores):
+        places += [(document, node) for node in range(len(values))]
+    return sorted(places, key=lambda place: (-scores[place[0]][place[1]], place))
+
+
 def choose_nodes(
     showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bool = False
 ) -> Choice:
@@ -228,14 +244,10 @@ def choose_nodes(
         budget: Most tokens of what is read, as shown.
         skip: Whether a paragraph that does not fit is passed over instead of ending the choice.
     """
-    order: list[Leaf] = []
-    for document, values in enumerate(scores):
-        order += [(document, node) for node in range(len(values))]
-    order.sort(key=lambda place: (-scores[place[0]][place[1]], place))
     inside: set[Leaf] = set()
     taken: list[Leaf] = []
     reason = "exhausted"
-    for document, node in order:
+    for document, node in _by_score_then_place(scores):
         tree = showing.trees[document]
         new = {(document, leaf) for leaf in tree.under(node)} - inside
         if not new:

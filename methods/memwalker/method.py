@@ -19,7 +19,7 @@ from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary
-from methods.graph import Graph, equal_weights
+from methods.graph import Graph, NewNodes, equal_weights
 from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
 from methods.memwalker.prompts import PROMPTS, SEGMENT
@@ -59,13 +59,16 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     while len(nodes) > 1:
         level += 1
         groups = even_groups(nodes, config.children)
-        texts = [[graph.text[i] for i in group] for group in groups]
         summaries = summary.write_groups(
-            level, texts, lambda group: _parent_summary(group, room, model, config), tools
+            level,
+            list(map(graph.texts_of, groups)),
+            lambda texts: _parent_summary(texts, room, model, config),
+            tools,
         )
-        pairs = zip(summaries, groups, strict=True)
-        blocks = [([text], group, equal_weights(group)) for text, group in pairs]
-        nodes = graph.add_level(level, blocks)
+        written: list[NewNodes] = []
+        for text, group in zip(summaries, groups, strict=True):
+            written.append(NewNodes([text], group, equal_weights(group)))
+        nodes = graph.add_level(level, written)
         graph.log.append(f"level {level}: {len(nodes)} nodes")
     empty = graph.text.count("")
     if empty:
@@ -100,8 +103,11 @@ def _add_segments(
         lambda texts: summary.summarise(texts, model, config.summary_limit(), prompt),
         tools,
     )
-    lines = [" ".join(text.split()) for text in summaries]
-    return [graph.add(line, 1, span) for line, span in zip(lines, spans, strict=True)]
+    nodes: list[int] = []
+    for text, span in zip(summaries, spans, strict=True):
+        line = " ".join(text.split())
+        nodes.append(graph.add(line, 1, span))
+    return nodes
 
 
 def _room(config: MemWalkerConfig, model: MeteredModel) -> int:

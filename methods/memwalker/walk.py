@@ -228,9 +228,7 @@ class Walk:
             WindowExceeded: Not even an empty memory makes the request fit.
         """
         config = self.config
-        limit = model.count(_FORM) + _SPARE + answer_tokens
-        if config.reasoning:
-            limit += model.count(_REASONS) + config.reasoning_tokens
+        limit = self._reply_tokens(model) + answer_tokens
         memory: list[int] = []
         if config.working_memory:
             memory = list(self._visited)
@@ -245,12 +243,7 @@ class Walk:
         with model.session() as s:
             feed(s, pieces)
             sample_until_parsed(s, response, limit, parse, retry, self._seeds())
-        self._calls += response.replies
-        self._invalid += len(response.refused)
-        if response.found is None:
-            self._why = f"the walk took {config.max_calls} replies"
-            if response.replies == config.strikes:
-                self._why = f"{config.strikes} invalid replies"
+        self._count_replies(response)
         notes = list(response.notes)
         if n < len(memory):
             notes.insert(
@@ -259,6 +252,24 @@ class Walk:
             )
         step = Step("", tokens=response.tokens, note="; ".join(notes))
         return _Asked(response.found, memory[len(memory) - n :], step)
+
+    def _reply_tokens(self, model: MeteredModel) -> int:
+        """Tokens of a reply, without an answer."""
+        tokens = model.count(_FORM) + _SPARE
+        if self.config.reasoning:
+            tokens += model.count(_REASONS) + self.config.reasoning_tokens
+        return tokens
+
+    def _count_replies(self, response: ParsedReply[T]) -> None:
+        """Count the replies to a request; where none was understood, `_why` says why the walk
+        ends."""
+        self._calls += response.replies
+        self._invalid += len(response.refused)
+        if response.found is not None:
+            return
+        self._why = f"the walk took {self.config.max_calls} replies"
+        if response.replies == self.config.strikes:
+            self._why = f"{self.config.strikes} invalid replies"
 
     def _seeds(self) -> Callable[[int], int]:
         """The seed of each reply to a request, by its number in the walk."""

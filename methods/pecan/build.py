@@ -19,7 +19,7 @@ from harness.prompts import prompt_tokens
 from harness.types import Document
 from methods import summary
 from methods.chunks import fixed_chunks
-from methods.graph import Graph
+from methods.graph import Graph, NewNodes
 from methods.packing import packed_chunks
 from methods.pecan.config import PecanConfig
 from methods.pecan.points import parse_points
@@ -123,21 +123,21 @@ class _GraphBuilder:
             self._graph.add(" ".join(document.text[start:end].split()), 1, (start, end))
 
     def _level(self, number: int, nodes: list[int]) -> Level:
-        counts = [self._model.count(self._graph.text[i]) for i in nodes]
+        """The nodes that the next level is written over, with their tokens."""
+        counts = list(map(self._model.count, self._graph.texts_of(nodes)))
         return Level(number, nodes, counts)
 
     def _write_level(self, below: Level, room: int) -> list[Batch]:
         """Group the nodes below, and call the builder for each group."""
         packed = pack_batches(self._shown_counts(below), room, self._config.batch_nodes)
-        groups = [[below.nodes[i] for i in batch] for batch in packed]
-        texts = [[self._graph.text[i] for i in group] for group in groups]
+        groups = [list(map(below.nodes.__getitem__, places)) for places in packed]
         calls = summary.write_groups(
             below.number,
-            texts,
-            lambda group: _call_builder(group, below.number, self._model, self._config),
+            list(map(self._graph.texts_of, groups)),
+            lambda texts: _call_builder(texts, below.number, self._model, self._config),
             self._tools,
         )
-        batches = [_batch_of_call(group, call) for group, call in zip(groups, calls, strict=True)]
+        batches = list(map(_batch_of_call, groups, calls))
         log_level(self._graph, below, batches, self._config)
         return batches
 
@@ -146,13 +146,15 @@ class _GraphBuilder:
         counts = below.counts
         if below.number > 2 and self._config.graph == "points":
             bullet = self._model.count(BULLET)
-            counts = [bullet + self._model.count(" " + self._graph.text[i]) for i in below.nodes]
+            texts = self._graph.texts_of(below.nodes)
+            counts = [bullet + self._model.count(f" {text}") for text in texts]
         newline = self._model.count("\n")
         return [count + newline for count in counts]
 
     def _add_level(self, below: Level, batches: list[Batch]) -> Level:
-        blocks = [(batch.texts, batch.nodes, batch.weights) for batch in batches]
-        return self._level(below.number + 1, self._graph.add_level(below.number, blocks))
+        """Add what the calls wrote to the graph, as the level above `below`."""
+        written = [NewNodes(batch.texts, batch.nodes, batch.weights) for batch in batches]
+        return self._level(below.number + 1, self._graph.add_level(below.number, written))
 
     def _is_top(self, below: Level, above: Level, batches: list[Batch]) -> bool:
         """Whether the graph is complete: one batch held the level below, or the new level is no

@@ -225,7 +225,9 @@ class Asking:
             chosen: The entities that were chosen before.
             others: The other entities.
         """
-        why = REASON.of(self.config).fill(reason=[reason]) if reason else []
+        why: Sequence[str] = []
+        if reason:
+            why = REASON.of(self.config).fill(reason=[reason])
         return self._fill(
             TRIAL,
             segments=_texts(segments),
@@ -240,18 +242,34 @@ class Asking:
 
     def _fill(self, prompt: Prompt, **values: str | Sequence[str]) -> Pieces:
         """Fill a prompt with the question, the summary so far and `values`."""
-        about = ABOUT.of(self.config).fill(summary=[self.summary]) if self.summary else []
+        about: Sequence[str] = []
+        if self.summary:
+            about = ABOUT.of(self.config).fill(summary=[self.summary])
         return prompt.of(self.config).fill(
             **{"question": [question_text(self.question)], "summary": about, **values}
         )
 
     def _guide(self, guide: Sequence[str]) -> Sequence[str]:
-        return GUIDE.of(self.config).fill(questions=_lines(guide)) if guide else []
+        """The questions that guide an update, as the prompt has them; [] for none."""
+        if not guide:
+            return []
+        return GUIDE.of(self.config).fill(questions=_lines(guide))
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
-    return [piece for text in texts or ("none",) for piece in ("\n* ", text)]
+    """A list in a prompt, ["\\n* ", text, ...], so that no text runs together with its mark; "none"
+    for an empty one."""
+    return _each_after("\n* ", texts or ("none",))
 
 
 def _texts(segments: Sequence[str]) -> list[str]:
-    return [piece for segment in segments for piece in ("\n\n", segment)]
+    """Segments in a prompt, each after a blank line."""
+    return _each_after("\n\n", segments)
+
+
+def _each_after(mark: str, texts: Sequence[str]) -> list[str]:
+    """Pieces of a prompt: the mark before each text."""
+    pieces: list[str] = []
+    for text in texts:
+        pieces += [mark, text]
+    return pieces

@@ -36,7 +36,11 @@ def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
     while nodes:
         chosen = [nodes[i] for i in best_first(similarity[nodes])[:top_k]]
         kept += chosen
-        nodes = list(dict.fromkeys(int(child) for node in chosen for child in graph.below(node)[0]))
+        below: dict[int, None] = {}  # a set in order
+        for node in chosen:
+            children, _ = graph.below(node)
+            below.update(dict.fromkeys(children.tolist()))
+        nodes = list(below)
     return kept
 
 

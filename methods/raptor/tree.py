@@ -39,7 +39,7 @@ from harness.models import MeteredModel
 from harness.storage.files import home
 from harness.types import Document
 from methods import summary
-from methods.graph import Graph, equal_weights
+from methods.graph import Graph, NewNodes, equal_weights
 from methods.packing import packed
 from methods.raptor.config import NEEDS_UMAP, RaptorConfig
 
@@ -291,12 +291,12 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     for level in range(2, config.layers + 2):
         if len(nodes) <= config.dimensions + 1:
             break
-        tokens = [model.count(graph.text[i]) + newline for i in nodes]
+        tokens = [model.count(text) + newline for text in graph.texts_of(nodes)]
         found = clusters(vectors[nodes], tokens, max_tokens, config)
         groups = [list(map(nodes.__getitem__, rows)) for rows in found]
         graph.log.append(f"level {level}: {len(nodes)} nodes in {len(groups)} clusters")
         nodes = _add_summaries(graph, level, groups, config, tools)
-        new = encoder.encode([graph.text[i] for i in nodes], "passage")
+        new = encoder.encode(graph.texts_of(nodes), "passage")
         if nodes:
             vectors = np.concatenate([vectors, new])
     return graph, vectors
@@ -333,20 +333,19 @@ def _add_summaries(
     """
     model = tools.model("builder")
     prompt = summary.DETAILED.of(config)
-    texts = [[graph.text[i] for i in group] for group in groups]
-    written = summary.write_groups(
+    summaries = summary.write_groups(
         level,
-        texts,
-        lambda group: summary.summarise(group, model, config.summary_tokens, prompt),
+        list(map(graph.texts_of, groups)),
+        lambda texts: summary.summarise(texts, model, config.summary_tokens, prompt),
         tools,
     )
-    blocks: list[tuple[list[str], list[int], np.ndarray]] = []
-    for text, group in zip(written, groups, strict=True):
+    written: list[NewNodes] = []
+    for text, group in zip(summaries, groups, strict=True):
         line = " ".join(text.split())
         if line:
-            blocks.append(([line], group, equal_weights(group)))
-    nodes = graph.add_level(level, blocks)
-    empty = len(groups) - len(blocks)
+            written.append(NewNodes([line], group, equal_weights(group)))
+    nodes = graph.add_level(level, written)
+    empty = len(groups) - len(written)
     if empty:
         graph.notes.append(
             f"level {level}: {empty} of {len(groups)} summaries were empty and are left out"
