@@ -31,7 +31,7 @@ from harness_training import cards, exam, example_files
 from harness_training.labelling import LabelModels, LabelWriter
 from harness_training.lora_model import Base, load_teacher
 from harness_training.method_skills import trainings_of
-from harness_training.question_sets import QuestionSet, TrainingQuestions, load_questions_apart
+from harness_training.question_sets import Labels, TrainingQuestions, load_questions_apart
 from harness_training.settings import Settings
 from harness_training.tasks import Scene, TrainingTask
 from harness_training.token_rows import rows_of_scenes
@@ -41,23 +41,28 @@ _WORLD = Task(instruction="Answer the question as concisely as you can.", max_an
 
 
 @dataclass(frozen=True)
-class Labels:
-    """The model that labels, and the data sets that it labels. parallel: items at a time."""
+class TaskScenes:
+    """A task's scenes: those that its adapter learns, and those that it is measured on."""
 
-    teacher: ModelConfig
-    sets: tuple[QuestionSet, ...]
-    parallel: int = 1
-
-    @property
-    def names(self) -> str:
-        """The names of the data sets."""
-        return ", ".join(one.training.name for one in self.sets)
+    training: list[Scene]
+    evaluation: list[Scene]
 
 
 @dataclass
 class Course:
-    """The training of a method's adapters. out: folder of data, log and adapters; labels: None for
-    synthetic data."""
+    """The training of a method's adapters.
+
+    Args:
+        method_name: The preset of the method.
+        method: The method.
+        base: The model to train.
+        tasks: What its adapters learn, in the order of training.
+        settings: Of the training.
+        out: Folder of data, log and adapters.
+        seed: Of data, weights and order.
+        device: "auto", "cpu" or "cuda".
+        labels: Where labels come from; None for synthetic data.
+    """
 
     method_name: str
     method: Method
@@ -74,32 +79,43 @@ class Course:
     def run(
         self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None
     ) -> bool:
-        """Train all adapters that are not trained yet; return whether all are. Raises UserError,
-        CannotRun, SaveError.
+        """Make the data of each task and train its adapter, unless both are there already.
 
-        tell: called with each line of progress; last_step: of all tasks together, None for no
-        limit.
+        Args:
+            tell: Called with each line of progress.
+            stop: Ends the training after the step in which it is set.
+            last_step: Of all tasks together; None for no limit.
+
+        Returns:
+            Whether all adapters are trained.
+
+        Raises:
+            UserError: The folder holds another training, or a task has no data to train on.
+            CannotRun: A model cannot be used, or a loss is not finite.
+            SaveError: Something cannot be written.
         """
         steps_before = 0
         for task in self.tasks:
             self._make_data(task, tell, stop)
-            scenes, _ = self.scenes(task)
+            scenes = self.scenes(task).training
             job = self._job(task, scenes, steps_before, last_step)
             for sentence in [*_label_sentences(task, scenes), *_row_sentences(job)]:
                 tell(f"{task.name}: {sentence}")
             progress = train(self.base_model(), job, tell, stop)
             if progress.step < job.steps:
                 return False
-            made_of = "the synthetic world"
-            if self.labels:
-                made_of = f"{self.labels.teacher.name} over {self.labels.names}"
-            about = cards.AboutAdapter(
-                self.method_name, self.prompt_hashes(task), cards.TrainingData(made_of)
-            )
-            cards.write_card(self.folder(task), about, self.base_model(), job, progress)
+            cards.write_card(self.folder(task), self._about(task), self.base_model(), job, progress)
             steps_before += job.steps
         self.unload()
         return True
+
+    def _about(self, task: TrainingTask) -> cards.AboutAdapter:
+        """What the adapter of `task` learnt, for its card."""
+        made_of = "the synthetic world"
+        if self.labels is not None:
+            made_of = f"{self.labels.teacher.name} over {self.labels.names}"
+        data = cards.TrainingData(made_of)
+        return cards.AboutAdapter(self.method_name, self.prompt_hashes(task), data)
 
     def folder(self, task: TrainingTask) -> Path:
         """The folder of a task's adapter."""
@@ -133,12 +149,15 @@ class Course:
     def _make_data(
         self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None
     ) -> None:
-        """Write a task's data: scenes of the synthetic world, or labels of the teacher."""
+        """Write a task's data: scenes of the synthetic world, or labels of the teacher.
+
+        Nothing is done where the file has it already.
+        """
         path = self.data_file(task)
-        task_settings = self.settings.tasks[task.name]
+        count = self.settings.tasks[task.name].scenes
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
-            example_files.write_world(path, task, recipes, task_settings.scenes, self.seed)
+            example_files.write_world(path, task, recipes, count, self.seed)
             return
         self.unload()  # so that base and teacher are never in memory together
         missing = self._untrained(task.after)
@@ -151,11 +170,11 @@ class Course:
         about = {
             "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
             "rows": ", ".join(f"{name} {start}" for name, start in merged.digests.items()),
-            "questions": task_settings.scenes,
+            "questions": count,
             "asked": digest(self.label_prompt(task) or task.asked)[:16],
             "after": [hash_files(self.out / "adapters" / name)[:16] for name in task.after],
         }
-        items = list(merged.items(task.per, task_settings.scenes))
+        items = list(merged.items(task.per, count))
         writer = LabelWriter(path, task, self.labelling(task), tell, stop)
         writer.write(items, about, lambda: self.count_in_flight(tell))
         self.unload()
@@ -212,11 +231,12 @@ class Course:
             )
         return asked
 
-    def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:
-        """(training scenes, evaluation scenes). Of labelled data the last share `held` is for
+    def scenes(self, task: TrainingTask) -> TaskScenes:
+        """The scenes in a task's data file; of labelled data the last share `held` is for
         evaluation.
 
-        Labelled scenes have the answer instruction of the first data set.
+        Labelled scenes have the answer instruction of the first data set. Raises UserError for
+        fewer than two.
         """
         instruction = _WORLD
         if self.labels is not None:
@@ -224,7 +244,8 @@ class Course:
         scenes, _ = example_files.read_scenes(self.data_file(task), instruction)
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
-            return scenes, exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
+            unseen = exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
+            return TaskScenes(scenes, unseen)
         held = max(1, round(len(scenes) * self.settings.held))
         count = len(scenes) - held
         if count < 1:
@@ -236,14 +257,24 @@ class Course:
                 "least; "
                 f"{self.data_file(task)} has them. The teacher's replies could not be read{before}"
             )
-        return scenes[:count], scenes[count:][: self.settings.exam]
+        return TaskScenes(scenes[:count], scenes[count:][: self.settings.exam])
 
     def _job(
         self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None
     ) -> Job:
-        """The Job of a task on `scenes`; before, last_step: see Job. Raises UserError where no
-        scene fits a row."""
-        task_settings, base = self.settings.tasks[task.name], self.base_model()
+        """The training of a task's adapter.
+
+        Args:
+            task: The task.
+            scenes: What it learns.
+            before: Steps of the tasks before this one.
+            last_step: Of all tasks together; None for no limit.
+
+        Raises:
+            UserError: No scene fits a row.
+        """
+        task_settings = self.settings.tasks[task.name]
+        base = self.base_model()
         teacher = load_teacher(self.base, max(task_settings.length, base.window))
         token_rows = rows_of_scenes(
             task.skill, scenes, teacher, task_settings.length, self.settings.overlong
@@ -286,7 +317,7 @@ class Course:
         count = 0
         results: list[exam.Measure] = []
         for task in self.tasks:
-            _, held = self.scenes(task)
+            held = self.scenes(task).evaluation
             count = max(count, len(held))
             part = exam.task_part(task, held)
             results += exam.examine(part, [(model, None), (model, task.name)], tell)
@@ -298,11 +329,13 @@ class Course:
 
 
 def _label_sentences(task: TrainingTask, scenes: Sequence[Scene]) -> list[str]:
-    """How many labels are of each class."""
+    """How many labels are of each class: ["61.0% of 200 labels are local", ...]."""
+    if not task.classes:
+        return []
+    first = sum(scene.verdicts[0] for scene in scenes)
     sentences = []
-    for number, name in enumerate(task.classes):
-        is_first = number == 0
-        share = sum(scene.verdicts[0] == is_first for scene in scenes) / len(scenes)
+    for name, count in zip(task.classes, (first, len(scenes) - first), strict=True):
+        share = count / len(scenes)
         sentences.append(f"{share:.1%} of {len(scenes):,} labels are {name}")
     return sentences
 

@@ -40,34 +40,47 @@ def mean_over_scenes(values: Sequence[float], scenes: Sequence[object] | None = 
 
 def area_under_roc(probes: Sequence[tuple[int, float, bool]]) -> Interval:
     """Area under the ROC curve (Mann and Whitney 1947): the share of pairs of a right and a wrong
-    probe in which the right one has the larger value, ties half. Probes are (scene, value, right);
-    scenes are resampled.
+    probe in which the right one has the larger value, ties half.
+
+    Args:
+        probes: (number of the scene, value, whether it is right); scenes are resampled.
     """
-    p, right = np.array([p for _, p, _ in probes]), np.array([r for *_, r in probes], dtype=bool)
+    scene = np.array([number for number, _, _ in probes], dtype=np.int64)
+    p = np.array([value for _, value, _ in probes])
+    right = np.array([is_right for _, _, is_right in probes], dtype=bool)
     if not right.any() or right.all():
         return replace(NOTHING, n=len(probes))
-    high, low = p[right][:, None], p[~right][None, :]
-    order = (high > low) + 0.5 * (high == low)
-    scene = np.array([i for i, *_ in probes], dtype=np.int64)
-    value, count = float(order.mean()), len(np.unique(scene))
+    high = p[right][:, None]
+    low = p[~right][None, :]
+    order = (high > low) + 0.5 * (high == low)  # [right probes, wrong probes]
+    value = float(order.mean())
+    count = len(np.unique(scene))
     if value in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
         reach = 1 - 0.025 ** (1 / count)
         return Interval(value, max(0.0, value - reach), min(1.0, value + reach), len(probes), count)
     present = np.bincount(scene) > 0
+    # [resamples, scenes]: how often each scene is drawn.
     times = np.random.default_rng(0).multinomial(count, present / count, size=_RESAMPLES)
-    a, b = times[:, scene[right]].astype(float), times[:, scene[~right]].astype(float)
-    pairs = a.sum(1) * b.sum(1)
-    areas = np.einsum("ri,ij,rj->r", a, order, b, optimize=True)[pairs > 0] / pairs[pairs > 0]
-    low, high = map(float, np.quantile(areas, [0.025, 0.975]))
-    return Interval(value, low, high, len(probes), count)
+    of_right = times[:, scene[right]].astype(float)
+    of_wrong = times[:, scene[~right]].astype(float)
+    pairs = of_right.sum(1) * of_wrong.sum(1)
+    ordered = np.einsum("ri,ij,rj->r", of_right, order, of_wrong, optimize=True)
+    areas = ordered[pairs > 0] / pairs[pairs > 0]
+    lower, upper = map(float, np.quantile(areas, [0.025, 0.975]))
+    return Interval(value, lower, upper, len(probes), count)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure without (before) and with (after) the adapter.
+    """A measure without and with an adapter.
 
-    floor: expected value for guessing, where that is known; failed: scenes that failed without the
-    adapter or with it.
+    Args:
+        task: The adapter.
+        name: Of the measure.
+        before: Its value without the adapter.
+        after: Its value with the adapter.
+        floor: Expected value for guessing, where that is known.
+        failed: Scenes that failed without the adapter or with it.
     """
 
     task: str
@@ -82,8 +95,12 @@ class Measure:
 class Part:
     """Scenes that are measured together.
 
-    task: the adapter; measure: scenes and their outcomes -> named values, the headline first;
-    floor: expected value of the headline for guessing, where that is known.
+    Args:
+        task: The adapter.
+        skill: Plays the scenes.
+        scenes: The scenes.
+        measure: Scenes and their outcomes -> named values, the headline first.
+        floor: Expected value of the headline for guessing, where that is known.
     """
 
     task: str
@@ -96,13 +113,21 @@ class Part:
 def examine(
     part: Part, models: Sequence[tuple[LanguageModel, str | None]], tell: Callable[[str], None]
 ) -> list[Measure]:
-    """Measure a part with two (model, adapter or None), before and after training. Raises what the
-    models raise."""
+    """Measure a part of an exam before and after a training.
+
+    Args:
+        part: The scenes and what is measured.
+        models: Two of (model, name of its adapter or None): before the training, and after it.
+        tell: Called with the headline, "analysis: accuracy 71.0 -> 93.0 of 100".
+
+    Raises:
+        HarnessError: What the models raise, but for errors of a single scene.
+    """
     measured = []
     failed: set[int] = set()
     for model, adapter in models:
         outcomes = [record_scene(model, part.skill, scene, adapter) for scene in part.scenes]
-        failed |= {number for number, outcome in enumerate(outcomes) if outcome.failed}
+        failed.update(number for number, outcome in enumerate(outcomes) if outcome.failed)
         measured.append(part.measure(part.scenes, outcomes))
     before, after = measured
     head = next(iter(after))
@@ -166,22 +191,23 @@ def pick_scene(scenes: Sequence[Scene], dice: Dice) -> Scene:
 def record_scene(
     model: LanguageModel, skill: Skill, scene: Scene, adapter: str | None = None
 ) -> SceneOutcome:
-    """Run `skill` in `scene` on `model`. adapter: the model's adapter to use where the skill names
-    none.
+    """Play a scene with a model, and record what it replies.
 
     After a QuestionError (window exceeded, NaN) missing replies are empty and missing probabilities
     0.5. Replies are limited to about twice the tokens of the right one: longer ones are wrong, and
     a bad model fills its window.
+
+    Args:
+        model: The model that replies.
+        skill: Makes the requests.
+        scene: The texts, and the right replies.
+        adapter: The model's adapter to use where the skill names none.
     """
     outcome = SceneOutcome()
     longest = max((model.count(reply) for reply in scene.replies), default=0)
+    recorded = partial(_RecordedModel, outcome, 2 * longest + _MARGIN, adapter)
     try:
-        skill.play(
-            scene,
-            SceneTools(
-                model, scene, partial(_RecordedModel, (outcome, 2 * longest + _MARGIN), adapter)
-            ),
-        )
+        skill.play(scene, SceneTools(model, scene, recorded))
     except QuestionError:
         outcome.failed = True
     outcome.written += [""] * (len(scene.replies) - len(outcome.written))
@@ -190,24 +216,36 @@ def record_scene(
 
 
 class _RecordedModel(MeteredModel):
-    """A model whose sessions are recorded; record: the outcome, and the most tokens that a session
-    writes."""
+    """A model whose sessions add what they do to an outcome."""
 
     def __init__(
         self,
-        record: tuple[SceneOutcome, int],
+        outcome: SceneOutcome,
+        max_tokens: int,
         adapter: str | None,
         model: LanguageModel,
         meter: Meter,
         role: str,
     ) -> None:
+        """Record a model.
+
+        Args:
+            outcome: Gets the replies, probes and scores.
+            max_tokens: Most tokens of a reply.
+            adapter: Used where a session names none.
+            model: The model.
+            meter: Counts its requests.
+            role: What it is asked as.
+        """
         super().__init__(model, meter, role, adapter)
-        self._record = record
+        self._outcome = outcome
+        self._max_tokens = max_tokens
 
     def session(self, adapter: str | None = None, chat: bool = True) -> Session:
         """A session that notes its replies, probes and scores in the outcome, for
         `record_scene`."""
-        return cast("Session", _RecordedSession(super().session(adapter, chat), *self._record))
+        inner = super().session(adapter, chat)
+        return cast("Session", _RecordedSession(inner, self._outcome, self._max_tokens))
 
 
 class _RecordedSession:
@@ -226,16 +264,19 @@ class _RecordedSession:
         self._inner.close()
 
     def probe(self, labels: Sequence[str], after: str = "") -> Probe:
+        """See Session.probe; notes the probability of the first label."""
         probe = self._inner.probe(labels, after)
         self._outcome.p_first.append(probe.p[labels[0]])
         return probe
 
     def write(self, max_tokens: int, stop: Sequence[str] = (), **options: Any) -> Written:
+        """See Session.write; notes the text."""
         written = self._inner.write(min(max_tokens, self._max_tokens), stop, **options)
         self._outcome.written.append(written.text.strip())
         return written
 
     def score(self, text: str) -> list[float]:
+        """See Session.score; notes the mean."""
         scores = self._inner.score(text)
         if scores:  # an empty text has no token, so no mean
             self._outcome.scored.append(sum(scores) / len(scores))

@@ -13,8 +13,11 @@ run. The synthetic world is a module with a pydantic model `Recipe` and a functi
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
+
+from pydantic import TypeAdapter, ValidationError
 
 from harness.config import registry
 from harness.config.schema import digest
@@ -27,43 +30,71 @@ from harness.types import Document, Question
 from harness_training.tasks import Scene, TrainingTask
 
 Purpose = Literal["evaluation", "training"]
-Item = tuple[str, Question | None, Sequence[Document]]
-"""(id, question, its documents); per "document": no question and one document."""
 
 HEAD = "about"
 """The id of a file's first line, which says what it was made from."""
 _TRIES = 50  # texts without a scene that are drawn in a row before a recipe is given up
 
 
-def scene_to_json(scene: Scene) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Item:
+    """What a teacher labels: a question and its documents, or one document without a question."""
+
+    id: str
+    question: Question | None
+    documents: Sequence[Document]
+
+
+@dataclass(frozen=True)
+class StoredScene:
+    """A scene as a file holds it: without the task, which comes from the settings."""
+
+    question: str
+    options: tuple[str, ...] | None
+    texts: tuple[str, ...]
+    replies: tuple[str, ...]
+    verdicts: tuple[bool, ...]
+
+
+_SCENE = TypeAdapter(StoredScene)
+
+
+@dataclass(frozen=True)
+class SceneLine:
+    """A line of a file: the scenes of one text or item."""
+
+    id: str
+    scenes: Sequence[Scene]
+
+    def as_json(self) -> dict[str, object]:
+        """The line's values, as they are written."""
+        return {"id": self.id, "scenes": [scene_to_json(scene) for scene in self.scenes]}
+
+
+def scene_to_json(scene: Scene) -> dict[str, object]:
     """A scene as JSON values."""
-    return {
-        "question": scene.question.text,
-        "options": scene.question.options,
-        "texts": scene.texts,
-        "replies": scene.replies,
-        "verdicts": scene.verdicts,
-    }
+    stored = StoredScene(
+        question=scene.question.text,
+        options=scene.question.options,
+        texts=scene.texts,
+        replies=scene.replies,
+        verdicts=scene.verdicts,
+    )
+    return asdict(stored)
 
 
-def scene_from_json(values: dict[str, Any], task: Task) -> Scene:
-    """The scene of `scene_to_json`. Raises UserError where a key is missing."""
+def scene_from_json(values: object, task: Task) -> Scene:
+    """The scene of `scene_to_json`, to be answered as `task` says. Raises UserError where a key is
+    missing."""
     try:
-        options = values["options"]
-        if options is not None:
-            options = tuple(options)
-        question = Question("scene", values["question"], ("scene",), options)
-        return Scene(
-            question,
-            tuple(values["texts"]),
-            task,
-            tuple(values["replies"]),
-            tuple(map(bool, values["verdicts"])),
-        )
-    except (KeyError, TypeError) as e:
+        stored = _SCENE.validate_python(values)
+    except ValidationError as error:
+        name = error.errors()[0]["loc"][0]
         raise UserError(
-            f"a scene of the training data lacks {e}; delete the file, it is made again"
-        ) from e
+            f"a scene of the training data lacks '{name}'; delete the file, it is made again"
+        ) from error
+    question = Question("scene", stored.question, ("scene",), stored.options)
+    return Scene(question, stored.texts, task, stored.replies, stored.verdicts)
 
 
 class Recipe(Protocol):
@@ -73,8 +104,8 @@ class Recipe(Protocol):
     skill: str
     weight: float
 
-    def model_dump(self, *, mode: str = ...) -> dict[str, Any]:
-        """The recipe's values as a dict, to identify the training data."""
+    def model_dump(self, *, mode: str = ...) -> Mapping[str, object]:
+        """The recipe's values, to identify the training data."""
 
 
 def world_module() -> Any:
@@ -133,25 +164,24 @@ def write_world(
     lines = [json_line({"id": HEAD, **about})]
     made = 0
     for number, scenes in world_scenes(task, recipes, seed, "training"):
-        rows = [scene_to_json(scene) for scene in scenes[: count - made]]
-        lines.append(json_line({"id": f"text {number}", "scenes": rows}))
-        made += len(rows)
+        line = SceneLine(f"text {number}", scenes[: count - made])
+        lines.append(json_line(line.as_json()))
+        made += len(line.scenes)
         if made == count:
             break
     make_folder(path.parent)
     write_atomic(path, b"".join(lines))
 
 
-def is_made_from(path: Path, about: dict[str, Any]) -> bool:
-    """Whether the file exists and its first line says `about`. Raises UserError if it was made from
-    other data."""
+def is_made_from(path: Path, about: Mapping[str, object]) -> bool:
+    """Whether the file exists. Raises UserError if its first line says something else than `about`:
+    it was made from other data."""
     if not path.exists():
         return False
     first = next(iter(read_lines(path, "id", [])), None)
     if first is None:
         return False
-    before = dict(first)
-    before.pop("id")
+    before = {name: value for name, value in first.items() if name != "id"}
     if before != about:
         wrong = differing_values(before, about)
         raise UserError(
@@ -162,24 +192,31 @@ def is_made_from(path: Path, about: dict[str, Any]) -> bool:
     return True
 
 
-def differing_values(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+def differing_values(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
     """ "seed (1 there, 2 here)" for each value of `here` that is another there."""
-    wrong = []
+    differing = []
     for name, value in here.items():
         if there.get(name) != value:
-            wrong.append(f"{name} ({there.get(name)} there, {value} here)")
-    return wrong
+            differing.append(f"{name} ({there.get(name)} there, {value} here)")
+    return differing
 
 
 def read_scenes(path: Path, task: Task) -> tuple[list[Scene], int]:
-    """Return a file's scenes, `task` in each, in the order of items, and count items without one.
-    Raises UserError."""
+    """Read a file of scenes.
+
+    Returns:
+        Its scenes in the order of items, to be answered as `task` says; and the number of items
+        without a scene.
+
+    Raises:
+        UserError: A scene lacks a value.
+    """
     lines = [line for line in read_lines(path, "id", []) if line["id"] != HEAD]
     lines.sort(key=lambda line: line.get("n", 0))
     scenes: list[Scene] = []
     empty = 0
     for line in lines:
-        rows = cast("list[dict[str, Any]]", line.get("scenes", []))
+        rows = line.get("scenes", [])
         scenes += [scene_from_json(row, task) for row in rows]
         empty += not rows
     return scenes, empty

@@ -11,11 +11,13 @@ of `n`, so training does not depend on which reply was faster. Requests to a ser
 together, those of a local teacher share forward passes (harness/parallel/scheduler.py).
 """
 
+from __future__ import annotations
+
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,23 +33,61 @@ from harness.parallel.locks import KeyedLocks
 from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import append_line, json_line, read_lines
 from harness.storage.torn_lines import cut_torn_line
-from harness_training.example_files import HEAD, Item, is_made_from, scene_to_json
-from harness_training.tasks import Labelling, TrainingTask
+from harness_training.example_files import HEAD, Item, SceneLine, is_made_from
+from harness_training.tasks import Labelling, Scene, TrainingTask
 
 T = TypeVar("T")
-_KEPT = 2048  # results of `once`: neighbouring questions share documents
+_CACHED = 2048  # results of `once`: neighbouring questions share documents
 IN_A_ROW = 10
 """Failed requests one after the other that end the labelling."""
 _SECONDS = 10.0  # between two lines of progress
 
 
+@dataclass(frozen=True)
+class LabelledLine(SceneLine):
+    """A line that a teacher labelled.
+
+    Args:
+        n: The item's place in the order of items.
+        read: Tokens that all models read for it.
+        written: Tokens that they wrote.
+        left_out: Why it has no scene, where the teacher could not be asked.
+    """
+
+    n: int
+    read: int
+    written: int
+    left_out: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """The line's values, as they are written."""
+        values: dict[str, object] = {"id": self.id, "n": self.n}
+        if self.left_out is not None:
+            values["left_out"] = self.left_out
+        return {**values, "read": self.read, "written": self.written, **super().as_json()}
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """An item and its place in the order of items."""
+
+    n: int
+    item: Item
+
+
 @dataclass
 class LabelWriter:
-    """Asks a teacher for labels (any thread) and appends them to the file `path` (one thread).
+    """Asks a teacher for labels (any thread) and appends them to a file (one thread).
 
-    tell: called with each line of progress; stop: ends the labelling when set; items, tokens: what
-    was labelled since this process began, and what all models read and wrote for that; failed:
-    messages of the failed requests.
+    Args:
+        path: The file.
+        task: Whose labels they are.
+        labelling: The models.
+        tell: Called with each line of progress.
+        stop: Ends the labelling when set.
+        items: How many were labelled since this process began.
+        tokens: What all models read and wrote for them.
+        failed: Messages of the failed requests.
     """
 
     path: Path
@@ -64,57 +104,82 @@ class LabelWriter:
     _reported: float = 0.0
 
     def write(
-        self, items: Iterable[Item], about: dict[str, Any], places: Callable[[], int] = lambda: 1
+        self,
+        items: Iterable[Item],
+        about: Mapping[str, object],
+        places: Callable[[], int] = lambda: 1,
     ) -> None:
-        """Label the items that the file lacks, places() at a time. about: what the file is made
-        from, its first line.
+        """Label the items that the file lacks.
 
         An item that the teacher cannot label (a document longer than its window) gets a line with
-        the reason. One whose request failed gets none, and is asked again by the next call. Raises
-        UserError where the file was made from other data, CannotRun for requests that failed,
-        SaveError, KeyboardInterrupt after `stop` was set.
+        the reason. One whose request failed gets none, and is asked again by the next call.
+
+        Args:
+            items: All items, in their order.
+            about: What the file is made from, its first line.
+            places: Gives the number of items to label at a time; called where any is to be.
+
+        Raises:
+            UserError: The file was made from other data.
+            CannotRun: Requests failed.
+            SaveError: A line cannot be written.
+            KeyboardInterrupt: `stop` was set.
         """
         make_folder(self.path.parent)
         if not is_made_from(self.path, about):
             write_atomic(self.path, json_line({"id": HEAD, **about}))
         cut_torn_line(self.path, "id")
         done = {line["id"] for line in read_lines(self.path, "id")}
-        every = list(enumerate(items))
-        left = [(n, item) for n, item in every if item[0] not in done]
-        self._total, self._left, self._began = len(every), len(left), time.perf_counter()
+        every = [_Numbered(n, item) for n, item in enumerate(items)]
+        left = [numbered for numbered in every if numbered.item.id not in done]
+        self._total = len(every)
+        self._left = len(left)
+        self._began = time.perf_counter()
         self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         try:
             if left:
                 self.tell(f"{self.task.name}: labelling {len(left):,} items")
-            if left and (count := places()) > 1:
-                in_flight(left, count, self.ask, self.finish_all)
-            else:
-                for item in left:
-                    self.finish(self.ask(item))
+                self._label(left, places())
         finally:
             os.close(self._fd)
         if self.failed:
-            failed = f"{len(self.failed)} requests about '{self.task.name}' failed; the last: {self.failed[-1]}"
-            raise CannotRun(f"{failed}. The same command asks them again")
+            raise CannotRun(
+                f"{len(self.failed)} requests about '{self.task.name}' failed; the last: "
+                f"{self.failed[-1]}. The same command asks them again"
+            )
 
-    def ask(self, numbered: tuple[int, Item]) -> dict[str, Any] | RequestFailed:
-        """Let the teacher label (place in the order, item); return the item's line for the file, or
-        the failure."""
-        n, (key, question, documents) = numbered
-        line: dict[str, Any] = {"id": key, "n": n}
+    def _label(self, left: Sequence[_Numbered], places: int) -> None:
+        """Label the items `left`, `places` at a time, and append their lines to the file."""
+        if places > 1:
+            in_flight(left, places, self.ask, self.finish_all)
+            return
+        for numbered in left:
+            self.finish(self.ask(numbered))
+
+    def ask(self, numbered: _Numbered) -> LabelledLine | RequestFailed:
+        """Let the teacher label an item; return its line for the file, or the failure."""
+        item = numbered.item
+        scenes: Sequence[Scene] = ()
+        left_out: str | None = None
         (branch,) = self.labelling.meter.fork(1)
         with branch:
             try:
-                scenes: Sequence[Any] = self.task.label(question, documents, self.labelling)
+                scenes = self.task.label(item.question, item.documents, self.labelling)
             except RequestFailed as error:
                 return error
             except QuestionError as error:
-                scenes, line["left_out"] = (), str(error)
+                left_out = str(error)
         spent = sum_phases([usage_of(branch.events, {})])
-        line |= {"read": spent.get("tokens_in", 0), "written": spent.get("tokens_out", 0)}
-        return line | {"scenes": [scene_to_json(scene) for scene in scenes]}
+        return LabelledLine(
+            id=item.id,
+            scenes=scenes,
+            n=numbered.n,
+            read=int(spent.get("tokens_in", 0)),
+            written=int(spent.get("tokens_out", 0)),
+            left_out=left_out,
+        )
 
-    def finish_all(self, lines: Sequence[dict[str, Any] | RequestFailed]) -> None:
+    def finish_all(self, lines: Sequence[LabelledLine | RequestFailed]) -> None:
         """Finish several lines, all of them before a KeyboardInterrupt: each was paid for."""
         stopped: KeyboardInterrupt | None = None
         for line in lines:
@@ -125,46 +190,71 @@ class LabelWriter:
         if stopped is not None:
             raise stopped
 
-    def finish(self, line: dict[str, Any] | RequestFailed) -> None:
-        """Write an item's line, or count a failure: CannotRun after IN_A_ROW. Raises
-        KeyboardInterrupt after `stop`.
+    def finish(self, line: LabelledLine | RequestFailed) -> None:
+        """Write an item's line and report now and then, or note a failure.
 
-        Speed and time left are reported now and then.
+        Raises:
+            CannotRun: IN_A_ROW requests failed one after the other.
+            KeyboardInterrupt: `stop` was set.
         """
         if isinstance(line, RequestFailed):
-            self.failed.append(str(line))
-            self._in_a_row += 1
-            if self._in_a_row == IN_A_ROW:
-                raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {line}")
+            self._note_failure(line)
         else:
-            self._in_a_row = 0
-            append_line(self._fd, self.path, json_line(line))
-            self.items, self.tokens = self.items + 1, self.tokens + line["read"] + line["written"]
-            self._empty += not line["scenes"]
-            seconds, left = (
-                time.perf_counter() - self._began,
-                self._left - self.items - len(self.failed),
-            )
-            if seconds - self._reported > _SECONDS or left == 0:
-                self._reported = seconds
-                empty = f", {self._empty:,} without a usable reply" if self._empty else ""
-                self.tell(
-                    f"{self.task.name}: {self._total - left:,} of {self._total:,} labelled{empty}; "
-                    f"{self.tokens / seconds:,.0f} tokens/s; left: about "
-                    f"{duration(left * seconds / self.items)}"
-                )
+            self._append(line)
         if self.stop is not None and self.stop.is_set() and not self._stopped:
             self._stopped = True  # the outcomes that are there already are still written
             raise KeyboardInterrupt
 
+    def _note_failure(self, failure: RequestFailed) -> None:
+        """Count a failed request. Raises CannotRun where it is the IN_A_ROW-th in a row."""
+        self.failed.append(str(failure))
+        self._in_a_row += 1
+        if self._in_a_row == IN_A_ROW:
+            raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {failure}")
+
+    def _append(self, line: LabelledLine) -> None:
+        """Append a line to the file and count it; every _SECONDS and at the end, report."""
+        self._in_a_row = 0
+        append_line(self._fd, self.path, json_line(line.as_json()))
+        self.items += 1
+        self.tokens += line.read + line.written
+        if not line.scenes:
+            self._empty += 1
+        seconds = time.perf_counter() - self._began
+        left = self._left - self.items - len(self.failed)
+        if seconds - self._reported > _SECONDS or left == 0:
+            self._reported = seconds
+            self._report(seconds, left)
+
+    def _report(self, seconds: float, left: int) -> None:
+        """Tell how many items are labelled, the speed, and how long those that are left take.
+
+        Args:
+            seconds: Since this process began to label.
+            left: Items without a label.
+        """
+        empty = ""
+        if self._empty:
+            empty = f", {self._empty:,} without a usable reply"
+        self.tell(
+            f"{self.task.name}: {self._total - left:,} of {self._total:,} labelled{empty}; "
+            f"{self.tokens / seconds:,.0f} tokens/s; left: about "
+            f"{duration(left * seconds / self.items)}"
+        )
+
 
 @dataclass
 class LabelModels:
-    """Implements harness.method.Labelling; a model is loaded at its first use. Thread-safe.
+    """Implements harness_training.tasks.Labelling; a model is loaded at its first use. Thread-safe.
 
-    task: the instruction in the scenes; offsets: character range of every token of a text, by the
-    base's tokenizer;
-    length: most tokens of a reply; asked: a prompt in place of the method's, or "".
+    Args:
+        task: The instruction in the scenes.
+        load_teacher: Loads the model that labels.
+        load_base: Loads the model that is trained, with the adapters of earlier tasks.
+        offsets: Character range of every token of a text, by the base's tokenizer.
+        length: Most tokens of a reply.
+        asked: A prompt in place of the method's, or "".
+        meter: Counts what the models read and write.
     """
 
     task: Task
@@ -186,14 +276,16 @@ class LabelModels:
         return MeteredModel(self.once("model refiner", self.load_base), self.meter, "refiner")
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
-        """Return fn(), cached under `key` for the last _KEPT keys (LRU); calls for one key never
+        """Return fn(), cached under `key` for the last _CACHED keys (LRU); calls for one key never
         overlap."""
         with self._locks.hold(key):
-            kept = self._results.pop(key, None) or (fn(),)
-            self._results[key] = kept  # at the end, as the last one used
-            if len(self._results) > _KEPT:
+            cached = self._results.pop(key, None)  # (result,), as a result may be None
+            if cached is None:
+                cached = (fn(),)
+            self._results[key] = cached  # at the end, as the last one used
+            if len(self._results) > _CACHED:
                 self._results.popitem(last=False)
-        result: T = kept[0]
+        result: T = cached[0]
         return result
 
     def most(self, tokens: int) -> int:

@@ -125,20 +125,12 @@ def _stays(line: str, step: int, task: str | None) -> bool:
 
 
 class Loop(Trainer, Generic[B]):  # type: ignore[misc]
-    """A training of the weights of `net`, from its first step or from a checkpoint.
-
-    out: of the log and the checkpoints; about: what identifies the training there; saved: the
-    checkpoint to go on from;
-    task: whose lines of the log and whose checkpoints these are, where several share the folder;
-    optimizer: None for AdamW as `arguments` set it; arguments: of transformers' TrainingArguments
-    (max_steps, save_steps, logging_steps).
-
-    owner, advice: whose loss is not finite (" of 'analysis'"), and what to do about it, in a
-    message.
-    """
+    """A training of the weights of a network, from its first step or from a checkpoint."""
 
     owner = ""
+    """Whose loss is not finite, in a message: " of 'analysis'"."""
     advice: str
+    """What to do about that, in a message."""
 
     def __init__(
         self,
@@ -151,6 +143,18 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         optimizer: torch.optim.Optimizer | None = None,
         **arguments: Any,
     ) -> None:
+        """Prepare the training, with the weights and the progress of the checkpoint.
+
+        Args:
+            net: The network, of transformers or peft.
+            out: Folder of the log and the checkpoints.
+            about: What identifies the training there, as JSON values.
+            saved: The checkpoint to go on from; None to begin.
+            task: Whose lines of the log and whose checkpoints these are, where several trainings
+                share the folder.
+            optimizer: None for AdamW as `arguments` set it.
+            **arguments: Of transformers' TrainingArguments (max_steps, save_steps, logging_steps).
+        """
         folder = out / "checkpoint" / (task or "")
         args = TrainingArguments(
             output_dir=str(folder),
@@ -219,10 +223,17 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         self.train(resume_from_checkpoint=checkpoint)
 
     def backward(self, losses: Iterable[Tensor], rate: float | None = None) -> float:
-        """Add the gradients of `losses`; return their sum. rate: of learning in this step, None for
-        the schedule's.
+        """Add the gradients of some losses to the weights' gradients.
 
-        Raises CannotRun for a sum that is not finite.
+        Args:
+            losses: Each is computed when the gradient of the one before is done.
+            rate: Of learning in this step; None for the schedule's.
+
+        Returns:
+            The sum of the losses.
+
+        Raises:
+            CannotRun: The sum is not finite.
         """
         if rate is not None:
             for group in self.optimizer.param_groups:
@@ -280,7 +291,7 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
         p = loop.progress
         now = time.perf_counter()
         p.step = state.global_step
-        p.seconds = p.seconds + now - loop._began
+        p.seconds += now - loop._began
         loop._began = now
         if p.step % loop.args.logging_steps == 0 or p.step == loop.args.max_steps:
             loop._log(sum(loop._losses) / len(loop._losses))

@@ -36,8 +36,12 @@ from harness_training.teacher import Teacher
 def load_teacher(config: ModelConfig, window: int) -> Teacher:
     """A Teacher with a model's tokenizer and chat template; its weights are not loaded.
 
-    window: tokens that a skill may fill. Raises CannotRun where there is no chat template, or
-    another one is set.
+    Args:
+        config: The model.
+        window: Tokens that a skill may fill.
+
+    Raises:
+        CannotRun: The model has no chat template, or another one is set.
     """
     source = tokenizer_folder(config, local_folder(config)[0])
     tokenizer = AutoTokenizer.from_pretrained(
@@ -53,47 +57,58 @@ def load_teacher(config: ModelConfig, window: int) -> Teacher:
         )
     teacher = Teacher(tokenizer, config.name, window)
     if teacher.text.bos is not None and teacher.begin[:1] != [teacher.text.bos]:
-        teacher.begin = [
-            teacher.text.bos,
-            *teacher.begin,
-        ]  # as the back end does for a template without BOS
+        # As the back end does for a template without BOS.
+        teacher.begin = [teacher.text.bos, *teacher.begin]
     return teacher
 
 
 class Base:
-    """The frozen base model with its adapters. Raises CannotRun where it cannot be loaded, or
-    scales its logits."""
+    """The frozen base model with its adapters."""
 
     def __init__(self, config: ModelConfig, settings: Settings, device: str = "auto") -> None:
-        self.config, self.settings, self.device = config, settings, resolve_device(device)
+        """Load the model.
+
+        Args:
+            config: The model.
+            settings: Of the training.
+            device: "auto", "cpu" or "cuda".
+
+        Raises:
+            CannotRun: It cannot be loaded, or scales its logits.
+        """
+        self.config = config
+        self.settings = settings
+        self.device = resolve_device(device)
         self.folder, self.where = local_folder(config)
         self.net = self._load_network(self.folder)
         self.loss = RowLoss(self.net)
         self.window = config.window or int(
             getattr(self.net.config, "max_position_embeddings", 0) or 0
         )
-        self.adapted: Any = (
-            None  # a peft model: the base with its adapters, of which the last one alone is trained
-        )
-        # By their last names ("q_proj"), as configurations of adapters are usually written.
-        linear = (
-            name for name, module in self.net.named_modules() if isinstance(module, torch.nn.Linear)
-        )
-        head = next(
-            n
-            for n, module in self.net.named_modules()
-            if module is self.net.get_output_embeddings()
-        )
-        self._linear = sorted({name.rpartition(".")[2] for name in linear if name != head})
+        # A peft model: the base with its adapters, of which the last one alone is trained.
+        self.adapted: Any = None
+        self._linear = self._linear_layers()
+        self._check_head()
+
+    def _linear_layers(self) -> list[str]:
+        """The linear layers but the head, by their last names ("q_proj"), as configurations of
+        adapters are usually written."""
+        head = self.net.get_output_embeddings()
+        names: set[str] = set()
+        for name, module in self.net.named_modules():
+            if isinstance(module, torch.nn.Linear) and module is not head:
+                names.add(name.rpartition(".")[2])
+        return sorted(names)
+
+    def _check_head(self) -> None:
+        """Raise CannotRun where logits are not the head's plain product, which the loss computes."""
         ids = torch.arange(5, device=self.device)[None]
+        head = self.net.get_output_embeddings()
         with torch.no_grad():
-            whole = self.net(input_ids=ids, use_cache=False).logits.float()
-            layer = self.net.get_output_embeddings()
-            parts = torch.nn.functional.linear(
-                self.loss.hidden_states(ids), layer.weight, layer.bias
-            ).float()
-        # The loss is of the head's plain product.
-        if not torch.allclose(whole, parts, atol=1e-2, rtol=1e-2):
+            logits = self.net(input_ids=ids, use_cache=False).logits.float()
+            hidden = self.loss.hidden_states(ids)
+            product = torch.nn.functional.linear(hidden, head.weight, head.bias).float()
+        if not torch.allclose(logits, product, atol=1e-2, rtol=1e-2):
             raise CannotRun(
                 f"'{self.config.name}' scales or caps the logits of its head, which this training "
                 "does not support; "
@@ -130,13 +145,18 @@ class Base:
                 net, "activation_checkpointing_enable", net.gradient_checkpointing_enable
             )
             enable({"use_reentrant": False})
-        return net.to(
-            self.device
-        ).train()  # recomputing is for training mode only; there is no dropout to switch on
+        # Recomputing is for training mode only; there is no dropout to switch on.
+        return net.to(self.device).train()
 
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:
-        """Add a new adapter to all linear layers but the head; its B is 0, its A random with
-        `seed`."""
+        """Add a new adapter to all linear layers but the head, to be trained alone.
+
+        Args:
+            name: Of the adapter.
+            rank: Of its matrices.
+            alpha: It is scaled by alpha / rank.
+            seed: Of its matrix A; B is 0.
+        """
         lora = LoraConfig(
             r=rank,
             lora_alpha=alpha,
@@ -146,9 +166,8 @@ class Base:
             task_type="CAUSAL_LM",
         )
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", FutureWarning
-            )  # peft reads names that transformers will drop
+            # peft reads names that transformers will drop.
+            warnings.simplefilter("ignore", FutureWarning)
             torch.manual_seed(seed)
             if self.adapted is None:
                 self.adapted = get_peft_model(self.net, lora, adapter_name=name)
@@ -159,20 +178,19 @@ class Base:
     def parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
         """The adapter's matrices by name, float32."""
         mark = f".{name}."
-        named = self.adapted.named_parameters()
-        return {
-            key.replace(mark, "."): value for key, value in named if mark in key and ".lora_" in key
-        }
+        parameters: dict[str, torch.nn.Parameter] = {}
+        for key, value in self.adapted.named_parameters():
+            if mark in key and ".lora_" in key:
+                parameters[key.replace(mark, ".")] = value
+        return parameters
 
     def put(self, name: str, values: Mapping[str, Tensor]) -> None:
         """Set the adapter's matrices, named as in `parameters`. Raises CannotRun if names or shapes
         differ."""
         parameters = self.parameters(name)
-        if any(
-            key not in values or values[key].shape != weight.shape
-            for key, weight in parameters.items()
-        ):
-            raise CannotRun("the adapter to begin with is of another rank or another base")
+        for key, weight in parameters.items():
+            if key not in values or values[key].shape != weight.shape:
+                raise CannotRun("the adapter to begin with is of another rank or another base")
         with torch.no_grad():
             for key, weight in parameters.items():
                 weight.copy_(values[key])
@@ -185,15 +203,12 @@ class Base:
         """Write the adapter as peft does, in bfloat16; no path of this machine is in it."""
         folder.mkdir(parents=True, exist_ok=True)
         lora = copy.copy(self.adapted.peft_config[name])
-        lora.base_model_name_or_path, lora.target_modules, lora.inference_mode = (
-            self.config.name,
-            self._linear,
-            True,
-        )
+        lora.base_model_name_or_path = self.config.name
+        lora.target_modules = self._linear
+        lora.inference_mode = True
         lora.save_pretrained(str(folder))
-        half = {
-            key: p.detach().to("cpu", torch.bfloat16).contiguous()
-            for key, p in self.parameters(name).items()
-        }
+        half: dict[str, Tensor] = {}
+        for key, weight in self.parameters(name).items():
+            half[key] = weight.detach().to("cpu", torch.bfloat16).contiguous()
         save_file(half, str(folder / WEIGHTS), metadata={"format": "pt"})
         (folder / WEIGHTS).chmod(0o644)  # safetensors makes it readable for its owner alone

@@ -7,95 +7,141 @@
 out/mlflow.json names the run, so that a training that is resumed goes on with it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.config.schema import digest
 from harness.errors import CannotRun
 from harness.storage.files import read_json_or_empty, write_json
 from harness.tracking.track import StoreError, mlflow_errors
 
-_sent: list[Any] = []  # MLflow's promises for the numbers of the run that is active
-_begun: list[tuple[Any, str, Path, str, Callable[[str], None]]] = []
-"""MLflow's client, the id of its run; the arguments of `begin`."""
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.utils.async_logging.run_operations import RunOperations
+
+_POSITION = ("step", "task_step")
+"""Where a line of the log stands; no numbers of their own."""
+
+
+@dataclass
+class _Active:
+    """The run of a training that is going on.
+
+    Args:
+        client: MLflow's client.
+        run_id: The id of the run.
+        out: The folder of the training.
+        uri: Of the store.
+        warn: Gets a sentence where numbers are not logged.
+        sent: MLflow's promises for the numbers that were sent.
+    """
+
+    client: MlflowClient
+    run_id: str
+    out: Path
+    uri: str
+    warn: Callable[[str], None]
+    sent: list[RunOperations] = field(default_factory=list)
+
+
+_active: list[_Active] = []
+"""The run that has begun; none where nothing is logged."""
 
 
 def begin(
     out: Path, uri: str, experiment: str, params: Mapping[str, str], warn: Callable[[str], None]
 ) -> None:
-    """Start the run of the training in `out`, or go on with it. warn: gets a sentence where numbers
-    are not logged."""
+    """Start the run of the training in `out`, or go on with it; from now on `log_numbers` logs.
+
+    Args:
+        out: The folder of the training; its mlflow.json names the run.
+        uri: Of the store.
+        experiment: Made if it is not there.
+        params: Name -> value, shown with the run.
+        warn: Gets a sentence where numbers are not logged.
+    """
     file = out / "mlflow.json"
     store = digest(uri)[:16]
     before = read_json_or_empty(file)
+    earlier_run: str | None = None
+    if before.get("store") == store:
+        earlier_run = before.get("run")
     try:
         with mlflow_errors([out], uri):
             import mlflow
 
             # The fluent API would write the URI to os.environ.
             client = mlflow.MlflowClient(tracking_uri=uri)
-            experiment_info = client.get_experiment_by_name(experiment)
-            place = (
-                experiment_info.experiment_id
-                if experiment_info
-                else client.create_experiment(experiment)
-            )
-            run_id = before.get("run") if before.get("store") == store else None
-            run = (
-                client.get_run(run_id)
-                if run_id
-                else client.create_run(
-                    place, tags=mlflow.tracking.context.registry.resolve_tags(), run_name=out.name
-                )
-            )
-            client.update_run(run.info.run_id, "RUNNING")
+            if earlier_run is not None:
+                run = client.get_run(earlier_run)
+            else:
+                tags = mlflow.tracking.context.registry.resolve_tags()
+                experiment_id = _experiment_id(client, experiment)
+                run = client.create_run(experiment_id, tags=tags, run_name=out.name)
+            run_id = run.info.run_id
+            client.update_run(run_id, "RUNNING")
             for name in params.keys() - run.data.params.keys():
-                client.log_param(run.info.run_id, name, params[name])
+                client.log_param(run_id, name, params[name])
     except (StoreError, CannotRun) as error:
         reason = str(error)
         if isinstance(error, StoreError):
             reason = error.reason
         warn(f"not logged to MLflow ({reason}); the training goes on, its numbers are in log.jsonl")
         return
-    write_json(file, {"run": run.info.run_id, "store": store})
-    _begun.append((client, run.info.run_id, out, uri, warn))
+    write_json(file, {"run": run_id, "store": store})
+    _active.append(_Active(client, run_id, out, uri, warn))
 
 
-def log_numbers(line: Mapping[str, Any]) -> None:
-    """Send the numbers in a line of log.jsonl, if a run has begun; nothing is waited for."""
-    for client, run, *_ in _begun:
+def _experiment_id(client: MlflowClient, name: str) -> str:
+    """The id of an experiment, made if it is not there."""
+    found = client.get_experiment_by_name(name)
+    if found is not None:
+        return str(found.experiment_id)
+    return str(client.create_experiment(name))
+
+
+def log_numbers(line: Mapping[str, object]) -> None:
+    """Send the numbers in a line of log.jsonl, if a run has begun; nothing is waited for.
+
+    Args:
+        line: {"step": 50, "loss": 2.5, "right": {"0 answer": 0.25}}; other values are not numbers
+            and stay out.
+    """
+    step = line["step"]
+    assert isinstance(step, int)  # each line of the log has it
+    for active in _active:
         for name, number in _numbers(line):
-            _sent.append(
-                client.log_metric(run, name, number, step=int(line["step"]), synchronous=False)
+            promise = active.client.log_metric(
+                active.run_id, name, number, step=step, synchronous=False
             )
+            active.sent.append(promise)
 
 
-def _numbers(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _numbers(line: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     """(name, value) of the numbers in a line; those of a mapping become "right/0 answer"."""
     for key, value in line.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}/{name}", float(number)) for name, number in value.items())
-        elif isinstance(value, int | float) and key not in (
-            "step",
-            "task_step",
-        ):
-            # Where the point stands.
+            for name, number in value.items():
+                yield f"{key}/{name}", float(number)
+        elif isinstance(value, int | float) and key not in _POSITION:
             yield key, float(value)
 
 
 def end(status: str) -> None:
     """Wait for the numbers that were sent, and end the run as FINISHED, FAILED or KILLED."""
-    for client, run, out, uri, warn in _begun:
+    for active in _active:
         try:
-            with mlflow_errors([out], uri):
-                for numbers in _sent:
-                    numbers.wait()
-                client.set_terminated(run, status)
+            with mlflow_errors([active.out], active.uri):
+                for promise in active.sent:
+                    promise.wait()
+                active.client.set_terminated(active.run_id, status)
         except StoreError as error:
-            warn(
+            active.warn(
                 f"not logged to MLflow ({error.reason}); the numbers of the training are in "
-                f"{out}/log.jsonl"
+                f"{active.out}/log.jsonl"
             )
-    _begun.clear()
-    _sent.clear()
+    _active.clear()

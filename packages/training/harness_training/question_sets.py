@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from harness.config.schema import DatasetConfig
+from harness.config.schema import DatasetConfig, ModelConfig
 from harness.datasets.archives import is_archive
 from harness.datasets.few_shot import COUNTER
 from harness.datasets.files import first_key
@@ -31,9 +31,7 @@ from harness.datasets.retrieved import load_questions
 from harness.errors import DataError, HarnessError, UserError
 from harness.types import Document, Example, Question
 from harness.words import words
-
-if TYPE_CHECKING:
-    from harness_training.example_files import Item
+from harness_training.example_files import Item
 
 _TRAINING = re.compile(r"train", re.IGNORECASE)
 _OTHER_SPLITS = re.compile(r"dev|test|valid|eval", re.IGNORECASE)
@@ -49,6 +47,26 @@ class QuestionSet:
 
     training: DatasetConfig
     evaluation: tuple[DatasetConfig, ...] = ()
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Where labels come from.
+
+    Args:
+        teacher: The model that labels.
+        sets: The data sets that it labels.
+        parallel: Items at a time.
+    """
+
+    teacher: ModelConfig
+    sets: tuple[QuestionSet, ...]
+    parallel: int = 1
+
+    @property
+    def names(self) -> str:
+        """The names of the data sets."""
+        return ", ".join(one.training.name for one in self.sets)
 
 
 def is_training_name(name: str) -> bool:
@@ -117,29 +135,36 @@ def _evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class TrainingQuestions:
-    """Training questions by data set; documents: by data set and id; digests: data set -> hash, 16
-    hex digits."""
+    """Training questions of several data sets, without evaluation questions.
+
+    Args:
+        examples: Data set -> its questions.
+        documents: Data set -> id -> document.
+        digests: Data set -> hash of its rows, 16 hex digits.
+    """
 
     examples: Mapping[str, Sequence[Example]]
     documents: Mapping[str, Mapping[str, Document]]
     digests: Mapping[str, str]
 
     def items(self, per: Literal["question", "document"], max_rows: int) -> Iterator[Item]:
-        """The first `max_rows` questions of each set with their documents, a question of each set
-        in turn.
+        """What a teacher labels, an item of each data set in turn.
 
-        Per "document": those questions' documents, each text once.
+        Args:
+            per: "question": each question with its documents. "document": each document of those
+                questions, each text once.
+            max_rows: Questions of each data set at most.
         """
         seen: set[str] = set()
         for name, question in self._in_turn(max_rows):
             documents = [self.documents[name][i] for i in question.document_ids]
             if per == "question":
-                yield f"{name}/{question.id}", question, documents
+                yield Item(f"{name}/{question.id}", question, documents)
                 continue
             for document in documents:
                 if document.text not in seen:
                     seen.add(document.text)
-                    yield f"{name}/{document.id}", None, [document]
+                    yield Item(f"{name}/{document.id}", None, [document])
 
     def _in_turn(self, max_rows: int) -> Iterator[tuple[str, Question]]:
         """The first `max_rows` questions of each set with its name, one of each set in turn."""
@@ -182,10 +207,17 @@ class _Evaluation:
 def load_questions_apart(
     sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], None]
 ) -> TrainingQuestions:
-    """Load the first `max_rows` questions of each set, without evaluation questions.
+    """Load training questions of several data sets, without evaluation questions.
 
-    Raises UserError for a set that is not a training split by its name, or that consists of
-    evaluation questions to more than a fifth; otherwise what harness.datasets.load raises.
+    Args:
+        sets: The data sets, each with its evaluation questions.
+        max_rows: Rows that are read of each.
+        tell: Called with a sentence on what was left out.
+
+    Raises:
+        UserError: A set is not a training split by its name, or consists of evaluation questions to
+            more than a fifth.
+        HarnessError: What harness.datasets.load raises.
     """
     examples: dict[str, list[Example]] = {}
     documents: dict[str, Mapping[str, Document]] = {}

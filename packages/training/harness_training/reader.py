@@ -52,8 +52,13 @@ _BESIDE = 4  # passages beside the gold ones
 
 
 class SourceSettings(BaseModel):
-    """files: name pattern of the training files; weight: among the data sets; measured: pattern of
-    evaluation files."""
+    """The rows of one data set.
+
+    Args:
+        files: Name pattern of its training files.
+        weight: How often it is drawn beside the other data sets.
+        measured: Name pattern of its evaluation files; None to measure nothing on it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     files: str
@@ -62,9 +67,13 @@ class SourceSettings(BaseModel):
 
 
 class ReaderSettings(Settings):
-    """Settings with the training data: sources: by data set; real: kind of lesson -> weight;
-    exam_world: evaluation scenes of the synthetic world for each skill; start: folder of an adapter
-    to initialise from.
+    """Settings of a reader's training.
+
+    Args:
+        start: Folder of an adapter to initialise from.
+        exam_world: Evaluation scenes of the synthetic world for each skill.
+        sources: Data set -> its files.
+        real: Kind of lesson -> weight.
 
     The task's recipes give scenes of the synthetic world, each with its weight beside those of
     `real`.
@@ -78,8 +87,16 @@ class ReaderSettings(Settings):
 
 @dataclass
 class ReaderTraining:
-    """The training of one adapter for all methods. data: folder of the training files; out: of log
-    and adapter."""
+    """The training of one adapter for all methods.
+
+    Args:
+        base: The model to train.
+        settings: Of the training.
+        data: Folder of the training files.
+        out: Folder of log and adapter.
+        seed: Of rows, weights and order.
+        device: "auto", "cpu" or "cuda".
+    """
 
     base: ModelConfig
     settings: ReaderSettings
@@ -91,8 +108,20 @@ class ReaderTraining:
     def run(
         self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None
     ) -> bool:
-        """Train to the end, to `last_step` or until `stop` is set; return whether it ended. Raises
-        as `train` does."""
+        """Train to the end, to `last_step` or until `stop` is set; write the adapter and its card.
+
+        Args:
+            tell: Called with each line of progress.
+            stop: Ends the training after the step in which it is set; then no card is written.
+            last_step: None for no limit.
+
+        Returns:
+            Whether all steps are done.
+
+        Raises:
+            UserError: The folder holds another training, or the data cannot be used.
+            CannotRun: A model cannot be used, or a loss is not finite.
+        """
         rows = self.rows()
         base = Base(self.base, self.settings, self.device)
         data, skills = self._token_rows(base, rows)
@@ -123,21 +152,20 @@ class ReaderTraining:
             partial=True,
         )
         progress = train(base, job, tell, stop)
-        if stop.is_set():
-            return progress.step >= job.steps
-        before = None
-        if start is not None:
-            before = cards.training_history(start)
-        trained = cards.TrainingData(
-            data=dict(Counter(row.dataset for row in rows)),
-            skills=dict(skills),
-            methods=_rows_by_method(skills),
-            licences=self._licences(),
-            start=start_hash,
-            before=before,
-        )
-        card = cards.AboutAdapter(NAME, prompt_digests(prompts_by_name()), trained)
-        cards.write_card(self.folder, card, base, job, progress)
+        if not stop.is_set():
+            before = None
+            if start is not None:
+                before = cards.training_history(start)
+            trained = cards.TrainingData(
+                data=dict(Counter(row.dataset for row in rows)),
+                skills=dict(skills),
+                methods=_rows_by_method(skills),
+                licences=self._licences(),
+                start=start_hash,
+                before=before,
+            )
+            card = cards.AboutAdapter(NAME, prompt_digests(prompts_by_name()), trained)
+            cards.write_card(self.folder, card, base, job, progress)
         return progress.step >= job.steps
 
     def _licences(self) -> dict[str, str]:
@@ -192,8 +220,15 @@ class ReaderTraining:
         return self.settings.recipes(NAME, "answer")
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
-        """Draw the token rows to train on, of `rows` and of the synthetic world; and count them by
-        skill."""
+        """Draw the token rows to train on.
+
+        Args:
+            base: The model to train.
+            rows: The real rows, which are drawn beside scenes of the synthetic world.
+
+        Returns:
+            The token rows, and their number by skill.
+        """
         task_settings = self.settings.tasks[NAME]
         weights = {name: s.weight for name, s in self.settings.sources.items()}
         mixture = Mixture(weights, self.settings.real, self._recipes(), task_settings.length)
@@ -209,7 +244,12 @@ class ReaderTraining:
 
 @dataclass(frozen=True)
 class ExamSize:
-    """questions: the most for each data set and kind; world: made-up scenes for each skill."""
+    """How many scenes are played.
+
+    Args:
+        questions: The most for each data set and kind.
+        world: Made-up scenes for each skill.
+    """
 
     questions: int
     world: int
@@ -246,7 +286,8 @@ def exam_parts(
         for kind in ("choose", "unanswerable"):
             first: list[Scene] = []
             for row in usable:
-                first += KINDS[kind](row, of_dataset, Dice("exam", row.id, kind))[:1]
+                lessons = KINDS[kind](row, of_dataset, Dice("exam", row.id, kind))
+                first += lessons[:1]
             yield _scored_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], first)
     first_recipes: dict[str, Recipe] = {}
     for recipe in recipes:
@@ -301,8 +342,14 @@ def _rows_by_method(rows_by_skill: Counter[str]) -> dict[str, int]:
 
 
 def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
-    """The part of the exam that measures `_scene_score` over the scenes `made`, under the name
-    "about: name"."""
+    """A part of the exam that measures the mean of `_scene_score`.
+
+    Args:
+        about: The data set or skill; the measure is called "about: name".
+        name: What is measured.
+        skill: Plays the scenes.
+        made: The scenes.
+    """
 
     def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
         """The mean score of the answers."""
@@ -315,9 +362,17 @@ def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> 
 def _probe_auc(
     name: str, _: Sequence[Scene], outcomes: Sequence[SceneOutcome]
 ) -> dict[str, Interval]:
-    """AUC of the last probes; outcomes come in pairs of one row: with every gold passage, then with
-    one missing."""
-    probes = [(n // 2, outcome.p_first[-1], n % 2 == 0) for n, outcome in enumerate(outcomes)]
+    """Area under the ROC curve of the last probes.
+
+    Args:
+        name: Of the measure.
+        _: The scenes.
+        outcomes: In pairs of one row: with every gold passage, then with one missing.
+    """
+    probes: list[tuple[int, float, bool]] = []
+    for number, outcome in enumerate(outcomes):
+        pair, place = divmod(number, 2)
+        probes.append((pair, outcome.p_first[-1], place == 0))
     return {name: replace(area_under_roc(probes), n=len(probes) // 2)}
 
 

@@ -58,9 +58,13 @@ def asks_for_account(question: str) -> bool:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Weights of the training examples. datasets: data set -> weight among the real rows; real:
-    kind of lesson -> weight; world: recipes of the synthetic world, weighted beside `real`; length:
-    most tokens of a row.
+    """Weights of the training examples.
+
+    Args:
+        datasets: Data set -> weight among the real rows.
+        real: Kind of lesson -> weight.
+        world: Recipes of the synthetic world, weighted beside `real`.
+        length: Most tokens of a row.
     """
 
     datasets: Mapping[str, float]
@@ -161,8 +165,15 @@ class _Lessons:
 def _row_order(
     rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int
 ) -> Iterator[int]:
-    """Yield indices of `rows` for lessons of `kind`: a data set is drawn by its weight, its rows
-    epoch by epoch."""
+    """Yield indices of `rows`, without end: a data set is drawn by its weight, its rows epoch by
+    epoch.
+
+    Args:
+        rows: The training rows.
+        kind: Of the lessons; each has an order of its own.
+        weights: Data set -> weight.
+        seed: Of the order.
+    """
     dice = Dice("rows", seed, kind)
     numbers: dict[str, list[int]] = {name: [] for name in weights}
     for number, row in enumerate(rows):
@@ -187,8 +198,15 @@ def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
 def _draw(
     row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True
 ) -> list[int]:
-    """Shuffled numbers of the gold passages `needs` and `beside` others; not `full`: another
-    replaces a gold one."""
+    """Shuffled numbers of the passages that a lesson shows.
+
+    Args:
+        row: Its row.
+        needs: Numbers of the gold passages.
+        beside: How many other passages are shown.
+        dice: Draws them.
+        full: Whether all gold passages are shown; else another passage replaces one.
+    """
     shown = list(needs)
     if not full:
         missing = dice.pick(needs)
@@ -200,12 +218,14 @@ def _draw(
 
 
 def _join(row: RealRow, shown: Sequence[int]) -> str:
+    """The passages of these numbers as one text."""
     return "\n\n".join(row.passages[i] for i in shown)
 
 
 def _scene(
     question: RowQuestion, texts: Sequence[str], task: Task, reply: str | None = None
 ) -> Scene:
+    """A scene in which the question's answer is the right reply, or `reply` in its place."""
     if reply is None:
         reply = question.answer.strip()
     return Scene(Question("scene", question.text, ("scene",)), tuple(texts), task, (reply,))
@@ -219,16 +239,18 @@ def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene
     if first.needs:
         beside = dice.pick(_FEW)
     shown = _draw(row, first.needs, beside, dice)
-    others = [
-        other
-        for other in row.questions
-        if other != first and other.needs and set(other.needs).issubset(shown)
-    ]
+    others = [other for other in row.questions if other != first and _needs_only(other, shown)]
     questions = [first, *dice.shuffled(others)[:_SHARED]]
     return [_scene(question, [_join(row, shown)], row.task) for question in questions]
 
 
+def _needs_only(question: RowQuestion, shown: Sequence[int]) -> bool:
+    """Whether a question has gold passages, all among the numbers `shown`."""
+    return bool(question.needs) and set(question.needs).issubset(shown)
+
+
 def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    """A search that is shown the row's passages one by one; [] for an unanswerable question."""
     question = _pick_question(row, dice)
     if not question.needs:
         return []
@@ -236,16 +258,27 @@ def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]
 
 
 def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
-    """A scene of passages, after each the verdict whether all gold ones are shown; the answer at
-    the end, if `full`."""
+    """A scene of passages, after each the verdict whether all gold ones are shown.
+
+    Args:
+        row: Its row.
+        question: One of the row's questions.
+        full: Whether all gold passages are shown; then the answer is the reply at the end.
+        dice: Draws the passages.
+    """
     beside = dice.pick((1, 1, 2, 2, 3))
     shown = _draw(row, question.needs, beside, dice, full=full)
-    needs = set(question.needs)
-    verdicts = tuple(needs.issubset(shown[: n + 1]) for n in range(len(shown)))
-    scene = _scene(question, [" ".join(row.passages[i].split()) for i in shown], row.task)
-    if not verdicts[-1]:
+    missing = set(question.needs)
+    texts: list[str] = []
+    verdicts: list[bool] = []
+    for number in shown:
+        missing.discard(number)
+        texts.append(" ".join(row.passages[number].split()))
+        verdicts.append(not missing)
+    scene = _scene(question, texts, row.task)
+    if missing:
         scene = replace(scene, replies=())
-    return replace(scene, verdicts=verdicts)
+    return replace(scene, verdicts=tuple(verdicts))
 
 
 def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
@@ -280,13 +313,17 @@ def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Sc
 def _wrong_answers(
     question: RowQuestion, row: RealRow, rows: Sequence[RealRow], dice: Dice
 ) -> list[str]:
-    """Answers of other questions of the row, then of other rows: numbers beside numbers."""
+    """Answers of other questions of the row, then of other rows: numbers beside numbers.
+
+    Args:
+        question: The question, whose answer is none of them.
+        row: Its row.
+        rows: All rows of the data.
+        dice: Draws them.
+    """
     is_number = question.answer[:1].isdigit()
-    wrong = [
-        other.answer
-        for other in row.questions
-        if other.answer != question.answer and dice.chance(0.5)
-    ]
+    others = [other.answer for other in row.questions if other.answer != question.answer]
+    wrong = [answer for answer in others if dice.chance(0.5)]
     for _ in range(_TRIES):
         answer = dice.pick(dice.pick(rows).questions).answer
         is_alike = answer[:1].isdigit() == is_number and len(answer) < 80
@@ -310,12 +347,14 @@ def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list
 
 
 def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    """A question with the verdict whether its answer is clear and fixed."""
     text = _pick_question(row, dice).text
     question = Question("scene", text, ("scene",))
     return [Scene(question, (), row.task, verdicts=(not asks_for_account(text),))]
 
 
 def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:
+    """A question with its decomposition as a list; [] for one of a single hop."""
     if len(row.steps) < 2:
         return []
     reply = "\n".join(f"* {step}" for step in row.steps)

@@ -29,7 +29,13 @@ _RELATIONS = dict(line.split(": ") for line in _RELATIONS_FILE.read_text("utf-8"
 
 @dataclass(frozen=True)
 class RowQuestion:
-    """A question; needs: numbers of its gold passages, () if it is unanswerable."""
+    """A question about a row's passages.
+
+    Args:
+        text: The question.
+        answer: Its answer.
+        needs: Numbers of its gold passages; () if it is unanswerable.
+    """
 
     text: str
     answer: str
@@ -38,8 +44,16 @@ class RowQuestion:
 
 @dataclass(frozen=True)
 class RealRow:
-    """A row of a data set. questions: its own one first; steps: that one's decomposition, "#1" for
-    step 1's answer."""
+    """A row of a data set.
+
+    Args:
+        id: Of its question.
+        dataset: The preset of the data set.
+        task: How it is to be answered.
+        passages: Of its document.
+        questions: Its own one first, then single-hop ones.
+        steps: The decomposition of its own question, "#1" for step 1's answer.
+    """
 
     id: str
     dataset: str
@@ -66,12 +80,16 @@ def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
 
 
 def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
-    """The usable rows of all sources in `folder` and its subfolders, in the order of sources, files
-    and rows.
+    """The usable rows of all sources, in the order of sources, files and rows.
 
-    sources: preset of a data set -> pattern of its files' names. Raises DataError for bad rows,
-    UserError for a folder without such files and where a file's name does not say that it is of a
-    training split, or (not `training`) does.
+    Args:
+        sources: Preset of a data set -> pattern of its files' names.
+        folder: Searched with its subfolders.
+        training: Whether the files should be training splits; else none may be one.
+
+    Raises:
+        DataError: A row cannot be read.
+        UserError: There are no such files, or a file's name says that it is of another split.
     """
     rows: list[RealRow] = []
     for dataset, pattern in sources.items():
@@ -112,8 +130,17 @@ def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
 def _real_row(
     dataset: str, task: Task, example: Example, documents: Mapping[str, Document]
 ) -> RealRow | None:
-    """Convert a loaded question and its single-hop ones; None for several documents, or unmarked
-    gold passages."""
+    """Convert a loaded question and its single-hop ones.
+
+    Args:
+        dataset: The preset of the data set.
+        task: How it is to be answered.
+        example: The loaded question.
+        documents: Id -> document.
+
+    Returns:
+        None where the question has several documents, or no gold passage is marked.
+    """
     if len(example.question.document_ids) > 1:
         return None
     document = documents[example.question.document_ids[0]]
@@ -149,7 +176,12 @@ def _gold_passages(document: Document, example: Example) -> tuple[int, ...]:
 
 
 def _hop_questions(hops: Sequence[Any], passages: int) -> list[RowQuestion]:
-    """The single-hop questions of a decomposition, with earlier answers in place of "#1"."""
+    """The single-hop questions of a decomposition, with earlier answers in place of "#1".
+
+    Args:
+        hops: As MuSiQue has them: question, answer, paragraph_support_idx.
+        passages: Number of passages of the row; hops about others are left out.
+    """
     answers = [str(hop["answer"]) for hop in hops]
 
     def earlier_answer(reference: re.Match[str]) -> str:
@@ -168,8 +200,13 @@ def _hop_questions(hops: Sequence[Any], passages: int) -> list[RowQuestion]:
     return questions
 
 
-def _relation_questions(evidences: Sequence[Any], passages: Sequence[str]) -> list[RowQuestion]:
-    """A question for each (subject, relation, value) that one passage alone states."""
+def _relation_questions(
+    evidences: Sequence[tuple[str, str, str]], passages: Sequence[str]
+) -> list[RowQuestion]:
+    """A question for each (subject, relation, value) that one passage alone states.
+
+    ("Rome", "founded by", "Romulus") -> RowQuestion("Who founded Rome?", "Romulus", (3,))
+    """
     questions = []
     for subject, relation, value in evidences:
         form = _RELATIONS.get(relation)

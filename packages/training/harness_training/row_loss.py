@@ -28,17 +28,22 @@ class RowLoss(torch.nn.Module):
     other weights."""
 
     def __init__(self, net: Any) -> None:
+        """Compute the loss of `net`, a causal language model of transformers."""
         super().__init__()
         self.net = net
 
     def forward(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Return (summed weighted cross-entropy in nats, for each target whether it was the
-        likeliest token)."""
+        """Compute the loss at the targets of `rows`.
+
+        Returns:
+            The summed, weighted cross-entropy in nats; and for each target, in the order of rows,
+            whether it was the likeliest token.
+        """
         batch = _batch_of(rows)
         device = self.net.device
         positions, mask = self._positions_and_mask(rows)
         hidden = self.hidden_states(batch.ids.to(device), positions, mask).flatten(0, 1)
-        hidden = hidden[torch.tensor(batch.places, device=device)]
+        hidden = hidden[torch.tensor(batch.places, device=device)]  # [targets, width]
         targets = torch.tensor(batch.targets, device=device)
         weights = torch.tensor(batch.weights, device=device)
         head = self.net.get_output_embeddings()
@@ -55,8 +60,12 @@ class RowLoss(torch.nn.Module):
         return sum(losses[1:], losses[0]), torch.cat(hits)
 
     def _positions_and_mask(self, rows: Sequence[Row]) -> tuple[Tensor | None, Tensor | None]:
-        """Positions [rows, tokens] and mask [rows, 1, tokens, tokens] of rows with branches; None
-        for each where no row has any."""
+        """What a decoder needs beside the tokens of rows with branches.
+
+        Returns:
+            Positions, [rows, tokens]; and what is added to the attention of each pair of tokens, 0
+            or minus infinity, [rows, 1, tokens, tokens]. Both None where no row has a branch.
+        """
         if not any(row.branches for row in rows):
             return None, None
         longest = max(len(row.ids) for row in rows)
@@ -75,8 +84,10 @@ class RowLoss(torch.nn.Module):
     ) -> Tensor:
         """The last hidden states, normed, [rows, tokens, width].
 
-        positions: [rows, tokens], as counted by default; mask: [rows, 1, tokens, tokens], with
-        `positions` only.
+        Args:
+            ids: Tokens, [rows, tokens].
+            positions: [rows, tokens]; counted from 0 by default.
+            mask: [rows, 1, tokens, tokens], with `positions` only; causal by default.
         """
         places: dict[str, Tensor | None] = {}
         if positions is not None:
@@ -104,6 +115,7 @@ class _Batch:
 
 
 def _batch_of(rows: Sequence[Row]) -> _Batch:
+    """Pad rows to the longest one, and collect their targets."""
     longest = max(len(row.ids) for row in rows)
     batch = _Batch(torch.zeros(len(rows), longest, dtype=torch.long), [], [], [])
     for number, row in enumerate(rows):
@@ -117,6 +129,19 @@ def _batch_of(rows: Sequence[Row]) -> _Batch:
 def _loss(
     hidden: Tensor, targets: Tensor, weights: Tensor, head: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor]:
+    """Compute the loss at some targets.
+
+    Args:
+        hidden: Hidden states of the tokens before them, [targets, width].
+        targets: Token ids, [targets].
+        weights: Of each in the loss, [targets].
+        head: Output embeddings, [vocabulary, width].
+        bias: Of the output, [vocabulary], if it has any.
+
+    Returns:
+        The summed, weighted cross-entropy in nats; and for each target whether it was the likeliest
+        token.
+    """
     kind = hidden.dtype
     if hidden.device.type == "cpu":  # some multiply other numbers slowly
         kind = torch.float32

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.registry import ENV
-from harness.config.yaml_tree import Layer, Tree, build, read_yaml
+from harness.config.yaml_tree import Layer, Tree, build, nested, read_yaml
 from harness.errors import ConfigError, UserError, unknown
 from harness_training.example_files import Recipe, world_module
 
@@ -24,13 +24,18 @@ from harness_training.example_files import Recipe, world_module
 class TaskSettings(BaseModel):
     """Settings of one task.
 
-    rank, alpha: of the LoRA, which is scaled by alpha / rank; length: most tokens of a row, see
-    Settings.overlong;
-    scenes: scenes of the synthetic world, or questions of each labelled data set; epochs: passes
-    over them; batch: rows of a forward pass; accumulation: forward passes of an optimizer step;
-    rate: highest learning rate; asked: what the teacher is asked for labels in place of the
-    method's own prompt, with placeholders of that; recipes: texts of the synthetic world, see
-    pocket.tasks.recipes.Recipe, each with a weight.
+    Args:
+        rank: Of the LoRA.
+        alpha: The LoRA is scaled by alpha / rank.
+        length: Most tokens of a row; see Settings.overlong.
+        scenes: Scenes of the synthetic world, or questions of each labelled data set.
+        epochs: Passes over them.
+        batch: Rows of a forward pass.
+        accumulation: Forward passes of an optimizer step.
+        rate: Highest learning rate.
+        asked: What the teacher is asked for labels in place of the method's own prompt, with
+            placeholders of that.
+        recipes: Texts of the synthetic world, see pocket.tasks.recipes.Recipe, each with a weight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -43,19 +48,26 @@ class TaskSettings(BaseModel):
     accumulation: int = Field(default=8, ge=1)
     rate: float = Field(default=3e-5, gt=0)
     asked: str = ""
-    recipes: tuple[dict[str, Any], ...] = ()
+    recipes: tuple[dict[str, object], ...] = ()
 
 
 class Settings(BaseModel):
     """Settings of a training.
 
-    dtype: of the frozen base (adapters are float32); warmup: share of the steps; schedule: of the
-    learning rate after the warm-up; clip: largest norm of a gradient; overlong: whether rows above
-    a task's length are left out or cut, see token_rows.truncate; splits: data set -> settings with
-    which its training questions are read, None for a data set without a training split (others have
-    their preset's, with split "train"); checkpointing: recompute activations instead of keeping
-    them; save, say: steps between checkpoints, and between log lines; held: share of labelled data
-    for evaluation; exam: evaluation scenes of a task.
+    Args:
+        dtype: Of the frozen base (adapters are float32).
+        warmup: Share of the steps.
+        schedule: Of the learning rate after the warm-up.
+        clip: Largest norm of a gradient.
+        overlong: Whether rows above a task's length are left out or cut, see token_rows.truncate.
+        splits: Data set -> settings with which its training questions are read, None for a data set
+            without a training split (others have their preset's, with split "train").
+        checkpointing: Recompute activations instead of keeping them.
+        save: Steps between checkpoints.
+        say: Steps between lines of the log.
+        held: Share of labelled data for evaluation.
+        exam: Evaluation scenes of a task.
+        tasks: Task -> its settings.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -73,8 +85,16 @@ class Settings(BaseModel):
     tasks: dict[str, TaskSettings]
 
     def recipes(self, task: str, skill: str) -> list[Recipe]:
-        """A task's recipes for the synthetic world; `skill`: of those without one. Raises
-        UserError, ConfigError."""
+        """A task's recipes for the synthetic world.
+
+        Args:
+            task: Its name.
+            skill: The skill of recipes that name none.
+
+        Raises:
+            UserError: The settings list none.
+            ConfigError: A recipe is wrong.
+        """
         recipes = self.tasks[task].recipes
         if not recipes:
             raise UserError(
@@ -123,32 +143,35 @@ def read_settings(
     method: str,
     profile: str,
     tasks: Sequence[str],
-    sets: Mapping[str, Any],
+    sets: Mapping[str, object],
     own: Path | None = None,
 ) -> S:
-    """Read a profile, then the user's file `own`, then `sets` (--set key -> value) into the class
-    `form`.
+    """Read settings: a profile, below the user's file `own`, below `sets`.
 
-    tasks: names of all tasks. Raises UserError where there is no such profile, ConfigError with
-    every mistake.
+    Args:
+        form: The class of the settings.
+        method: The preset of the method.
+        profile: "paper", "pocket" or another that it has a file for.
+        tasks: Names of all tasks of the method.
+        sets: --set key -> value.
+        own: The user's file.
+
+    Raises:
+        UserError: There is no such profile.
+        ConfigError: Some values are wrong; it names each.
     """
     name = f"{method}-{profile}.yaml"
     path = _profile_file(name)
     if path is None:
         known = ", ".join(profiles(method)) or "none"
         raise UserError(f"the training of '{method}' has no profile '{profile}'; it has: {known}")
-    layers: list[tuple[str, dict[str, Any]]] = [(f"profiles/{name}", read_yaml(path))]
+    layers: list[Layer] = [(f"profiles/{name}", read_yaml(path))]
     if own is not None:
         layers.append((own.name, read_yaml(own)))
     typed = [_as_layer(form, key, value, tasks) for key, value in sets.items()]
     typed.sort(key=lambda values: "common" not in values)  # tasks' last
     layers += [("--set", values) for values in typed]
-    settings: list[Layer] = [(layers[0][0], {"tasks": {task: {} for task in tasks}})]
-    for origin, values in layers:
-        values.pop("summary", None)
-        common = values.pop("common", {})  # below the layer's own "tasks" and below later layers
-        settings += [(origin, {"tasks": dict.fromkeys(tasks, common)}), (origin, values)]
-    tree = Tree(settings)
+    tree = _settings_tree(layers, tasks)
     own_tasks = ", ".join(tasks)
     others = [task for task in tree.values["tasks"] if task not in tasks]
     if others:
@@ -158,9 +181,37 @@ def read_settings(
     return build(form, tree, "")
 
 
-def _as_layer(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
-    """Turn a --set key, as "analysis.rank", "rank" or "dtype", into a file's mapping. Raises
-    UserError for another."""
+def _settings_tree(layers: Sequence[Layer], tasks: Sequence[str]) -> Tree:
+    """The layers over each other; what a layer has in `common` is below its own `tasks`."""
+    first_origin, _ = layers[0]
+    settings: list[Layer] = [(first_origin, {"tasks": {task: {} for task in tasks}})]
+    for origin, layer in layers:
+        values = dict(layer)
+        values.pop("summary", None)
+        common = values.pop("common", {})
+        settings.append((origin, {"tasks": dict.fromkeys(tasks, common)}))
+        settings.append((origin, values))
+    return Tree(settings)
+
+
+def _as_layer(
+    form: type[Settings], key: str, value: object, tasks: Sequence[str]
+) -> dict[str, object]:
+    """Turn a --set assignment into the mapping that a file would have.
+
+        analysis.rank=8 -> {"tasks": {"analysis": {"rank": 8}}}
+        rank=8          -> {"common": {"rank": 8}}
+        dtype=float32   -> {"dtype": "float32"}
+
+    Args:
+        form: The class of the settings.
+        key: The key after --set.
+        value: Its value.
+        tasks: Names of all tasks.
+
+    Raises:
+        UserError: There is no such setting.
+    """
     head, _, rest = key.partition(".")
     if head in tasks and rest:
         return {"tasks": {head: {rest: value}}}
@@ -171,9 +222,7 @@ def _as_layer(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) 
         return {"common": {key: value}}
     may_be_nested = not rest or head not in Settings.model_fields
     if head in form.model_fields and head != "tasks" and may_be_nested:
-        for part in reversed(key.split(".")):
-            value = {part: value}
-        return dict(value)
+        return nested(key, value)
     names = dict.fromkeys(form.model_fields)
     del names["tasks"]
     settable = [*names, *TaskSettings.model_fields]

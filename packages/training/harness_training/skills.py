@@ -4,7 +4,6 @@ declared_skills()["answer"].play(scene, tools)
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from harness.config import presets, registry
 from harness.method import Method
@@ -14,11 +13,15 @@ from harness_training.tasks import Skill
 from methods.summary import SUMMARY
 
 
-def declared_skills(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Skill]:
-    """Every skill that a method preset declares or that methods share; of equal names the first.
+def declared_skills(
+    parameters: Mapping[str, Mapping[str, object]] | None = None,
+) -> dict[str, Skill]:
+    """Name -> skill, of every skill that a method preset declares or that methods share; of equal
+    names the first.
 
-    parameters: preset -> parameters that are not the defaults; replaced prompts among them change a
-    skill's texts.
+    Args:
+        parameters: Preset -> parameters that are not the defaults; replaced prompts among them
+            change a skill's texts.
     """
     shared = summary_skill(SUMMARY)
     skills = {shared.name: shared}
@@ -59,9 +62,13 @@ def prompts_by_name() -> dict[str, str]:
     return {name: text for text, name in names.items()}
 
 
-def methods_by_preset(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Method]:
-    """Preset -> method, for the first preset of each implementation. parameters: preset -> its
-    parameters, if any."""
+def methods_by_preset(parameters: Mapping[str, Mapping[str, object]]) -> dict[str, Method]:
+    """Preset -> method, for the first preset of each implementation.
+
+    Args:
+        parameters: Preset -> parameters that are not the defaults; of presets that are not in it
+            all are.
+    """
     table = {presets.fold(name): params for name, params in parameters.items()}
     first: dict[str, str] = {}
     for name, target in _implementations().items():
@@ -71,7 +78,7 @@ def methods_by_preset(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, 
         cls: type[Method] = registry.load(target, Method)
         params = dict(table.get(presets.fold(name), {}))
         params.pop("roles", None)
-        made[name] = cls(cls.Config(**params))
+        made[name] = cls(cls.Config.model_validate(params))
     return made
 
 

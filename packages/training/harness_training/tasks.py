@@ -25,9 +25,12 @@ T = TypeVar("T")
 class Scene:
     """A question with its texts and the right replies; models are trained and tested on scenes.
 
-    texts: passages in the order they are shown; verdicts: for each probe in turn, whether its first
-    label is right;
-    replies: the right reply to each call of `write` in turn.
+    Args:
+        question: The question.
+        texts: Passages in the order they are shown.
+        task: How the question is to be answered.
+        replies: The right reply to each call of `write` in turn.
+        verdicts: For each probe in turn, whether its first label is right.
     """
 
     question: Question
@@ -41,9 +44,11 @@ class Scene:
 class Skill:
     """A kind of request that a method makes of a model.
 
-    name: as on the pocket model's card; scene: the kind of scene it is trained on, one of SCENES in
-    pocket.tasks.scenes; play(scene, tools): makes the same calls of the tools as the method would
-    for that scene.
+    Args:
+        name: As on the pocket model's card.
+        scene: The kind of scene it is trained on, one of SCENES in pocket.tasks.catalog.
+        play: (scene, tools) -> None; makes the same calls of the tools as the method would for that
+            scene.
     """
 
     name: str
@@ -55,9 +60,11 @@ class Skill:
 class SceneOutcome:
     """A model's replies in one scene.
 
-    written: text of each reply; p_first: probability of the first label of each probe; scored: mean
-    log-probability (nats) of each scored text; failed: the scene ended early, and what is missing
-    counts as wrong.
+    Args:
+        written: Text of each reply.
+        p_first: Probability of the first label of each probe.
+        scored: Mean log-probability (nats) of each scored text.
+        failed: Whether the scene ended early; what is missing counts as wrong.
     """
 
     written: list[str] = field(default_factory=list)
@@ -70,8 +77,10 @@ class Labelling(Protocol):
     """What `TrainingTask.label` is given: the model that writes the labels, the model in training,
     and limits.
 
-    task: the data set's instruction, which becomes part of the scenes; asked: a prompt in place of
-    the method's, or "".
+    Args:
+        task: The data set's instruction, which becomes part of the scenes.
+        asked: A prompt in place of the method's, or "".
+        meter: Counts what the models read and write.
     """
 
     task: Task
@@ -101,13 +110,17 @@ class Labelling(Protocol):
 class TrainingTask:
     """How one adapter is trained and measured.
 
-    measure: (scene, outcome) -> named values, which are averaged over scenes; headline: the name of
-    the main one;
-    floor: its expected value for guessing, where that is known; label: makes scenes of a question
-    and its documents, or of a document (per "document"); asked: the prompt that the teacher's
-    labels answer, part of the label file's identity; after: tasks whose adapters must be trained
-    before its labels are made; classes: what a scene's first verdict says, (if true, if false), ()
-    where it has none.
+    Args:
+        name: Of the adapter.
+        skill: The request that it learns.
+        headline: The name of the main measure.
+        measure: (scene, outcome) -> named values, which are averaged over scenes.
+        label: (question, documents, labelling) -> scenes, with the labels of a teacher.
+        per: Whether `label` gets a question with its documents, or a document alone.
+        after: Tasks whose adapters must be trained before its labels are made.
+        floor: Scenes -> expected value of the headline for guessing, where that is known.
+        asked: The prompt that the teacher's labels answer, part of the label file's identity.
+        classes: What a scene's first verdict says, (if true, if false); () where it has none.
     """
 
     name: str

@@ -36,8 +36,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class ProbeTarget:
-    """A probe after the first `at` tokens of the context. ids: its tokens; the last one begins the
-    right label."""
+    """What a model is to answer to a probe.
+
+    Args:
+        at: The probe comes after so many tokens of the context.
+        ids: Its tokens; the last one begins the right label.
+    """
 
     at: int
     ids: tuple[int, ...]
@@ -45,8 +49,13 @@ class ProbeTarget:
 
 @dataclass
 class Transcript:
-    """The tokens that a method fed and those that the model is to write: `targets` are indices into
-    `ids`."""
+    """The tokens of one session.
+
+    Args:
+        ids: The context: what the method fed, and the right replies.
+        targets: Indices into `ids` of the tokens that the model is to write.
+        probes: What it is to answer to each probe.
+    """
 
     ids: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
@@ -58,9 +67,19 @@ class Teacher(LanguageModel):
     sent."""
 
     def __init__(self, tokenizer: Any, name: str = "teacher", window: int = WINDOW) -> None:
-        self.name, self.window, self.shape = name, window, None
+        """Lay out prompts.
+
+        Args:
+            tokenizer: Of transformers, or harness.llm.fast_tokenizer.FastTokenizer.
+            name: Of the model, for messages.
+            window: Tokens that a skill may fill.
+        """
+        self.name = name
+        self.window = window
+        self.shape = None
         self.capabilities = frozenset({"attention", "probe", "score", "sampling"})
-        self.identity, self.first_prompts = {}, {}
+        self.identity = {}
+        self.first_prompts = {}
         pieces = cut_template(
             tokenizer.chat_template, tokenizer.special_tokens_map, name, "26 Jul 2024"
         )
@@ -68,11 +87,13 @@ class Teacher(LanguageModel):
         self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(
             lambda t: tuple(self.text.plain(t))
         )
-        self.begin, self.mid = self.text.trusted(pieces.begin), self.text.trusted(pieces.mid)
+        self.begin = self.text.trusted(pieces.begin)
+        self.mid = self.text.trusted(pieces.mid)
         self.next = self.text.trusted(pieces.next)
         self.system: tuple[list[int], list[int]] | None = None
         if pieces.system is not None:
-            self.system = self.text.trusted(pieces.system[0]), self.text.trusted(pieces.system[1])
+            before, after = pieces.system
+            self.system = self.text.trusted(before), self.text.trusted(after)
         self._transcript = Transcript()
 
     def play(self, skill: Skill, scene: Scene) -> Transcript:
@@ -83,7 +104,8 @@ class Teacher(LanguageModel):
         fewer.
         """
         self._transcript = Transcript()
-        replies, verdicts = iter(scene.replies), iter(scene.verdicts)
+        replies = iter(scene.replies)
+        verdicts = iter(scene.verdicts)
         self.next_reply: Callable[[], str] = lambda: _next_item(replies, skill, "replies")
         self.next_verdict: Callable[[], bool] = lambda: _next_item(verdicts, skill, "verdicts")
         skill.play(scene, SceneTools(self, scene))
@@ -120,6 +142,13 @@ class Teacher(LanguageModel):
 
 
 def _next_item(items: Iterator[T], skill: Skill, what: str) -> T:
+    """The next reply or verdict of a scene. Raises UserError where the scene has no more.
+
+    Args:
+        items: Those that are left.
+        skill: Asks for it.
+        what: "replies" or "verdicts".
+    """
     for item in items:
         return item
     raise UserError(
@@ -134,7 +163,8 @@ class TeacherSession(Session):
         if transcript.ids:
             raise UserError("a skill opens one session only; make two skills of it")
         super().__init__(model.name, model.window, meter, role)
-        self._model, self._transcript = model, transcript
+        self._model = model
+        self._transcript = transcript
         self._ended = False  # whether the end of the turn is in the context already
 
     def _append_ids(self, ids: Iterable[int]) -> Span:
@@ -162,7 +192,9 @@ class TeacherSession(Session):
 
     def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
         """Record the right label: the first or the second, by the scene's verdict."""
-        right = 0 if self._model.next_verdict() else 1
+        right = 1
+        if self._model.next_verdict():
+            right = 0
         ids = (*self._model.mid, *self._model.plain(after), firsts[right])
         self._transcript.probes.append(ProbeTarget(len(self._transcript.ids), ids))
         p = {label: float(label == labels[right]) for label in labels}
@@ -195,19 +227,25 @@ class TeacherSession(Session):
 
 
 class SceneTools:
-    """harness.method.Tools for one scene: a skill asks `model`, whatever the role, and nothing
-    else.
-
-    bound: makes what `model` returns of the model, a meter and a role.
-    """
+    """harness.method.Tools for one scene: a skill asks one model, whatever the role, and nothing
+    else."""
 
     def __init__(
         self, model: LanguageModel, scene: Scene, bound: Callable[..., MeteredModel] = MeteredModel
     ) -> None:
+        """Play a scene.
+
+        Args:
+            model: Asked for every role.
+            scene: Gives task and question.
+            bound: Makes what `model` returns, of the model, a meter and a role.
+        """
         self.task: Task = scene.task
         self.question: Question | None = scene.question
-        self.meter, self.seed = Meter(), 0
-        self._model, self._bound = model, bound
+        self.meter = Meter()
+        self.seed = 0
+        self._model = model
+        self._bound = bound
 
     def model(self, role: str = "reader") -> MeteredModel:
         """The model, whatever the role."""

@@ -23,12 +23,14 @@ _NEAR = 16  # batches whose rows are sorted by length together
 
 @dataclass(frozen=True)
 class Row:
-    """A training row of tokens. targets: indices in `ids` of the tokens to learn; each has a token
-    before it.
+    """A training row of tokens.
 
-    branches: (start, at) of each branch: it begins at `ids[start]`, ends where the next one begins,
-    and attends to the first `at` tokens and to itself alone; weights: of each target in the loss,
-    () for 1 each.
+    Args:
+        ids: The tokens.
+        targets: Indices in `ids` of the tokens to learn; each has a token before it.
+        branches: (start, at) of each branch: it begins at `ids[start]`, ends where the next one
+            begins, and attends to the first `at` tokens and to itself alone.
+        weights: Of each target in the loss; () for 1 each.
     """
 
     ids: tuple[int, ...]
@@ -45,6 +47,7 @@ class Row:
         return positions
 
     def _branch_ends(self) -> list[int]:
+        """Where each branch ends in `ids`."""
         if not self.branches:
             return []
         starts = [start for start, _ in self.branches]
@@ -64,8 +67,13 @@ class Row:
 
 @dataclass
 class Rows:
-    """Training rows. left_out, cut: number of replies and probes whose row was too long: left out
-    or truncated."""
+    """Training rows.
+
+    Args:
+        rows: The rows.
+        left_out: Replies and probes that are missing because their row was too long.
+        cut: Rows that were truncated.
+    """
 
     rows: list[Row] = field(default_factory=list)
     left_out: int = 0
@@ -84,11 +92,14 @@ def rows_of_scenes(
     length: int,
     overlong: Literal["leave_out", "cut"] = "leave_out",
 ) -> Rows:
-    """Make a row for the replies of each scene and one for each of its probes, of at most `length`
-    tokens.
+    """Make a row for the replies of each scene, and one for each of its probes.
 
-    teacher: runs `skill` in a scene to get its tokens; overlong: leave longer rows out or truncate
-    them, both counted.
+    Args:
+        skill: Makes the requests.
+        scenes: The texts and the right replies.
+        teacher: Runs `skill` in a scene to get its tokens.
+        length: Most tokens of a row.
+        overlong: Whether longer rows are left out or truncated; both are counted.
     """
     data = Rows()
     for scene in scenes:
@@ -118,19 +129,19 @@ def truncate(row: Row, length: int) -> Row:
     short, the reply is cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's
     data/processor; docs/methods/longrefiner.md#longrefiner-training).
     """
-    source = row.targets[0]
-    target = len(row.ids) - source
-    max_target = length
-    if 2 * target >= length and 2 * source < length:
-        max_target = length - source
-    elif 2 * target >= length:
-        max_target = length * target // (source + target)
-    target = min(max_target, target)
-    kept = min(length - target, source)
-    ids = row.ids[:kept] + row.ids[source : source + target]
+    prompt = row.targets[0]  # tokens of the prompt
+    reply = len(row.ids) - prompt
+    longest_reply = length
+    if 2 * reply >= length and 2 * prompt < length:
+        longest_reply = length - prompt
+    elif 2 * reply >= length:
+        longest_reply = length * reply // (prompt + reply)
+    reply = min(longest_reply, reply)
+    cut_prompt = min(length - reply, prompt)
+    ids = row.ids[:cut_prompt] + row.ids[prompt : prompt + reply]
     targets: list[int] = []
     for place in row.targets:
-        moved = place - source + kept
+        moved = place - prompt + cut_prompt
         if moved < len(ids):
             targets.append(moved)
     return Row(ids, tuple(targets))
@@ -149,8 +160,13 @@ def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
 
 @dataclass
 class Branch:
-    """Tokens `ids` that continue the first `at` tokens of a trunk. targets: indices in `ids` of the
-    tokens to learn."""
+    """Tokens that continue a trunk.
+
+    Args:
+        at: They continue its first `at` tokens.
+        ids: The tokens.
+        targets: Indices in `ids` of the tokens to learn.
+    """
 
     at: int
     ids: Sequence[int]
@@ -159,8 +175,13 @@ class Branch:
 
 @dataclass
 class Tree:
-    """Token sequences with a common beginning, the trunk. targets: indices in `trunk` of the tokens
-    to learn."""
+    """Token sequences with a common beginning.
+
+    Args:
+        trunk: The tokens that they begin with.
+        targets: Indices in `trunk` of the tokens to learn.
+        branches: How each goes on.
+    """
 
     trunk: Sequence[int]
     targets: Sequence[int]
@@ -179,9 +200,12 @@ class Tree:
         return list(filter(None, lengths))
 
     def row(self, by_reply: bool = True) -> Row:
-        """The tree as one row. by_reply: a reply's weight is the square root of its number of
-        tokens, so that a probe of one token counts beside a list of a hundred tokens; otherwise
-        each target's weight is 1.
+        """The tree as one row.
+
+        Args:
+            by_reply: Whether a reply's weight is the square root of its number of tokens, so that a
+                probe of one token counts beside a list of a hundred tokens; else each target's
+                weight is 1.
         """
         ids = list(self.trunk)
         targets = list(self.targets)

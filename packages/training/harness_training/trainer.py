@@ -29,12 +29,19 @@ from harness_training.token_rows import Row, Rows, batches
 
 @dataclass(frozen=True)
 class Job:
-    """The training of one adapter. name: its task.
+    """The training of one adapter.
 
-    out: folder of the training; about: what identifies it in its checkpoint, see `identity`;
-    before: steps of the tasks before this one, for the log; last_step: of all tasks together, None
-    for no limit; start: folder of an adapter to initialise from, None for a new one; partial: write
-    the adapter also where `last_step` ends the training.
+    Args:
+        name: Its task.
+        out: Folder of the training.
+        data: What it learns.
+        settings: Of the training.
+        seed: Of weights and order.
+        about: What identifies the training in its checkpoint, see `identity`.
+        before: Steps of the tasks before this one, for the log.
+        last_step: Of all tasks together; None for no limit.
+        start: Folder of an adapter to initialise from; None for a new one.
+        partial: Whether the adapter is also written where `last_step` ends the training.
     """
 
     name: str
@@ -66,8 +73,15 @@ _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # on weigh
 def identity(
     base: Base, settings: Settings, task: str, seed: int, **sources: object
 ) -> dict[str, object]:
-    """What identifies a training in its checkpoint: its seed, and name -> hash of base, settings
-    and `sources`."""
+    """What identifies a training in its checkpoint: {"seed": 0, "base": "9f86d081...", ...}.
+
+    Args:
+        base: The model to train.
+        settings: Of the training; those without an effect on weights are left out.
+        task: Of the adapter.
+        seed: Of weights and order.
+        **sources: Further values by name. Like base and settings they are hashed.
+    """
     task_settings = (
         settings.tasks[task].model_dump(mode="json"),
         settings.model_dump(mode="json", exclude=_NO_EFFECT),
@@ -77,11 +91,21 @@ def identity(
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
-    """Train until the steps are done, `job.last_step` or `stop`; save the adapter if done
-    (`job.partial`: not stopped).
+    """Train until the steps are done, `job.last_step` or `stop`, and save the adapter if it is done
+    (with `job.partial`: if it was not stopped).
 
-    Raises UserError where the checkpoint is of another training, CannotRun for a damaged one or a
-    loss not finite.
+    Args:
+        base: The model; it has the adapter only while this runs.
+        job: The training.
+        tell: Called with each line of progress.
+        stop: Ends the training after the step in which it is set.
+
+    Returns:
+        How far the training is.
+
+    Raises:
+        UserError: The checkpoint is of another training.
+        CannotRun: The checkpoint is damaged, or a loss is not finite.
     """
     seed = Dice("adapter", job.seed, job.name).below(2**31)
     base.add(job.name, job.task_settings.rank, job.task_settings.alpha, seed)
@@ -137,6 +161,7 @@ class _Run(Loop[list[list[Row]]]):
             tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
 
     def _finished(self) -> bool:
+        """Whether no step is left before `job.last_step`."""
         return self.progress.step >= self.last
 
     def _batches(self) -> Generator[list[list[Row]]]:
@@ -158,6 +183,7 @@ class _Run(Loop[list[list[Row]]]):
             yield passes[start : start + settings.accumulation]
 
     def _rows(self, numbers: list[int]) -> list[Row]:
+        """The rows of these numbers."""
         return [self.job.data.rows[number] for number in numbers]
 
     def _step(self, batch: list[list[Row]]) -> float:

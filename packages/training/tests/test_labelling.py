@@ -5,10 +5,10 @@ import json
 import threading
 
 import pytest
-from harness_training.course import Labels
-from harness_training.example_files import read_scenes
+from harness_training.example_files import Item, read_scenes
 from harness_training.labelling import LabelModels, LabelWriter
 from harness_training.method_skills.longrefiner_labels import tasks
+from harness_training.question_sets import Labels
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun, UserError
@@ -29,7 +29,9 @@ from tests.llm.loopback import Loopback, completion
 
 
 def items(count):
-    return [(f"q{n}", Question(f"q{n}", f"Who is {n}?", ("d",)), [DOCUMENT]) for n in range(count)]
+    return [
+        Item(f"q{n}", Question(f"q{n}", f"Who is {n}?", ("d",)), [DOCUMENT]) for n in range(count)
+    ]
 
 
 def scripted(reply):

@@ -4,7 +4,7 @@ adapters by name."""
 import json
 
 import pytest
-from harness_training.example_files import read_scenes, scene_from_json, scene_to_json
+from harness_training.example_files import Item, read_scenes, scene_from_json, scene_to_json
 from harness_training.labelling import LabelModels, LabelWriter
 from harness_training.method_skills.longrefiner_labels import outline_items, parse_level, tasks
 from harness_training.question_sets import TrainingQuestions
@@ -140,7 +140,7 @@ def test_titles_are_selected_from_the_trained_models_outline():
 def test_labels_are_kept_and_gone_on_with(tmp_path):
     path, lines = tmp_path / "analysis.jsonl", list[str]()
     local, wide = (labels(json.dumps({"query_type": kind})) for kind in ("local", "global"))
-    work = [(f"q{i}", Question(f"q{i}", f"Who is {i}?", ("d",)), [DOCUMENT]) for i in range(4)]
+    work = [Item(f"q{i}", Question(f"q{i}", f"Who is {i}?", ("d",)), [DOCUMENT]) for i in range(4)]
     LabelWriter(path, ANALYSIS, local, lines.append).write(work[:2], {"source": "t"})
     path.write_bytes(path.read_bytes() + b'{"id": "q2", "sce')  # torn by a kill
     LabelWriter(path, ANALYSIS, wide, lines.append).write(work, {"source": "t"})
@@ -164,7 +164,7 @@ def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(
     models, lines = labels(TOLD, length=length), []
     models.load_teacher().window = window
     LabelWriter(tmp_path / "s.jsonl", STRUCTURING, models, lines.append).write(
-        [("d", None, [DOCUMENT])], {}
+        [Item("d", None, [DOCUMENT])], {}
     )
     line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
     assert (line["scenes"], why in line["left_out"]) == ([], True)
@@ -192,14 +192,14 @@ def test_a_text_is_an_item_once_and_the_sets_take_turns():
     merged = TrainingQuestions(
         {"one": [x, y], "two": [z]}, {"one": documents, "two": documents}, {}
     )
-    assert [key for key, _, _ in merged.items("document", 9)] == ["one/a", "one/c"]
+    assert [item.id for item in merged.items("document", 9)] == ["one/a", "one/c"]
     per_question = list(merged.items("question", 9))
-    assert [(key, len(d)) for key, _, d in per_question] == [
+    assert [(item.id, len(item.documents)) for item in per_question] == [
         ("one/x", 2),
         ("two/z", 1),
         ("one/y", 2),
     ]
-    assert [key for key, _, _ in merged.items("question", 1)] == ["one/x", "two/z"]
+    assert [item.id for item in merged.items("question", 1)] == ["one/x", "two/z"]
     assert "never" not in str(per_question)
 
 

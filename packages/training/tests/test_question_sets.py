@@ -44,7 +44,7 @@ def sets_of(data, *exclude, name="nq", **sets):
 def kept(*sets):
     lines = []
     return [
-        key for key, _, _ in load_questions_apart(sets, 100, lines.append).items("question", 100)
+        item.id for item in load_questions_apart(sets, 100, lines.append).items("question", 100)
     ], lines
 
 

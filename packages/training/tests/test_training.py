@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from harness_training import exam
-from harness_training.course import Labels
 from harness_training.lora_model import Base
+from harness_training.question_sets import Labels
 from harness_training.tasks import Scene
 from harness_training.token_rows import Row
 from safetensors.torch import load_file
@@ -166,10 +166,11 @@ def test_before_and_after_are_measured_on_other_texts(trained, tmp_path):
     made, _ = trained
     copy = small.course(made.base, shutil.copytree(made.out, tmp_path / "copy"))
     held = {task.name: copy.scenes(task) for task in copy.tasks}
-    for train_on, measure_on in held.values():
-        assert len(measure_on) == 2
+    for scenes in held.values():
+        assert len(scenes.evaluation) == 2
         trained_on, measured_on = (
-            {s.question.text + "".join(s.texts) for s in part} for part in (train_on, measure_on)
+            {s.question.text + "".join(s.texts) for s in part}
+            for part in (scenes.training, scenes.evaluation)
         )
         assert not trained_on & measured_on
     found = copy.examine(lambda _: None)
@@ -252,7 +253,8 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path,
 
     rows("a")
     made._make_data(made.tasks[0], lambda _: None)
-    train_on, measure_on = made.scenes(made.tasks[0])
+    scenes = made.scenes(made.tasks[0])
+    train_on, measure_on = scenes.training, scenes.evaluation
     assert (len(train_on), len(measure_on)) == (3, 1), "one is held back at least"
     assert {scene.task.instruction for scene in (*train_on, *measure_on)} == {"Say it."}
     assert "never" not in made.data_file(made.tasks[0]).read_text()

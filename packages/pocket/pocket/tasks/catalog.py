@@ -3,7 +3,6 @@ profile pocket."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
 
 from harness_training.skills import declared_skills
 from harness_training.tasks import Scene, Skill
@@ -60,8 +59,8 @@ def skills() -> dict[str, Skill]:
     return declared_skills(profile_methods())
 
 
-def profile_methods() -> dict[str, Any]:
+def profile_methods() -> dict[str, dict[str, object]]:
     """Preset of a method -> the parameters that profile pocket sets."""
     ((_, values),) = presets.read("profiles", "pocket")
-    methods: dict[str, Any] = values["methods"]
+    methods: dict[str, dict[str, object]] = values["methods"]
     return methods

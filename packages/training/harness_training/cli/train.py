@@ -10,9 +10,9 @@ from __future__ import annotations
 import json as json_
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,14 +31,13 @@ from harness_training import settings as stored
 from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped
 from harness_training.exam import table_rows
 from harness_training.method_skills import trainings_of
-from harness_training.question_sets import QuestionSet, check_training
+from harness_training.question_sets import Labels, QuestionSet, check_training
 from harness_training.settings import read_settings
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig, ModelConfig
     from harness.method import Method
-    from harness_training.course import Course, Labels
-    from harness_training.question_sets import QuestionSet
+    from harness_training.course import Course
     from harness_training.reader import ReaderTraining
     from harness_training.settings import Settings
     from harness_training.tasks import TrainingTask
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
 _READER = "reader"
 _READER_PROFILE = "cpu"
-_ROUTED = ("model", "dataset", "teacher")
 _PLACE = "{dataset}"
 """In a path: the data set's name, so that one option names a file for each of several."""
 
@@ -117,6 +115,7 @@ def _train(run: _Run, options: TrainOptions, folder: Path) -> int | None:
     be measured now."""
 
     def train_steps(tell: Callable[[str], None], stop: threading.Event) -> bool:
+        """Train to the end, --steps or until `stop` is set; returns whether it ended."""
         return run.training.run(tell, stop, options.steps)
 
     done, finished = run_until_stopped(
@@ -135,26 +134,32 @@ def _train(run: _Run, options: TrainOptions, folder: Path) -> int | None:
 
 
 def _course(name: str, options: TrainOptions, out: Path) -> _Run:
-    """The training of a method. Raises UserError.
+    """The training of a method's adapters; no model is loaded.
 
-    name: the method's preset; out: the training folder. No model is loaded.
+    Args:
+        name: The method's preset, as it was typed.
+        options: The command's options.
+        out: The training folder.
+
+    Raises:
+        UserError: An option, a setting or the base model cannot be used.
     """
-    from harness_training.course import Course
+    from harness_training.course import Course  # imports torch
 
     preset, method = _trainable_method(name)
     check_options(options.device, options.mlflow)
     _check_label_options(options)
     sets = _sets_by_target(parse_assignments(options.sets, "--set "))
-    base = resolved("models", model=options.model, sets=sets["model"])
+    base = resolved("models", model=options.model, sets=sets.model)
     base = check_greedy(base, "a model in training")
     offered = {task.name: task for task in trainings_of(method)}
     tasks = _chosen_tasks(preset, offered, split_names(options.task))
-    settings = _read_course(preset, options, base, list(offered), sets[""])
+    settings = _read_course(preset, options, base, list(offered), sets.training)
     labels = None
     if options.teacher is not None:
-        teacher = resolved("models", model=options.teacher, sets=sets["teacher"])
+        teacher = resolved("models", model=options.teacher, sets=sets.teacher)
         teacher = check_greedy(teacher, "a teacher")
-        labels = make_labels(options, settings, teacher, sets["dataset"])
+        labels = make_labels(options, settings, teacher, sets.dataset)
     if base.backend != "hf":
         raise UserError(
             f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or "
@@ -164,12 +169,11 @@ def _course(name: str, options: TrainOptions, out: Path) -> _Run:
     if labels is None:
         for task in tasks:
             settings.recipes(task.name, task.skill.name)
-    adapters: list[str] = []
-    for task in tasks:
-        folder = out / "adapters" / task.name
-        adapters.append(f"roles.refiner.adapters.{task.name}={folder}")
+    training = Course(
+        preset, method, base, tasks, settings, out, options.seed, options.device, labels
+    )
     return _Run(
-        Course(preset, method, base, tasks, settings, out, options.seed, options.device, labels),
+        training,
         params={
             "method": preset,
             "base": base.name,
@@ -177,10 +181,19 @@ def _course(name: str, options: TrainOptions, out: Path) -> _Run:
             "teacher": options.teacher or "the synthetic world",
             "dataset": options.dataset or "",
         },
-        use=f"use them: harness run --method {name} ... --set {' '.join(adapters)}",
+        use=_use_line(name, tasks, out),
         saved="labels and a checkpoint of the step are",
         examined=True,
     )
+
+
+def _use_line(name: str, tasks: Sequence[TrainingTask], out: Path) -> str:
+    """How to use the adapters: "use them: harness run --method longrefiner ... --set ..."."""
+    assignments: list[str] = []
+    for task in tasks:
+        folder = out / "adapters" / task.name
+        assignments.append(f"roles.refiner.adapters.{task.name}={folder}")
+    return f"use them: harness run --method {name} ... --set {' '.join(assignments)}"
 
 
 def _check_label_options(options: TrainOptions) -> None:
@@ -221,10 +234,10 @@ def _read_course(
     options: TrainOptions,
     base: ModelConfig,
     tasks: Sequence[str],
-    sets: Mapping[str, Any],
+    sets: Mapping[str, object],
 ) -> Settings:
-    """The settings of the training, kept by the preset's name, else by the longest beginning of it
-    that has some.
+    """The settings of the training, from the profiles of the preset, else of the longest beginning
+    of its name that has some ("longrefiner-bm25": those of "longrefiner").
 
     Args:
         preset: The method's preset.
@@ -254,21 +267,40 @@ def _check_files(base: ModelConfig) -> None:
         raise UserError(problems[0])
 
 
-def _sets_by_target(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Split --set, key -> value, by target: "model", "dataset", "teacher", and "" for the settings
-    of the training."""
-    routed: dict[str, dict[str, Any]] = {part: {} for part in (*_ROUTED, "")}
+@dataclass(frozen=True)
+class _Sets:
+    """--set, key -> value, by what it is for.
+
+    Args:
+        model: Of the model to train, as "model.dtype".
+        teacher: Of the teacher, as "model.dtype" too.
+        dataset: Of all data sets ("dataset.KEY"), or of one ("datasets.NAME.KEY").
+        training: Of the training itself.
+    """
+
+    model: dict[str, object] = field(default_factory=dict)
+    teacher: dict[str, object] = field(default_factory=dict)
+    dataset: dict[str, object] = field(default_factory=dict)
+    training: dict[str, object] = field(default_factory=dict)
+
+
+def _sets_by_target(sets: Mapping[str, object]) -> _Sets:
+    """Split --set by target: {"teacher.dtype": "float32", "rank": 8} -> teacher {"model.dtype":
+    "float32"}, training {"rank": 8}."""
+    by_target = _Sets()
     for key, value in sets.items():
         target, _, rest = key.partition(".")
-        if target == "datasets" and rest:
-            routed["dataset"][key] = value
-        elif target == "teacher" and rest:
-            routed[target][f"model.{rest}"] = value
-        elif target in _ROUTED and rest:
-            routed[target][key] = value
+        if not rest:
+            by_target.training[key] = value
+        elif target == "teacher":
+            by_target.teacher[f"model.{rest}"] = value
+        elif target == "model":
+            by_target.model[key] = value
+        elif target in ("dataset", "datasets"):
+            by_target.dataset[key] = value
         else:
-            routed[""][key] = value
-    return routed
+            by_target.training[key] = value
+    return by_target
 
 
 def _trainable_method(name: str) -> tuple[str, Method]:
@@ -285,16 +317,19 @@ def _trainable_method(name: str) -> tuple[str, Method]:
 
 
 def make_labels(
-    options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, Any]
+    options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, object]
 ) -> Labels:
-    """The teacher with the training questions that it is to label. sets: --set for dataset.KEY and
-    datasets.NAME.KEY.
+    """The teacher with the training questions that it is to label.
 
-    Raises UserError for a split or file that is not a training one, and for paths that several sets
-    would share.
+    Args:
+        options: The command's options.
+        settings: Of the training.
+        teacher: The model that labels.
+        sets: --set for dataset.KEY and datasets.NAME.KEY.
+
+    Raises:
+        UserError: A split or file is not a training one, or several data sets would share a path.
     """
-    from harness_training.course import Labels
-
     names = split_names([options.dataset or ""])
     if len(names) > 1:
         _check_places(names, options, sets)
@@ -315,7 +350,7 @@ def make_labels(
     return Labels(teacher, tuple(chosen), options.parallel)
 
 
-def _check_places(names: Sequence[str], options: TrainOptions, sets: Mapping[str, Any]) -> None:
+def _check_places(names: Sequence[str], options: TrainOptions, sets: Mapping[str, object]) -> None:
     """Raise UserError for a path that several data sets would share."""
     documents = sets.get("dataset.documents")
     for option, value in (("--data", options.data), ("--set dataset.documents", documents)):
@@ -327,10 +362,22 @@ def _check_places(names: Sequence[str], options: TrainOptions, sets: Mapping[str
 
 
 def _question_set(
-    name: str, options: TrainOptions, settings: Settings, sets: Mapping[str, Any]
+    name: str, options: TrainOptions, settings: Settings, sets: Mapping[str, object]
 ) -> QuestionSet | None:
-    """The training questions of the data set `name`; None without a training split. sets: as of
-    `make_labels`."""
+    """The training questions of a data set, and the evaluation questions to keep out of them.
+
+    Args:
+        name: Of the data set.
+        options: The command's options.
+        settings: Of the training.
+        sets: As of `make_labels`.
+
+    Returns:
+        None where the data set has no training split.
+
+    Raises:
+        UserError: The split or file is not a training one.
+    """
     dataset: DatasetConfig = resolved("datasets", dataset=name)
     places = settings.splits.get(dataset.name, {})
     if places is None:
@@ -340,17 +387,7 @@ def _question_set(
     if options.data is not None:
         data = options.data.replace(_PLACE, dataset.name)
     given = _sets_of_dataset(dataset.name, sets)
-    # What a local file has itself: where it is, and its format unless documents are retrieved.
-    local: tuple[str, ...] = ()
-    if data is not None:
-        local = ("hub", "subset", "format")
-        if "dataset.documents" in given:
-            local = ("hub", "subset")
-    row_options: dict[str, Any] = {"dataset.split": "train"}
-    for key, value in places.items():
-        if key not in local:
-            row_options[f"dataset.{key}"] = value
-    row_options.update(given)
+    row_options = _training_split(places, given, from_file=data is not None)
     training = resolved("datasets", dataset=name, data=data, sets=row_options)
     check_training(training)
     evaluation: list[DatasetConfig] = []
@@ -364,12 +401,35 @@ def _question_set(
     return QuestionSet(training, tuple(evaluation))
 
 
-def _sets_of_dataset(name: str, sets: Mapping[str, Any]) -> dict[str, Any]:
+def _training_split(
+    places: Mapping[str, str], given: Mapping[str, object], *, from_file: bool
+) -> dict[str, object]:
+    """Settings, "dataset.KEY" -> value, with which the training questions of a data set are read.
+
+    Args:
+        places: Key -> value in the training's settings: where the split is on the hub.
+        given: The user's --set for this data set, which come first.
+        from_file: Whether the rows come from a file of the user's.
+    """
+    # A local file says itself where it is, and its format unless documents are retrieved.
+    said_by_file: tuple[str, ...] = ()
+    if from_file and "dataset.documents" in given:
+        said_by_file = ("hub", "subset")
+    elif from_file:
+        said_by_file = ("hub", "subset", "format")
+    row_options: dict[str, object] = {"dataset.split": "train"}
+    for key, value in places.items():
+        if key not in said_by_file:
+            row_options[f"dataset.{key}"] = value
+    return {**row_options, **given}
+
+
+def _sets_of_dataset(name: str, sets: Mapping[str, object]) -> dict[str, object]:
     """The --set of one data set: those for all, with its name in paths, then datasets.NAME.KEY as
     dataset.KEY."""
     mine = f"datasets.{name}."
-    of_all: dict[str, Any] = {}
-    own: dict[str, Any] = {}
+    of_all: dict[str, object] = {}
+    own: dict[str, object] = {}
     for key, value in sets.items():
         if key.startswith(mine):
             own[f"dataset.{key.removeprefix(mine)}"] = value
@@ -383,9 +443,16 @@ def _sets_of_dataset(name: str, sets: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reader(options: TrainOptions, out: Path) -> _Run:
-    """As `_course`, for one adapter that serves all methods
-    (packages/training/harness_training/reader.py)."""
-    from harness_training.reader import ReaderSettings, ReaderTraining
+    """The training of one adapter that serves all methods, as `_course` for a method's own.
+
+    Args:
+        options: The command's options.
+        out: The training folder.
+
+    Raises:
+        UserError: An option, a setting or the base model cannot be used.
+    """
+    from harness_training.reader import ReaderSettings, ReaderTraining  # imports torch
 
     if options.data is None:
         raise UserError(
@@ -397,11 +464,13 @@ def _reader(options: TrainOptions, out: Path) -> _Run:
             "--exclude"
         )
     check_options(options.device, options.mlflow)
-    model_sets: dict[str, Any] = {}
-    reader_sets: dict[str, Any] = {}
+    model_sets: dict[str, object] = {}
+    reader_sets: dict[str, object] = {}
     for key, value in parse_assignments(options.sets, "--set ").items():
-        target = model_sets if key.startswith("model.") else reader_sets
-        target[key] = value
+        if key.startswith("model."):
+            model_sets[key] = value
+        else:
+            reader_sets[key] = value
     config_file = None
     if options.config is not None:
         config_file = Path(options.config)

@@ -126,27 +126,40 @@ def run_until_stopped(
     experiment: str = "",
     params: Mapping[str, str] = {},
 ) -> tuple[bool, T | None]:
-    """Run the training in `out` to its end or to the first signal, and log it to MLflow unless
-    `mlflow` is off.
+    """Run a training to its end or to the first signal, and log it to MLflow.
 
-    run: gets `say` and an event that is set once it should stop; params: shown there. Returns
-    whether it ended without a signal, and what `run` returned (None where a second signal stopped
-    it at once).
+    Args:
+        run: The training; it gets `say` and an event that is set once it should stop.
+        out: Its folder.
+        mlflow: The URI of a store; None or "off" for no log.
+        experiment: In which the run is shown there.
+        params: Name -> value, shown with it.
+
+    Returns:
+        Whether it ended without a signal, and what `run` returned (None where a second signal
+        stopped it at once).
     """
-    stop, status, result = threading.Event(), "FAILED", None
-    if mlflow not in (None, "off"):
-        mlflow_run.begin(
-            out, mlflow or "", experiment, params, lambda line: say(f"warning: {line}")
-        )
+    stop = threading.Event()
+    status = "FAILED"
+    result = None
+    if mlflow is not None and mlflow != "off":
+        mlflow_run.begin(out, mlflow, experiment, params, _warn)
     try:
         with _stop_on_signals(stop):
             result = run(say, stop)
-        status = "KILLED" if stop.is_set() else "FINISHED"
+        status = "FINISHED"
+        if stop.is_set():
+            status = "KILLED"
     except KeyboardInterrupt:
         status = "KILLED"
     finally:
         mlflow_run.end(status)
     return status == "FINISHED", result
+
+
+def _warn(sentence: str) -> None:
+    """Print a warning."""
+    say(f"warning: {sentence}")
 
 
 def _stop_on_signals(stop: threading.Event) -> contextlib.AbstractContextManager[None]:
