@@ -30,12 +30,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import pandas as pd
 
 from harness.errors import UserError
-from harness.stats.bootstrap import NOTHING
+from harness.stats.bootstrap import NOTHING, Interval, interval
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.answer_recall import answer_shown, answer_shown_as_substring
@@ -54,9 +53,73 @@ _MADE = "tokens"  # the option of a data set whose texts are made for a length
 
 
 @dataclass(frozen=True)
+class LengthRow:
+    """A row of the table: the questions of one run whose texts have a length.
+
+    Args:
+        dataset: Name of the data set, or of a family of data sets.
+        method: The method's name in tables.
+        model: The reader's name.
+        length: The bucket's name.
+        shortest: Fewest tokens that one of its questions is asked about.
+        mean_tokens: Mean tokens of its questions.
+        longest: Most tokens of one of its questions.
+        score: The name of the score.
+        mean: Of the score.
+        recall: Share of questions whose gold answer was shown.
+        recall_substring: The same for an answer inside any word.
+        n: Questions.
+        failed: Those of them that failed.
+        notes: What limits the numbers.
+        run: The run folder; None for the mean of several.
+    """
+
+    dataset: str
+    method: str
+    model: str
+    length: str
+    shortest: int
+    mean_tokens: float
+    longest: int
+    score: str
+    mean: Interval
+    recall: Interval
+    recall_substring: Interval
+    n: int
+    failed: int
+    notes: tuple[str, ...]
+    run: str | None
+
+    def columns(self) -> dict[str, object]:
+        """The row by the columns of the module."""
+        return {
+            "dataset": self.dataset,
+            "method": self.method,
+            "model": self.model,
+            "length": self.length,
+            "tokens.from": self.shortest,
+            "tokens.mean": self.mean_tokens,
+            "tokens.to": self.longest,
+            "score": self.score,
+            **facts.interval_columns("mean", self.mean),
+            **facts.interval_columns(_RECALL, self.recall),
+            **facts.interval_columns(_SUBSTRING, self.recall_substring),
+            "n": self.n,
+            "failed": self.failed,
+            "notes": self.notes,
+            "run": self.run,
+        }
+
+
+@dataclass(frozen=True)
 class Measured:
-    """A run with the rows of its data set and its texts, and what counts the tokens of a document
-    of that id."""
+    """A run whose questions have lengths.
+
+    Args:
+        run: The run.
+        rows: Of its data set, with their texts.
+        tokens: Id of a document -> its tokens.
+    """
 
     run: StoredRun
     rows: Rows
@@ -79,8 +142,14 @@ def figure(
     """The figure of the runs; those whose rows or tokenizer cannot be loaded are left out with a
     warning.
 
-    score: as in `frame`; data: where the rows are now. Raises UserError where nothing is loaded, or
-    as `frame`.
+    Args:
+        runs: The runs.
+        score: As of `frame`.
+        data: Where the rows are now.
+        warn: Called with each warning.
+
+    Raises:
+        UserError: Nothing is loaded, or as of `frame`.
     """
     counts: dict[TextGroup, Callable[[str], int]] = {}
     measured: list[Measured] = []
@@ -89,9 +158,8 @@ def figure(
         try:
             key = text_group(run)
             if key not in counts:
-                counts[key] = functools.cache(
-                    functools.partial(_document_tokens, rows, token_counter(run))
-                )
+                count = functools.partial(_document_tokens, rows, token_counter(run))
+                counts[key] = functools.cache(count)
         except UserError as error:
             problems.append(error)
             continue
@@ -108,6 +176,7 @@ def figure(
 
 
 def _document_tokens(rows: Rows, count: Callable[[str], int], document_id: str) -> int:
+    """Tokens of a document of `rows`, counted by `count`."""
     return count(rows.documents[document_id].text)
 
 
@@ -137,10 +206,15 @@ def bucket_name(edges: Sequence[int], number: int) -> str:
 
 
 def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
-    """Score and recall by length (columns: see the module). score: by default the first.
+    """Score and recall by length (columns: see the module).
 
-    Raises UserError where no question of any run has a score, UnknownName for a score that a run
-    does not have.
+    Args:
+        runs: The runs.
+        score: The name of the score; by default each run's headline.
+
+    Raises:
+        UserError: No question of any run has a score.
+        UnknownName: A run does not have the score.
     """
     lengths_of_group: dict[TextGroup, dict[str, int]] = {}
     for measured in runs:
@@ -148,9 +222,11 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
         group.update(measured.lengths())
     stored = [measured.run for measured in runs]
     made = _lengths_of_made_texts(stored)
-    hidden = {f"dataset.{_MADE}"} if made else ()
+    hidden: list[str] = []
+    if made:
+        hidden.append(f"dataset.{_MADE}")
     labels = facts.labels(stored, hidden)
-    rows: list[dict[str, Any]] = []
+    rows: list[LengthRow] = []
     for measured, label in zip(runs, labels, strict=True):
         buckets = _Buckets(measured, label, score or facts.headline(measured.run))
         tokens = made.get(str(measured.run.path))
@@ -160,18 +236,27 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
             lengths = lengths_of_group[text_group(measured.run)]
             rows += buckets.rows(quantiles(list(lengths.values())))
     if made:
-        rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))
+        rows.sort(key=lambda row: (labels.index(row.method), made.get(str(row.run), 0)))
     if not rows:
         raise UserError(
             "no question of these runs has a score: every one failed and was left out of the scores"
         )
     rows += _family_rows(rows, made)
-    return facts.as_floats(pd.DataFrame(rows))
+    return facts.as_floats(pd.DataFrame([row.columns() for row in rows]))
 
 
-def _family_rows(
-    rows: Sequence[Mapping[str, Any]], made: Mapping[str, int]
-) -> list[dict[str, Any]]:
+@dataclass(frozen=True, order=True)
+class _Cell:
+    """What the rows that have a mean together share: family of data sets, reader, method and length
+    in tokens."""
+
+    family: str
+    model: str
+    method: str
+    tokens: int
+
+
+def _family_rows(rows: Sequence[LengthRow], made: Mapping[str, int]) -> list[LengthRow]:
     """A row for each method and length of a family of data sets (ruler/vt, ruler/cwe): their mean.
 
     Args:
@@ -179,31 +264,33 @@ def _family_rows(
         made: Run folder -> length in tokens, of texts that are made for a length.
     """
     families: dict[str, set[str]] = defaultdict(set)
-    cells: dict[tuple[str, str, str, int], dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    cells: dict[_Cell, dict[str, LengthRow]] = defaultdict(dict)
     for row in rows:
-        family, slash, _ = row["dataset"].partition("/")
-        if slash and row["run"] in made:
-            families[family].add(row["dataset"])
-            cell = cells[family, row["model"], row["method"], made[row["run"]]]
-            cell[row["dataset"]] = row
+        family, slash, _ = row.dataset.partition("/")
+        if slash and row.run is not None and row.run in made:
+            families[family].add(row.dataset)
+            cell = _Cell(family, row.model, row.method, made[row.run])
+            cells[cell][row.dataset] = row
     means = []
-    for (family, *_), by_dataset in sorted(cells.items()):
-        if len(by_dataset) > 1 and by_dataset.keys() == families[family]:
-            name = f"{family}, mean of {len(by_dataset)}"
+    for cell in sorted(cells):
+        by_dataset = cells[cell]
+        if len(by_dataset) > 1 and by_dataset.keys() == families[cell.family]:
+            name = f"{cell.family}, mean of {len(by_dataset)}"
             means.append(_family_mean(name, list(by_dataset.values())))
     return means
 
 
 class _Buckets:
-    """The rows of one run: for each bucket of lengths, and for all its questions.
-
-    Args:
-        measured: The run.
-        label: The method's name in tables.
-        score: The name of the score.
-    """
+    """The rows of one run: for each bucket of lengths, and for all its questions."""
 
     def __init__(self, measured: Measured, label: str, score: str) -> None:
+        """Count what the rows are made of.
+
+        Args:
+            measured: The run.
+            label: The method's name in tables.
+            score: The name of the score.
+        """
         self.run = measured.run
         self.score = score
         self.head = facts.head_columns(measured.run, label)
@@ -226,7 +313,7 @@ class _Buckets:
 
     def rows(
         self, edges: Sequence[int] = (), names: Mapping[str, str] | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[LengthRow]:
         """A row for each bucket between the edges that has questions, then the one for all.
 
         Args:
@@ -252,15 +339,15 @@ class _Buckets:
             places.setdefault(number, []).append(i)
         return {bucket_name(edges, number): places[number] for number in sorted(places)}
 
-    def _row(self, name: str, places: Sequence[int]) -> dict[str, Any]:
-        """The row of the questions at `places` among the scored ones (columns: see the module)."""
+    def _row(self, name: str, places: Sequence[int]) -> LengthRow:
+        """The row of the questions at `places` among the scored ones; name: of the bucket."""
         questions = [self.scored.ids[i] for i in places]
         tokens = [self.lengths[question] for question in questions]
         scores: list[float] = []
         contained: list[float] = []
         recalled: list[float] = []
-        clusters: list[str] = []
-        clusters_of_recalled: list[str] = []
+        clusters: list[int] = []
+        clusters_of_recalled: list[int] = []
         for i, question in zip(places, questions, strict=True):
             scores.append(self.scored.values[i])
             clusters.append(self.scored.clusters[i])
@@ -269,26 +356,28 @@ class _Buckets:
             if found is not None:
                 recalled.append(float(found))
                 clusters_of_recalled.append(self.scored.clusters[i])
-        row = dict(self.head)
-        row["length"] = name
-        row["tokens.from"] = min(tokens)
-        row["tokens.mean"] = sum(tokens) / len(tokens)
-        row["tokens.to"] = max(tokens)
-        row["score"] = self.score
-        row.update(self._mean("mean", scores, clusters))
-        row.update(self._mean(_RECALL, recalled, clusters_of_recalled))
-        row.update(self._mean(_SUBSTRING, contained, clusters))
-        row["n"] = len(questions)
-        row["failed"] = len(self.failed.intersection(questions))
-        row["notes"] = self.notes
-        row["run"] = str(self.run.path)
-        return row
+        return LengthRow(
+            dataset=str(self.head["dataset"]),
+            method=str(self.head["method"]),
+            model=str(self.head["model"]),
+            length=name,
+            shortest=min(tokens),
+            mean_tokens=sum(tokens) / len(tokens),
+            longest=max(tokens),
+            score=self.score,
+            mean=self._mean(scores, clusters),
+            recall=self._mean(recalled, clusters_of_recalled),
+            recall_substring=self._mean(contained, clusters),
+            n=len(questions),
+            failed=len(self.failed.intersection(questions)),
+            notes=self.notes,
+            run=str(self.run.path),
+        )
 
-    def _mean(
-        self, name: str, values: Sequence[float], clusters: Sequence[str]
-    ) -> dict[str, float | None]:
-        """Columns `name` with the mean of the values and its interval, by cluster."""
-        return facts.mean_columns(name, values, clusters, seed=self.run.config.seed)
+    def _mean(self, values: Sequence[float], clusters: Sequence[int]) -> Interval:
+        """The mean of shares with its interval, by cluster."""
+        seed = self.run.config.seed
+        return interval(values, clusters, seed=seed, bounds=(0.0, 1.0))
 
     def _all_notes(self) -> tuple[str, ...]:
         """The notes of the run, and how many questions have no answer that could stand in a
@@ -338,41 +427,48 @@ def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
     return made
 
 
-def _family_mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _family_mean(dataset: str, rows: Sequence[LengthRow]) -> LengthRow:
     """Summarise the data sets of a family at one length in one row, each weighing the same.
 
     Scores, recalls and mean tokens are averaged; questions and failures are added up; the range of
-    tokens covers all. Other columns, such as method and model, are equal in all rows.
+    tokens covers all. Method, model and length are equal in all rows.
 
     Args:
         dataset: Name of the family.
-        rows: A row of the table for each data set.
+        rows: A row for each data set.
     """
-    table = pd.DataFrame(rows)
-    notes = dict.fromkeys(chain.from_iterable(table["notes"]))
-    row = dict(rows[0])
-    row["dataset"] = dataset
-    row["tokens.from"] = int(table["tokens.from"].min())
-    row["tokens.mean"] = sum(table["tokens.mean"]) / len(rows)
-    row["tokens.to"] = int(table["tokens.to"].max())
-    if table["score"].nunique() > 1:
-        row["score"] = "score"
-    for name in ("mean", _RECALL, _SUBSTRING):
-        row.update(_mean_of_column(name, rows))
-    row["n"] = int(table["n"].sum())
-    row["failed"] = int(table["failed"].sum())
-    row["notes"] = tuple(notes)
-    row["run"] = None
-    return row
+    first = rows[0]
+    notes = dict.fromkeys(chain.from_iterable(row.notes for row in rows))
+    score = first.score
+    if any(row.score != score for row in rows):
+        score = "score"
+    return replace(
+        first,
+        dataset=dataset,
+        shortest=min(row.shortest for row in rows),
+        mean_tokens=sum(row.mean_tokens for row in rows) / len(rows),
+        longest=max(row.longest for row in rows),
+        score=score,
+        mean=_mean_of_samples([row.mean for row in rows]),
+        recall=_mean_of_samples([row.recall for row in rows]),
+        recall_substring=_mean_of_samples([row.recall_substring for row in rows]),
+        n=sum(row.n for row in rows),
+        failed=sum(row.failed for row in rows),
+        notes=tuple(notes),
+        run=None,
+    )
 
 
-def _mean_of_column(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """The mean of column `name` over rows, with its interval; None where a row has no value, or no
-    interval."""
-    values = [row[name] for row in rows]
-    if None in values:
-        return facts.interval_columns(name, NOTHING)
-    ends = [(row[f"{name}.low"], row[f"{name}.high"]) for row in rows]
-    mean, interval = facts.mean_of_samples(values, ends)
-    low, high = interval or (None, None)
-    return {name: mean, f"{name}.low": low, f"{name}.high": high}
+def _mean_of_samples(samples: Sequence[Interval]) -> Interval:
+    """The mean of samples with its interval; NOTHING where one has no value, no interval where one
+    has none."""
+    values: list[float] = []
+    for sample in samples:
+        if sample.mean is None:
+            return NOTHING
+        values.append(sample.mean)
+    ends = [(sample.low, sample.high) for sample in samples]
+    mean, ends_of_mean = facts.mean_of_samples(values, ends)
+    low, high = ends_of_mean or (None, None)
+    n = sum(sample.n for sample in samples)
+    return Interval(mean, low, high, n, sum(sample.clusters for sample in samples))

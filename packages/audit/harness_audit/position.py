@@ -18,14 +18,16 @@ score mean mean.low mean.high   the score's name, its mean in [0, 1], 95 % inter
 n failed notes run              run: the folders that the questions are from, " + " between
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
 from harness.config.schema import digest
 from harness.errors import UserError
+from harness.stats.bootstrap import Interval, interval
 from harness.storage.run_folder import StoredRun
 from harness.types import GAP, Example
 from reports import facts
@@ -44,6 +46,73 @@ _NAMES = {
     "where": "where the supporting parts stand, share of the text",
     "distance": "first to last supporting part, share of the text",
 }
+
+
+@dataclass(frozen=True)
+class Part:
+    """A third of the text, or of the distances.
+
+    Args:
+        name: "head", "33-67 %" or APART.
+        low: Where it begins, a share of the text; None for APART.
+        high: Where it ends.
+    """
+
+    name: str
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class PositionRow:
+    """A row of the table: the questions of a line whose support is in one part.
+
+    Args:
+        dataset: Name of the data set.
+        placed: Whether an option of the data set put the supporting parts somewhere.
+        method: The method's name in tables.
+        model: The reader's name.
+        study: "where" or "distance".
+        part: Of the text, or of the distances.
+        score: The name of the score.
+        mean: Of the score.
+        n: Questions.
+        failed: Those of them that failed.
+        notes: What limits the numbers.
+        run: The folders that the questions are from.
+    """
+
+    dataset: str
+    placed: bool
+    method: str
+    model: str
+    study: str
+    part: Part
+    score: str
+    mean: Interval
+    n: int
+    failed: int
+    notes: tuple[str, ...]
+    run: str
+
+    def columns(self) -> dict[str, object]:
+        """The row by the columns of the module."""
+        return {
+            "dataset": self.dataset,
+            "placed": self.placed,
+            "method": self.method,
+            "model": self.model,
+            "study": self.study,
+            "part": self.part.name,
+            "from": self.part.low,
+            "to": self.part.high,
+            "score": self.score,
+            **facts.interval_columns("mean", self.mean),
+            "n": self.n,
+            "failed": self.failed,
+            "notes": self.notes,
+            "run": self.run,
+        }
 
 
 @dataclass(frozen=True)
@@ -94,24 +163,32 @@ def figure(
 ) -> Figure:
     """The figure of the runs; those whose rows cannot be loaded are left out with a warning.
 
-    score: as in `frame`, whose errors it raises; data: where the rows are now.
+    Args:
+        runs: The runs.
+        score: As of `frame`, whose errors it raises.
+        data: Where the rows are now.
+        warn: Called with each warning.
     """
     table = frame(with_rows(runs, data, warn), score)
     return Figure("Place of the supporting parts", table, sections(table), panels(table))
 
 
 def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> pd.DataFrame:
-    """The score by place of the support, a row for each third with a question. score: by default
-    each run's first.
+    """The score by place of the support, a row for each third with a question.
 
-    Raises UserError where no question of any run has a supporting part that is marked, UnknownName
-    for a score that a run does not have.
+    Args:
+        runs: Runs with the rows of their data sets.
+        score: The name of the score; by default each run's headline.
+
+    Raises:
+        UserError: No question of any run has a supporting part that is marked.
+        UnknownName: A run does not have the score.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[PositionRow] = []
     lines = _grouped_into_lines(runs, score)
     first = [line.first for line in lines]
     names = facts.labels(first, [f"dataset.{name}" for name in _PLACES])
-    tables = [line.table_key() for line in lines]
+    tables = [line.table() for line in lines]
     for line, label in zip(lines, distinct_labels(names, first, tables), strict=True):
         rows += _part_rows(line, label)
     if not rows:
@@ -119,18 +196,35 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> p
             "no question of these runs has supporting parts marked, so there is no place to tell; "
             "use a data set that marks them: musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
         )
-    return facts.as_floats(pd.DataFrame(rows))
+    return facts.as_floats(pd.DataFrame([row.columns() for row in rows]))
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """A scored question with the position of its support. cluster: of its documents."""
+    """A scored question with the position of its support.
+
+    Args:
+        value: Its score.
+        cluster: Of its documents.
+        failed: Whether it failed.
+        run: The run that it is from.
+        position: Of its support.
+    """
 
     value: float
-    cluster: str
+    cluster: int
     failed: bool
     run: StoredRun
     position: SupportPosition
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What the lines of one table share; placed: whether their supporting parts were placed."""
+
+    dataset: str
+    placed: bool
+    model: str
 
 
 @dataclass
@@ -138,7 +232,11 @@ class _PlacedRuns:
     """Runs that are one line: a run, or several that differ in the place of the supporting parts
     only.
 
-    questions: those with a position; unmarked: how many have none.
+    Args:
+        first: The first of the runs.
+        score: The name of the score.
+        questions: Those with a position.
+        unmarked: How many have none.
     """
 
     first: StoredRun
@@ -151,20 +249,18 @@ class _PlacedRuns:
         """Whether an option of the data set put the supporting parts somewhere."""
         return _is_placed(self.first)
 
-    def table_key(self) -> tuple[str, bool, str]:
-        """The table that a line is in: data set, whether its supporting parts were placed,
-        model."""
+    def table(self) -> _Table:
+        """The table that the line is in."""
         config = self.first.config
-        return config.dataset.name, self.placed, config.model.name
+        return _Table(config.dataset.name, self.placed, config.model.name)
 
     def add(self, run: StoredRun, rows: Rows) -> None:
         """Add the questions of a run that have a position, and count the others; rows: of the
         run."""
         scored = facts.scored(run, self.score)
         failed = {record.question_id for record in run.records if record.error is not None}
-        for question, value, cluster in zip(
-            scored.ids, scored.values, scored.clusters, strict=True
-        ):
+        all_scored = zip(scored.ids, scored.values, scored.clusters, strict=True)
+        for question, value, cluster in all_scored:
             example = rows.examples.get(question)
             position = None
             if example is not None:
@@ -187,6 +283,7 @@ class _PlacedRuns:
 
 
 def _options(run: StoredRun) -> Mapping[str, object]:
+    """The options of the run's data set."""
     return run.config.dataset.options
 
 
@@ -220,8 +317,13 @@ def _settings_but_place(run: StoredRun) -> str:
     return digest(settings.to_json())
 
 
-def _part_rows(line: _PlacedRuns, label: str) -> list[dict[str, Any]]:
-    """A line's rows: the mean score for each part of the text, and for each range of distances."""
+def _part_rows(line: _PlacedRuns, label: str) -> list[PositionRow]:
+    """The rows of a line: for each part of the text, then for each range of distances.
+
+    Args:
+        line: The runs.
+        label: The method's name in tables.
+    """
     by_place: dict[int, list[_Placed]] = {}
     by_distance: dict[int, list[_Placed]] = {}
     for question in line.questions:
@@ -244,7 +346,7 @@ def _part_rows(line: _PlacedRuns, label: str) -> list[dict[str, Any]]:
 
 def _part_row(
     line: _PlacedRuns, label: str, study: str, part: int, questions: Sequence[_Placed]
-) -> dict[str, Any]:
+) -> PositionRow:
     """The row of one part.
 
     Args:
@@ -257,34 +359,39 @@ def _part_row(
     values = [question.value for question in questions]
     clusters = [question.cluster for question in questions]
     runs = {str(question.run.path): question.run for question in questions}
-    dataset, placed, model = line.table_key()
+    table = line.table()
     seed = line.first.config.seed
-    row: dict[str, Any] = {"dataset": dataset, "placed": placed, "method": label, "model": model}
-    row["study"] = study
-    row.update(_part_columns(study, part))
-    row["score"] = line.score
-    row.update(facts.mean_columns("mean", values, clusters, seed=seed))
-    row["n"] = len(questions)
-    row["failed"] = sum(question.failed for question in questions)
-    row["notes"] = line.notes(runs.values())
-    row["run"] = " + ".join(runs)
-    return row
+    return PositionRow(
+        dataset=table.dataset,
+        placed=table.placed,
+        method=label,
+        model=table.model,
+        study=study,
+        part=_part(study, part),
+        score=line.score,
+        mean=interval(values, clusters, seed=seed, bounds=(0.0, 1.0)),
+        n=len(questions),
+        failed=sum(question.failed for question in questions),
+        notes=line.notes(runs.values()),
+        run=" + ".join(runs),
+    )
 
 
 def _third(share: float) -> int:
+    """The third, 0 to 2, that a share in [0, 1] is in."""
     return min(int(share * len(PARTS)), len(PARTS) - 1)
 
 
-def _part_columns(study: str, part: int) -> dict[str, Any]:
-    """Name and bounds of a third; len(PARTS): the questions whose support is in several thirds."""
+def _part(study: str, part: int) -> Part:
+    """The third of that number; len(PARTS): APART, the support is in several thirds."""
     if part == len(PARTS):
-        return {"part": APART, "from": None, "to": None}
+        return Part(APART, None, None)
     low = part / len(PARTS)
     high = (part + 1) / len(PARTS)
     name = f"{100 * low:.0f}-{100 * high:.0f} %"
     if study == "where":
         name = PARTS[part]
-    return {"part": name, "from": low, "to": high}
+    return Part(name, low, high)
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
@@ -316,6 +423,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
 
 
 def _dataset_title(dataset: object, placed: object) -> str:
+    """ "musique", or "musique, support placed" where an option placed it."""
     if placed:
         return f"{dataset}, support placed"
     return str(dataset)

@@ -15,12 +15,13 @@ reranker reads are none. Costs are those of questions answered and indexes built
 cached index still knows what it cost.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from harness.cost.usage import Usage
+from harness.stats.bootstrap import NOTHING, Interval, interval
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import request_counts, requests_of
@@ -29,15 +30,74 @@ from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
 from reports.run_notes import run_notes
 
-_UNKNOWN_ELSEWHERE = (
-    "requests",
-    "requests.low",
-    "requests.high",
-    "requests.search",
-    "requests.answer",
-    "requests.built",
-)
-"""Columns that a run of another tool has no values for."""
+
+@dataclass(frozen=True)
+class IndexRequests:
+    """Requests that built the indexes of a run.
+
+    Args:
+        each: Of one index; None without indexes.
+        index_of: "a document" or "a question", whose index it is; "" without indexes.
+        per_question: All construction of the run per question answered; None without answers.
+        retries: Tries beyond the first.
+    """
+
+    each: float | None
+    index_of: str
+    per_question: float | None
+    retries: int
+
+
+@dataclass(frozen=True)
+class RequestRow:
+    """A row of the table: one run.
+
+    Args:
+        head: Its first columns: dataset, method, model.
+        score: The name of the score.
+        mean: Of the score.
+        requests: Search and answer per question; NOTHING where the run does not tell.
+        search: Requests of the search per question, likewise None.
+        answer: Requests of the answer per question, likewise None.
+        index: Requests that built its indexes.
+        retries: Tries beyond the first, of questions and indexes.
+        n: Questions.
+        failed: Those of them that failed.
+        notes: What limits the numbers.
+        run: The name of the run folder.
+    """
+
+    head: Mapping[str, object]
+    score: str
+    mean: Interval
+    requests: Interval
+    search: float | None
+    answer: float | None
+    index: IndexRequests
+    retries: int
+    n: int
+    failed: int
+    notes: tuple[str, ...]
+    run: str
+
+    def columns(self) -> dict[str, object]:
+        """The row by the columns of the module."""
+        return {
+            **self.head,
+            "score": self.score,
+            **facts.interval_columns("mean", self.mean),
+            **facts.interval_columns("requests", self.requests),
+            "requests.search": self.search,
+            "requests.answer": self.answer,
+            "requests.index": self.index.each,
+            "index of": self.index.index_of,
+            "requests.built": self.index.per_question,
+            "retries": self.retries,
+            "n": self.n,
+            "failed": self.failed,
+            "notes": self.notes,
+            "run": self.run,
+        }
 
 
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
@@ -48,42 +108,60 @@ def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
 
 
 def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
-    """Requests a question and the score, a row a run (columns: see the module). score: default each
-    run's headline.
+    """Requests a question and the score, a row a run (columns: see the module).
 
-    Raises UserError for no runs or a run without records, UnknownName for a score that a run does
-    not have.
+    Args:
+        runs: The runs.
+        score: The name of the score; by default each run's headline.
+
+    Raises:
+        UserError: There are no runs, or a run has no records.
+        UnknownName: A run does not have the score.
     """
     facts.check_runs(runs)
-    named = zip(runs, facts.labels(runs), strict=True)
-    rows = [_run_row(run, label, score or facts.headline(run)) for run, label in named]
-    return facts.as_floats(
-        pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
-    )
+    rows: list[dict[str, object]] = []
+    for run, label in zip(runs, facts.labels(runs), strict=True):
+        row = _run_row(run, label, score or facts.headline(run))
+        rows.append(row.columns())
+    table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
+    return facts.as_floats(table)
 
 
-def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
-    """The row of a run, by the columns of the module; of another tool's run what it does not tell
-    is None."""
+def _run_row(run: StoredRun, label: str, score: str) -> RequestRow:
+    """The row of a run; of another tool's run what it does not tell is None.
+
+    Args:
+        run: The run.
+        label: The method's name in tables.
+        score: The name of the score.
+    """
     seed = run.config.seed
     scored = facts.scored(run, score)
     clusters = facts.answered_clusters(run)
     answered = [record.usage for record in run.records if record.error is None]
-    row = facts.head_columns(run, label)
-    row["score"] = score
-    row.update(facts.mean_columns("mean", scored.values, scored.clusters, seed=seed))
-    counts = request_counts(run)
-    row.update(facts.mean_columns("requests", counts, clusters, seed=seed, bounds=None))
-    row["requests.search"] = _mean_requests(answered, "search")
-    row["requests.answer"] = _mean_requests(answered, "answer")
-    row.update(_index_columns(run, len(answered)))
-    row["n"] = len(run.records)
-    row["failed"] = len(run.records) - len(answered)
-    row["notes"] = run_notes(run)
-    row["run"] = run.name
+    index = _index_requests(run, len(answered))
+    requests = interval(request_counts(run), clusters, seed=seed, bounds=None)
+    search = _mean_requests(answered, "search")
+    answer = _mean_requests(answered, "answer")
     if facts.made_elsewhere(run):
-        row.update(dict.fromkeys(_UNKNOWN_ELSEWHERE))
-    return row
+        requests = NOTHING
+        search = None
+        answer = None
+        index = replace(index, per_question=None)
+    return RequestRow(
+        head=facts.head_columns(run, label),
+        score=score,
+        mean=interval(scored.values, scored.clusters, seed=seed),
+        requests=requests,
+        search=search,
+        answer=answer,
+        index=index,
+        retries=index.retries + sum(_retries(record.usage) for record in run.records),
+        n=len(run.records),
+        failed=len(run.records) - len(answered),
+        notes=run_notes(run),
+        run=run.name,
+    )
 
 
 def _mean_requests(answered: Sequence[Usage], phase: str) -> float | None:
@@ -101,8 +179,8 @@ def _mean_requests(answered: Sequence[Usage], phase: str) -> float | None:
     return requests / len(answered)
 
 
-def _index_columns(run: StoredRun, answered: int) -> dict[str, Any]:
-    """The columns requests.index, index of, requests.built and retries.
+def _index_requests(run: StoredRun, answered: int) -> IndexRequests:
+    """What the indexes of a run took.
 
     Args:
         run: The run.
@@ -113,22 +191,21 @@ def _index_columns(run: StoredRun, answered: int) -> dict[str, Any]:
         if not line.failed:  # a resumed run that met the index again counts it once
             indexes[line.place] = line.usage
     built = 0
+    retries = 0
     for usage in indexes.values():
         built += requests_of(usage, "index")
-    columns: dict[str, Any] = {"requests.index": None, "index of": "", "requests.built": None}
+        retries += _retries(usage)
+    each: float | None = None
+    index_of = ""
     if indexes:
-        columns["requests.index"] = built / len(indexes)
-        columns["index of"] = "a document"
+        each = built / len(indexes)
+        index_of = "a document"
     if any(question for _, question in indexes):
-        columns["index of"] = "a question"
+        index_of = "a question"
+    per_question: float | None = None
     if answered:
-        columns["requests.built"] = built / answered
-    columns["retries"] = 0
-    for record in run.records:
-        columns["retries"] += _retries(record.usage)
-    for usage in indexes.values():
-        columns["retries"] += _retries(usage)
-    return columns
+        per_question = built / answered
+    return IndexRequests(each, index_of, per_question, retries)
 
 
 def _retries(usage: Usage) -> int:

@@ -56,6 +56,7 @@ class Options(PlaceOptions):
     @field_validator("hops", mode="before")
     @classmethod
     def _as_tuple(cls, value: Any) -> Any:
+        """2 -> (2,); other values stay, to be checked."""
         if isinstance(value, int):
             return (value,)
         return value
@@ -144,7 +145,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
 
 def _read_official(
-    kind: str, made: Mapping[str, Any], where: Placement | None
+    kind: str, made: Mapping[str, object], where: Placement | None
 ) -> tuple[Example, Document]:
     """Read a row of an official format by its parser.
 

@@ -6,7 +6,7 @@ import gc
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from harness.config.schema import SAMPLING, ModelConfig, canonical
@@ -108,9 +108,9 @@ def _problems(config: ModelConfig) -> list[str]:
     return problems
 
 
-def _engine_arguments(config: ModelConfig) -> Mapping[str, Any]:
+def _engine_arguments(config: ModelConfig) -> Mapping[str, object]:
     """The user's arguments of the engine."""
-    arguments: Mapping[str, Any] = config.extra.get(ENGINE) or {}
+    arguments: Mapping[str, object] = config.extra.get(ENGINE) or {}
     return arguments
 
 
@@ -120,7 +120,7 @@ def _without_engine(config: ModelConfig) -> ModelConfig:
     return config.model_copy(update={"extra": extra})
 
 
-def _own_arguments(config: ModelConfig, identity: Mapping[str, Any]) -> dict[str, Any]:
+def _own_arguments(config: ModelConfig, identity: Mapping[str, object]) -> dict[str, object]:
     """Arguments of the engine that settings of the harness stand for, but for the two folders.
 
     Args:

@@ -37,7 +37,7 @@ class Ask:
     """
 
     ids: Sequence[int]
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Reply:
 class Engine:
     """vLLM's engine, which ends with this object."""
 
-    def __init__(self, name: str, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, arguments: Mapping[str, object]) -> None:
         """Start it, in a minute or more.
 
         Args:
@@ -154,7 +154,7 @@ class Engine:
         return last
 
 
-async def _started(arguments: Mapping[str, Any]) -> Any:
+async def _started(arguments: Mapping[str, object]) -> Any:
     """The engine of these arguments; made in its event loop, where it handles its outputs.
 
     Raises CannotRun for the older model runner: where requests share a step it mixes up the

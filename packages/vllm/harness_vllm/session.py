@@ -49,7 +49,7 @@ class VLLMSession(TokenContext):
     def _restore(self, state: int) -> None:
         self._truncate(state)
 
-    def _restore_reply(self, values: Mapping[str, Any]) -> None:
+    def _restore_reply(self, values: Mapping[str, object]) -> None:
         super()._restore_reply(values)
         self._cached = self._booked_end
 
@@ -150,7 +150,7 @@ class VLLMSession(TokenContext):
         )
         return written
 
-    def _ask(self, decoding: Decoding, limits: Mapping[str, Any], requests: int) -> Asked:
+    def _ask(self, decoding: Decoding, limits: Mapping[str, object], requests: int) -> Asked:
         """Ask for tokens after the context, and count the reading of what is queued.
 
         Args:
@@ -239,7 +239,7 @@ class VLLMSession(TokenContext):
         thought.add(asked)
         return not asked.ended
 
-    def _complete(self, ids: Sequence[int], sampling: Mapping[str, Any]) -> tuple[Reply, Took]:
+    def _complete(self, ids: Sequence[int], sampling: Mapping[str, object]) -> tuple[Reply, Took]:
         """The engine's reply after the tokens `ids`, and the time that it took."""
         with timed() as took:
             reply = self._model.engine.complete(Ask(ids, sampling))

@@ -65,8 +65,16 @@ one processor core, seed {seed}.
 
 @dataclass(frozen=True)
 class Settings:
-    """A training. out: its folder; begin: the pocket model that is cut; steps: total; questions: of
-    each step."""
+    """A training of a reranker.
+
+    Args:
+        out: Its folder.
+        begin: The folder of the pocket model that is cut.
+        layers: How many of its layers stay.
+        seed: Of first weights and texts.
+        steps: In total.
+        questions: Of each step.
+    """
 
     out: Path
     begin: Path
@@ -108,7 +116,7 @@ class Trainer(Loop["list[Listed]"]):
         folder = self.settings.out / "model"
         p = self.progress
         llama.save_weights(self.net, folder, "float32")  # else padding changes scores
-        trained: dict[str, Any] = {
+        trained: dict[str, object] = {
             **self.about,
             "tokens": p.tokens,
             "processor_minutes": round(p.seconds / 60, 1),
@@ -130,9 +138,11 @@ class Trainer(Loop["list[Listed]"]):
     def _step(self, batch: list[Listed]) -> float:
         """Compute the gradients of a batch of questions; return their mean loss."""
         scores = self._scores(batch)
-        stating = [torch.from_numpy(item.stating) for item in batch]
-        losses = [-s.log_softmax(0)[marks].mean() for s, marks in zip(scores, stating, strict=True)]
-        loss: Any = sum(losses, torch.zeros(())) / len(batch)
+        loss = torch.zeros(())
+        for of_item, item in zip(scores, batch, strict=True):
+            stating = torch.from_numpy(item.stating)
+            loss = loss - of_item.log_softmax(0)[stating].mean()
+        loss = loss / len(batch)
         step = self.progress.step
         warm_up = min(1.0, (step + 1) / _WARM)
         fall = max(_LEAST, 1 - step / self.settings.steps)
@@ -178,11 +188,16 @@ class Trainer(Loop["list[Listed]"]):
 
 
 def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
-    """A LlamaForSequenceClassification, float32: the first `layers` of a pocket model under a new
-    head of one label.
+    """A LlamaForSequenceClassification, float32: the first layers of a pocket model under a new head
+    of one label.
 
-    seed: of that head. Raises CannotRun where the model has fewer layers, or its weights cannot be
-    read.
+    Args:
+        folder: Of the pocket model.
+        layers: How many of its layers stay.
+        seed: Of the new head.
+
+    Raises:
+        CannotRun: The model has fewer layers, or its weights cannot be read.
     """
     added = read_object(folder / "tokenizer.json")["added_tokens"]
     pad = next(token["id"] for token in added if token["content"] == _PAD)
@@ -192,12 +207,10 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
             f"the model in {folder} has {config.num_hidden_layers} layers, so no {layers} can be "
             "taken"
         )
-    config.num_hidden_layers, config.pad_token_id, config.num_labels, config.use_cache = (
-        layers,
-        pad,
-        1,
-        False,
-    )
+    config.num_hidden_layers = layers
+    config.pad_token_id = pad
+    config.num_labels = 1
+    config.use_cache = False
     torch.manual_seed(seed)
     net = LlamaForSequenceClassification(config).float()
     llama.load_weights(net, folder, {"score.weight"})
@@ -209,14 +222,15 @@ def pair_tokenizer(folder: Path, to: Path) -> Any:
     Raises OSError."""
     spec = read_object(folder / "tokenizer.json")
     plain = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    marks: dict[str, Any] = {}
-    pair: list[dict[str, Any]] = []
+    marks: dict[str, dict[str, object]] = {}
+    pair: list[dict[str, dict[str, object]]] = []
     for part in _PAIR:
-        given = part in (_A, _B)
-        pair.append({"Sequence" if given else "SpecialToken": {"id": part, "type_id": 0}})
-        if not given:
-            encoding = plain.encode(part, add_special_tokens=False)
-            marks[part] = {"id": part, "ids": encoding.ids, "tokens": encoding.tokens}
+        if part in (_A, _B):
+            pair.append({"Sequence": {"id": part, "type_id": 0}})
+            continue
+        pair.append({"SpecialToken": {"id": part, "type_id": 0}})
+        encoding = plain.encode(part, add_special_tokens=False)
+        marks[part] = {"id": part, "ids": encoding.ids, "tokens": encoding.tokens}
     spec["post_processor"] |= {"pair": pair, "special_tokens": marks}
     settings = read_object(folder / "tokenizer_config.json")
     settings |= {

@@ -12,7 +12,6 @@ Each `render_*` module turns an Order into pages and questions: `make(order) -> 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.stats.rng import Dice
 from harness.types import Document, Example, Passage, Support
@@ -28,8 +27,13 @@ _SHORTEST = min(map(len, _FIRST)) + min(map(len, _SECOND)) + min(map(len, _THIRD
 
 @dataclass
 class Paragraph:
-    """A title and sentences. lines: (the fact stated or None, sentence); headed: the title is
-    printed above them."""
+    """A title and sentences.
+
+    Args:
+        title: Of the paragraph.
+        lines: (the fact that it states or None, sentence).
+        headed: Whether the title is printed above them.
+    """
 
     title: str
     lines: list[tuple[Fact | None, str]] = field(default_factory=list)
@@ -69,8 +73,16 @@ class Page:
 
 @dataclass(frozen=True)
 class Order:
-    """A document (or set of eight) to render. room: its characters; hops: to choose from;
-    questions: their number."""
+    """A document (or set of eight) to render.
+
+    Args:
+        kind: The data set whose kind of text it is.
+        id: Of the document.
+        dice: Draws facts, names and sentences.
+        room: Its characters.
+        hops: Numbers of hops to choose from.
+        questions: Their number.
+    """
 
     kind: str
     id: str
@@ -82,18 +94,22 @@ class Order:
 
 @dataclass(frozen=True)
 class Sample:
-    """Pages and questions. asked: the proofs, parallel to `examples`; base: all facts that the
-    pages state.
+    """Pages and questions.
 
-    rows: in the official format of the data set, for musique, hotpotqa and 2wikimultihopqa (one
-    row); else empty.
+    Args:
+        pages: The documents with their facts.
+        examples: The questions.
+        asked: The proofs, parallel to `examples`.
+        base: All facts that the pages state.
+        rows: One row in the official format of the data set, for musique, hotpotqa and
+            2wikimultihopqa; else ().
     """
 
     pages: tuple[Page, ...]
     examples: tuple[Example, ...]
     asked: tuple[Asked, ...]
     base: FactBase
-    rows: tuple[Mapping[str, Any], ...] = ()
+    rows: tuple[Mapping[str, object], ...] = ()
 
     @property
     def documents(self) -> tuple[Document, ...]:
@@ -155,14 +171,21 @@ def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page
 
 
 def spans(pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True) -> tuple[Support, ...]:
-    """The spans of the facts: their passages, or (whole False) their sentences; in the order of the
-    text."""
+    """The spans that prove something, in the order of the text.
+
+    Args:
+        pages: The pages that state it.
+        facts: The facts that are needed.
+        whole: Whether a span is the passage that states a fact, or the sentence alone.
+    """
     needed = set(facts)
     supports: list[Support] = []
     for page in pages:
         for stated in page.stated:
             if stated.fact in needed:
                 passage = page.document.passages[page.place[stated.fact]]
-                start, end = (passage.start, passage.end) if whole else (stated.start, stated.end)
-                supports.append(Support(page.document.id, start, end))
+                support = Support(page.document.id, stated.start, stated.end)
+                if whole:
+                    support = Support(page.document.id, passage.start, passage.end)
+                supports.append(support)
     return tuple(dict.fromkeys(supports))

@@ -9,7 +9,6 @@ comparisons of two bridges among those of four.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from harness.types import Example, Gold, Question
 from pocket.world.fact_proofs import INVERSE, Path
@@ -90,13 +89,24 @@ def paragraphs_of(growth: GrowingText) -> list[Paragraph]:
 
 def _musique(
     name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page
-) -> dict[str, Any]:
-    """A row as in musique_ans_v1.0; the steps are questions like "Velindra >> author"."""
+) -> dict[str, object]:
+    """A row as in musique_ans_v1.0; the steps are questions like "Velindra >> author".
+
+    Args:
+        name: The id of the row.
+        question: The question with its proof.
+        paragraphs: Of the document.
+        page: The document, laid out.
+    """
     needed = {page.place[fact] for fact in question.supports}
-    parts: list[dict[str, Any]] = []
+    parts: list[dict[str, object]] = []
     for at, paragraph in enumerate(paragraphs):
-        part = {"idx": at, "title": paragraph.title, "paragraph_text": paragraph.text}
-        part["is_supporting"] = at in needed
+        part: dict[str, object] = {
+            "idx": at,
+            "title": paragraph.title,
+            "paragraph_text": paragraph.text,
+            "is_supporting": at in needed,
+        }
         parts.append(part)
     return {
         "id": name,
@@ -109,14 +119,14 @@ def _musique(
     }
 
 
-def _decomposition(question: Asked, page: Page) -> list[dict[str, Any]]:
+def _decomposition(question: Asked, page: Page) -> list[dict[str, object]]:
     """The steps of a question: {"id": 1, "question": "Velindra >> author", "answer": "Toren", ...}.
 
     "#1" stands for the answer to the first step.
     """
     assert isinstance(question.query, Path)
     subject = question.query.start
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     steps = zip(question.query.steps, question.supports, strict=True)
     for number, (step, fact) in enumerate(steps, start=1):
         relation = step.rpartition(".")[2]
@@ -124,8 +134,12 @@ def _decomposition(question: Asked, page: Page) -> list[dict[str, Any]]:
         if step.startswith(INVERSE):
             relation += " of"
             answer = fact.subject
-        row = {"id": number, "question": f"{subject} >> {relation}", "answer": answer}
-        row["paragraph_support_idx"] = page.place[fact]
+        row: dict[str, object] = {
+            "id": number,
+            "question": f"{subject} >> {relation}",
+            "answer": answer,
+            "paragraph_support_idx": page.place[fact],
+        }
         rows.append(row)
         subject = f"#{number}"
     return rows
@@ -133,9 +147,9 @@ def _decomposition(question: Asked, page: Page) -> list[dict[str, Any]]:
 
 def _supporting_facts(
     question: Asked, paragraphs: Sequence[Paragraph], page: Page
-) -> list[list[Any]]:
+) -> list[list[object]]:
     """[title, sentence number] of each supporting fact."""
-    places: list[list[Any]] = []
+    places: list[list[object]] = []
     for fact in question.supports:
         paragraph = paragraphs[page.place[fact]]
         facts = [stated for stated, _ in paragraph.lines]
@@ -145,10 +159,10 @@ def _supporting_facts(
 
 def _hotpotqa(
     name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A row as in hotpot_dev_distractor_v1: all sentences but the first of a paragraph begin with a
-    space."""
-    context: list[list[Any]] = []
+    space. For the parameters see `_musique`."""
+    context: list[list[object]] = []
     for paragraph in paragraphs:
         (_, first), *others = paragraph.lines
         context.append([paragraph.title, [first, *(f" {sentence}" for _, sentence in others)]])
@@ -171,15 +185,15 @@ def _hotpotqa(
 
 def _twowiki(
     name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A row as in 2WikiMultihopQA's dev.json: sentences without spaces around them, and the
-    evidence triples."""
+    evidence triples. For the parameters see `_musique`."""
     kind = "comparison"
     if question.kind == "path":
         kind = "compositional"
     elif len(question.supports) == 4:
         kind = "bridge_comparison"
-    context: list[list[Any]] = []
+    context: list[list[object]] = []
     for paragraph in paragraphs:
         sentences = [sentence for _, sentence in paragraph.lines]
         context.append([paragraph.title, sentences])

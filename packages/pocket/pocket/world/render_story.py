@@ -10,7 +10,6 @@ the same role. Gold.extra: gold_label (1 to 4), difficult (0 or 1), all_classes 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.types import Example, Gold, Question
 from pocket.world.fact_proofs import Fact
@@ -50,7 +49,7 @@ class Solution:
 
     answers: tuple[str, ...]
     options: tuple[str, ...] | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)
 
 
 def make(order: Order) -> Sample:
