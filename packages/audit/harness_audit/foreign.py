@@ -35,6 +35,12 @@ FORMS: Mapping[str, Mapping[str, str]] = parse_yaml(
 """Tool -> field of ForeignAnswer -> where a row of its files has it."""
 _OWN = FORMS["jsonl"].keys() - {"extra"}
 
+ForeignRow = Mapping[str, Any]
+"""A row of another tool's file, parsed and not checked: JSON of any form."""
+
+Adjustment = Callable[[ForeignRow, dict[str, object]], None]
+"""(row, field of ForeignAnswer -> value): changes the values before they are checked."""
+
 
 def _as_text(value: Any) -> Any:
     """Turn a number into text, and a message in parts into the text of its parts without
@@ -58,6 +64,7 @@ def _as_texts(value: Any) -> Any:
 
 
 def _is_blank(value: Any) -> bool:
+    """Whether a value is a text without any character but spaces."""
     return isinstance(value, str) and not value.strip()
 
 
@@ -106,11 +113,25 @@ _Count = Annotated[int, Field(ge=0)]
 
 
 class ForeignAnswer(BaseModel):
-    """A question with its answer, as another tool's file has them. place: the file and the line.
+    """A question with its answer, as another tool's file has them.
 
-    question may be a prompt that contains the question; scores: the tool's own, by its names;
-    extra: further columns; tokens and seconds: of the whole question; error: why it has no answer;
-    repeat: the number of this answer among those to one question, from 1.
+    Args:
+        place: The file and the line.
+        id: Of the question.
+        question: The question, or a prompt that contains it.
+        answers: The right answers.
+        prediction: What the model answered.
+        scores: The tool's own, by its names.
+        options: To choose from.
+        extra: Further columns.
+        error: Why it has no answer.
+        model: The model's name.
+        method: The method's name.
+        tokens_in: Tokens read for the whole question.
+        tokens_out: Tokens written.
+        tokens_cached: Tokens read from a cache.
+        seconds: Of the whole question.
+        repeat: The number of this answer among those to one question, from 1.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -122,7 +143,7 @@ class ForeignAnswer(BaseModel):
     prediction: _Text = ""
     scores: Annotated[dict[str, float], AfterValidator(_without_nan)] = {}
     options: Annotated[tuple[str, ...] | None, BeforeValidator(as_options)] = None
-    extra: Annotated[dict[str, Any], BeforeValidator(_short_columns)] = {}
+    extra: Annotated[dict[str, object], BeforeValidator(_short_columns)] = {}
     error: _Text | None = None
     model: str | None = None
     method: str | None = None
@@ -151,13 +172,22 @@ class Answers(Packed):
 
 @dataclass(frozen=True)
 class ForeignRun:
-    """A file of another tool. tool: with its version, if the file says it; dataset: its name there.
+    """A file of another tool.
 
-    files: all that were read; printed_means: mean and standard error that the tool printed, by its
-    names of scores;
-    asked: questions that it was to ask, each repeat; state: as in a run's summary; lost: sentences
-    on what cannot be taken over; repeats: the numbers of answers to one question, from 1; scores:
-    names of the tool's own.
+    Args:
+        tool: With its version, if the file says it.
+        model: The model's name.
+        method: The method's name.
+        dataset: Its name there.
+        answers: The answers.
+        files: All that were read.
+        printed_means: Score -> mean and standard error that the tool printed.
+        asked: Questions that it was to ask, each repeat.
+        state: As in a run's summary.
+        started: When, in ISO format.
+        lost: Sentences on what cannot be taken over.
+        repeats: The numbers of answers to one question, from 1.
+        scores: Names of the tool's own.
     """
 
     tool: str
@@ -189,15 +219,20 @@ def value_at(row: Any, path: str) -> Any:
 
 
 def parse_answers(
-    rows: Iterable[tuple[RowPlace, Mapping[str, Any] | BrokenRow]],
+    rows: Iterable[tuple[RowPlace, ForeignRow | BrokenRow]],
     form: Mapping[str, str],
-    adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
+    adjust: Adjustment = lambda row, values: None,
 ) -> Answers:
-    """Parse rows by `form` (field -> paths in a row). adjust(row, values): changes values before
-    they are checked.
+    """Parse the rows of a file.
 
-    Raises DataError, naming the line, for a row that is broken, has no prediction, or has a value
-    of another type.
+    Args:
+        rows: Each with its place in the file.
+        form: Field of ForeignAnswer -> paths in a row, the first that has a value counts.
+        adjust: Changes values before they are checked.
+
+    Raises:
+        DataError: A row is broken, has no prediction, or a value of another type; it names the
+            line.
     """
     paths = {name: places.split() for name, places in form.items()}
     parsed = Answers()
@@ -209,7 +244,8 @@ def parse_answers(
             adjust(row, values)
             if "prediction" not in values and "error" not in values:
                 raise place.error(form["prediction"], _no_prediction(row))
-            parsed.append(_with_options(ForeignAnswer(place=place, **values)))
+            answer = ForeignAnswer.model_validate({"place": place, **values})
+            parsed.append(_with_options(answer))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
@@ -221,9 +257,9 @@ def parse_answers(
     return parsed
 
 
-def _values_of(row: Mapping[str, Any], paths: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _values_of(row: ForeignRow, paths: Mapping[str, Sequence[str]]) -> dict[str, object]:
     """Field -> its value in a row, from the first of its paths that has one."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, places in paths.items():
         for path in places:
             value = value_at(row, path)
@@ -242,7 +278,7 @@ def _why_broken(row: BrokenRow, first: bool) -> str:
     return "; is the file cut?"
 
 
-def _no_prediction(row: Mapping[str, Any]) -> str:
+def _no_prediction(row: ForeignRow) -> str:
     """What to do about a row without the answer of a model."""
     names = ", ".join(map(str, row))[:200]
     return (
@@ -276,7 +312,7 @@ def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
     if not options:
         return answer
     answers = [_named_option(right, options) for right in answer.answers]
-    extra: dict[str, Any] = {"all_classes": list(options)}
+    extra: dict[str, object] = {"all_classes": list(options)}
     numbers = {options.index(right) + 1 for right in answers if right in options}
     if len(numbers) == 1:
         extra["gold_label"] = numbers.pop()

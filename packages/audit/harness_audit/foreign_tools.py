@@ -33,6 +33,7 @@ from harness.storage.yaml_text import parse_yaml
 from harness_audit.bundle import zip_problems
 from harness_audit.foreign import (
     FORMS,
+    ForeignRow,
     ForeignRun,
     as_options,
     check_run,
@@ -41,8 +42,7 @@ from harness_audit.foreign import (
     without_thinking,
 )
 
-_Row = Mapping[str, Any]
-_Rows = Iterable[tuple[RowPlace, _Row | BrokenRow]]
+_Rows = Iterable[tuple[RowPlace, ForeignRow | BrokenRow]]
 _ZSTANDARD = 93  # a zip method that Python's zipfile reads from 3.14 on
 _VERSION = 2  # of Inspect's logs
 _STATES = {"success": "finished", "cancelled": "interrupted", "error": "stopped"}
@@ -88,7 +88,7 @@ def _read_inspect(path: Path) -> ForeignRun:
     )
 
 
-def _eval_header(path: Path) -> _Row:
+def _eval_header(path: Path) -> ForeignRow:
     """The settings and results of an .eval file. Raises DataError where it has none."""
     _, header = next(_eval_entries(path, lambda name: name == "header.json"), (None, None))
     if not isinstance(header, dict):
@@ -107,7 +107,7 @@ def _log_samples(path: Path) -> _Rows:
             yield RowPlace(path.name, row=number), as_row(value)
 
 
-def _check_inspect(path: Path, log: _Row) -> None:
+def _check_inspect(path: Path, log: ForeignRow) -> None:
     """Raise DataError for a log of another version, or one without model or task."""
     version = log.get("version")
     if version != _VERSION:
@@ -119,7 +119,7 @@ def _check_inspect(path: Path, log: _Row) -> None:
         )
 
 
-def _inspect_method(log: _Row) -> str:
+def _inspect_method(log: ForeignRow) -> str:
     """The solver of a log, else the solvers of its steps: "generate+self_critique"."""
     solver = value_at(log, "eval.solver")
     if solver:
@@ -128,7 +128,7 @@ def _inspect_method(log: _Row) -> str:
     return "+".join(str(value_at(step, "solver")) for step in steps) or "inspect"
 
 
-def _inspect_means(log: _Row) -> dict[str, tuple[float | None, float | None]]:
+def _inspect_means(log: ForeignRow) -> dict[str, tuple[float | None, float | None]]:
     """Score -> (mean, standard error) as Inspect printed them.
 
     Means only, no other reducer of epochs, such as the best of k.
@@ -137,14 +137,14 @@ def _inspect_means(log: _Row) -> dict[str, tuple[float | None, float | None]]:
     return dict(_printed_mean(score) for score in scores if score.get("reducer") in (None, "mean"))
 
 
-def _inspect_questions(log: _Row) -> int:
+def _inspect_questions(log: ForeignRow) -> int:
     """How many questions were asked, each counted once for all its epochs."""
     samples = int(value_at(log, "results.total_samples") or 0)
     epochs = int(value_at(log, "eval.config.epochs") or 1)
     return samples // epochs or int(value_at(log, "eval.dataset.samples") or 0)
 
 
-def _inspect_start(log: _Row) -> str | None:
+def _inspect_start(log: ForeignRow) -> str | None:
     """When the evaluation started, in ISO format."""
     started = value_at(log, "stats.started_at")
     if not started:
@@ -162,7 +162,7 @@ def _log_pairs(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _eval_entries(
     path: Path, wanted: Callable[[str], bool]
-) -> Iterator[tuple[RowPlace, _Row | BrokenRow]]:
+) -> Iterator[tuple[RowPlace, ForeignRow | BrokenRow]]:
     """Yield the entries of an .eval file whose names are `wanted`, sorted by name. Raises
     DataError."""
     try:
@@ -199,28 +199,30 @@ def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
     return data
 
 
-def _adjust_inspect(row: _Row, values: dict[str, Any]) -> None:
+def _adjust_inspect(row: ForeignRow, values: dict[str, object]) -> None:
     """Fill in values of a sample of Inspect: the last message, tokens of all models, scores as
     numbers."""
     if not row["output"].get("choices"):  # stopped before it wrote something
         values.setdefault("prediction", "")
-    if isinstance(values.get("question"), list):
-        values["question"] = value_at(values["question"], f"{len(values['question']) - 1}.content")
+    question = values.get("question")
+    if isinstance(question, list):
+        values["question"] = value_at(question, f"{len(question) - 1}.content")
     usages = list((row.get("model_usage") or {}).values())
     for name, key in _USED.items():
         counts = [usage.get(key) for usage in usages]
         if counts and None not in counts:
             values[name] = sum(counts)
-    values["scores"] = {}
+    scores: dict[str, float] = {}
     for name, score in (row.get("scores") or {}).items():
         value = score["value"]
         named = {name: value}
         if isinstance(value, dict):
             named = {f"{name}.{part}": one for part, one in value.items()}
-        values["scores"].update(_numbers(named))
+        scores.update(_numbers(named))
+    values["scores"] = scores
 
 
-def _numbers(scores: _Row) -> dict[str, float]:
+def _numbers(scores: Mapping[str, object]) -> dict[str, float]:
     """The scores of Inspect that are numbers, or one of C, P, I, N."""
     numbers: dict[str, float] = {}
     for name, value in scores.items():
@@ -231,7 +233,7 @@ def _numbers(scores: _Row) -> dict[str, float]:
     return numbers
 
 
-def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
+def _printed_mean(score: ForeignRow) -> tuple[str, tuple[float | None, float | None]]:
     """(name, (mean, standard error)) of a score in Inspect's results; the mean of C, P, I, N is
     named accuracy."""
     name = str(score["name"])
@@ -249,9 +251,11 @@ class _LmEvalScores:
 
     lost: set[str] = field(default_factory=set)
 
-    def adjust(self, row: _Row, values: dict[str, Any]) -> None:
-        """Fill in scores and right answer of a sample. Raises TypeError for answers that are no
-        text."""
+    def adjust(self, row: ForeignRow, values: dict[str, object]) -> None:
+        """Fill in scores and right answer of a sample; note metrics without a value in `lost`.
+
+        Raises TypeError for answers that are no text.
+        """
         if not isinstance(values.get("prediction"), str):
             raise TypeError("answers are log-likelihoods, not texts")
         if len(row["resps"][0]) > 1:
@@ -259,12 +263,13 @@ class _LmEvalScores:
         mark = ""
         if row.get("filter") not in (None, "none"):
             mark = f",{row['filter']}"
-        values["scores"] = {}
+        scores: dict[str, float] = {}
         for name in row["metrics"]:
             if isinstance(row[name], int | float):
-                values["scores"][f"{name}{mark}"] = row[name]
+                scores[f"{name}{mark}"] = row[name]
             else:
                 self.lost.add(name)
+        values["scores"] = scores
         right = str(values.get("answers"))
         options = as_options(values.get("options")) or ()
         if right.isdigit() and right not in options and int(right) < len(options):
@@ -314,7 +319,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
     )
 
 
-def _lm_eval_means(results: _Row) -> dict[str, tuple[float | None, float | None]]:
+def _lm_eval_means(results: ForeignRow) -> dict[str, tuple[float | None, float | None]]:
     """Score -> (mean, standard error) from a task's results: {"em,none": 0.4, "em_stderr,none":
     0.1} -> {"em": (0.4, 0.1)}."""
     printed: dict[str, float] = {}

@@ -16,7 +16,8 @@ Schuirmann 1987), on paired differences with documents as clusters, must both re
 `margin`; how often they do at that border: docs/guide.md#memory.
 """
 
-import math
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,16 +41,41 @@ MARGIN = 0.05
 
 @dataclass(frozen=True)
 class Pair:
-    """A run over a data set and the same run over its copy. label: the method's name in tables."""
+    """A run over a data set and the same run over its copy.
+
+    Args:
+        label: The method's name in tables.
+        original: The run over the data set.
+        copy: The run over its copy.
+    """
 
     label: str
     original: StoredRun
     copy: StoredRun
 
 
-def copy_of(run: StoredRun) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Copy:
+    """How an entity-swapped copy was made.
+
+    Args:
+        of: Fingerprint of the original rows.
+        seed: Of its names and numbers.
+        recogniser: What found the names.
+    """
+
+    of: str | None
+    seed: int | None
+    recogniser: str | None
+
+
+def copy_of(run: StoredRun) -> Copy | None:
     """What the manifest says of the copy that the run is over; None for an original."""
-    return run.manifest.dataset.twin
+    made = run.manifest.dataset.twin
+    if made is None:
+        return None
+    recogniser = made.get("recogniser") or {}
+    return Copy(made.get("of"), made.get("seed"), recogniser.get("name"))
 
 
 def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
@@ -63,7 +89,7 @@ def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
         made = copy_of(run)
         if made is None:
             continue
-        original = originals.get(_pair_key(run, made.get("of")))
+        original = originals.get(_pair_key(run, made.of))
         if original is not None:
             yield Pair(_label(run), original, run)
 
@@ -92,28 +118,110 @@ def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
     return canonical([facts.task(run), facts.reader(run), fingerprint])
 
 
+@dataclass(frozen=True)
+class CopyCheck:
+    """Whether a copy is harder, by the runs on the evidence alone.
+
+    Args:
+        verdict: equivalent (within the margin), undecided, harder, easier or not checked.
+        evidence: Original minus copy on the evidence alone, with its 90 % interval; None where it
+            is not checked.
+    """
+
+    verdict: str
+    evidence: Interval | None = None
+
+    def columns(self) -> dict[str, object]:
+        """The columns check and evidence."""
+        if self.evidence is None:
+            return {"check": self.verdict, "evidence": None}
+        return {"check": self.verdict, **facts.interval_columns("evidence", self.evidence)}
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """A row of the table: one pair.
+
+    Args:
+        head: Its first columns: dataset, method, model.
+        copied: How the copy was made.
+        score: The name of the score.
+        n: Questions that both runs have.
+        original: Mean score on the original.
+        copy: Mean score on the copy.
+        drop: Original minus copy.
+        p: Of the drop; None without questions.
+        recalled: Drop / original; NOTHING where the copy is not shown to be no harder.
+        check: Whether it is.
+    """
+
+    head: Mapping[str, object]
+    copied: Copy
+    score: str
+    n: int
+    original: Interval
+    copy: Interval
+    drop: Interval
+    p: float | None
+    recalled: Interval
+    check: CopyCheck
+
+    def columns(self) -> dict[str, object]:
+        """The row by the columns of `frame`."""
+        return {
+            **self.head,
+            "recogniser": self.copied.recogniser,
+            "swap_seed": self.copied.seed,
+            "score": self.score,
+            "n": self.n,
+            **facts.interval_columns("original", self.original),
+            **facts.interval_columns("copy", self.copy),
+            **facts.interval_columns("drop", self.drop),
+            "p": self.p,
+            **facts.interval_columns("recalled", self.recalled),
+            **self.check.columns(),
+        }
+
+
 def frame(pairs: Sequence[Pair], score: str | None = None, margin: float = MARGIN) -> pd.DataFrame:
     """A row a pair: dataset, method, model, seed of the copy, score, n, original, copy, drop, p,
-    p_holm, recalled.
+    p_holm, recalled, check, evidence. Numbers with an interval have .low and .high.
 
-    check: equivalent (within `margin`, a difference of scores), undecided, harder, easier or not
-    checked, by what the evidence alone gives (evidence: original minus copy, with its 90 %
-    interval); but for the first, recalled is missing. Numbers with an interval have .low and .high.
-    Raises UnknownName for a score that a run does not have.
+    Args:
+        pairs: The pairs.
+        score: The name of the score; by default each run's headline.
+        margin: Largest difference on the evidence alone that is called none.
+
+    Raises:
+        UnknownName: A run does not have the score.
     """
+    return _frame_of(memory_rows(pairs, score, margin))
+
+
+def memory_rows(pairs: Sequence[Pair], score: str | None, margin: float) -> list[MemoryRow]:
+    """A row for each pair; for arguments and errors see `frame`."""
     oracles: dict[str, Pair] = {}
     for pair in pairs:
         if facts.is_oracle(pair.original) and facts.is_oracle(pair.copy):
             oracles[_copy_key(pair)] = pair
-    rows = []
+    rows: list[MemoryRow] = []
     for pair in pairs:
-        row = _pair_row(pair, score or facts.headline(pair.original))
-        row.update(_copy_check(oracles.get(_copy_key(pair)), row["score"], margin))
-        if row["check"] != "equivalent":
-            row.update(facts.interval_columns("recalled", NOTHING))
-        rows.append(row)
-    adjusted = holm([row["p"] for row in rows])
-    return facts.as_floats(pd.DataFrame(rows).assign(p_holm=adjusted))
+        name = score or facts.headline(pair.original)
+        check = _copy_check(oracles.get(_copy_key(pair)), name, margin)
+        rows.append(_pair_row(pair, name, check))
+    return rows
+
+
+def _frame_of(rows: Sequence[MemoryRow]) -> pd.DataFrame:
+    """The rows as a table, with their p adjusted by Holm."""
+    adjusted = iter(holm([row.p for row in rows if row.p is not None]))
+    columns: list[dict[str, object]] = []
+    for row in rows:
+        p_holm: float | None = None
+        if row.p is not None:
+            p_holm = next(adjusted)
+        columns.append({**row.columns(), "p_holm": p_holm})
+    return facts.as_floats(pd.DataFrame(columns))
 
 
 _LEGEND = (
@@ -129,19 +237,22 @@ def _copy_key(pair: Pair) -> str:
     return canonical([evidence, facts.fingerprint(pair.copy)])
 
 
-def _copy_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
-    """Columns check and evidence of `frame`; pair: the runs on the evidence alone, None where there
-    are none."""
+def _copy_check(pair: Pair | None, score: str, margin: float) -> CopyCheck:
+    """Whether a copy is harder.
+
+    Args:
+        pair: The runs on the evidence alone; None where there are none.
+        score: The name of the score.
+        margin: Largest difference that is called none.
+    """
     if pair is None:
-        return {"check": "not checked", "evidence": None}
+        return CopyCheck(NOT_CHECKED)
     scores = _paired_scores(pair, score)
     seed = pair.original.config.seed
     bounds = (-1.0, 1.0)
     narrow = interval(scores.differences, scores.clusters, seed=seed, level=0.90, bounds=bounds)
     wide = interval(scores.differences, scores.clusters, seed=seed, level=0.95, bounds=bounds)
-    columns: dict[str, Any] = {"check": _verdict(narrow, wide, margin)}
-    columns.update(facts.interval_columns("evidence", narrow))
-    return columns
+    return CopyCheck(_verdict(narrow, wide, margin), narrow)
 
 
 def _verdict(narrow: Interval, wide: Interval, margin: float) -> str:
@@ -157,9 +268,12 @@ def _verdict(narrow: Interval, wide: Interval, margin: float) -> str:
     verdict = equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-margin, margin))
     if verdict != "different":
         return verdict
-    return "harder" if wide.low > 0 else "easier"
+    if wide.low > 0:
+        return "harder"
+    return "easier"
 
 
+NOT_CHECKED = "not checked"
 _IS = {
     "equivalent": "is no harder",
     "undecided": "may be harder",
@@ -168,25 +282,24 @@ _IS = {
 }
 
 
-def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
-    """A sentence on a row of `frame`: whether the copy is harder, so whether its drop may be called
-    recalled."""
-    if row["check"] == "not checked":
+def _verdict_text(check: CopyCheck, margin: float) -> str:
+    """A sentence on whether the copy is harder, so whether its drop may be called recalled."""
+    if check.evidence is None or check.evidence.mean is None:
         unknown = "it is not known whether the copy is harder, so no drop is called recalled"
         return f"{unknown}: run oracle-evidence with and without --set dataset.swap=entities"
     consequence = ", so no drop is called recalled"
     shown = "not shown"
-    if row["check"] == "equivalent":
+    if check.verdict == "equivalent":
         consequence = ""
         shown = "shown"
     span = "with too few documents for an interval"
-    low = 100 * row["evidence.low"]
-    high = 100 * row["evidence.high"]
-    if not math.isnan(low):
-        span = f"[{low:.1f}, {high:.1f}] (90 %)"
+    low = check.evidence.low
+    high = check.evidence.high
+    if low is not None and high is not None:
+        span = f"[{100 * low:.1f}, {100 * high:.1f}] (90 %)"
     return (
-        f"the copy {_IS[row['check']]}{consequence}: original minus copy on the evidence alone is "
-        f"{100 * row['evidence']:+.1f} points {span}, {shown} to be equivalent within "
+        f"the copy {_IS[check.verdict]}{consequence}: original minus copy on the evidence alone is "
+        f"{100 * check.evidence.mean:+.1f} points {span}, {shown} to be equivalent within "
         f"{100 * margin:g} points (two one-sided tests at 5 %)"
     )
 
@@ -201,7 +314,15 @@ def figure(
     """The figure of the pairs among the runs; a copy without its original is left out with a
     warning.
 
-    Raises UserError where there is no pair, UnknownName for a score that a run does not have.
+    Args:
+        runs: The runs.
+        score: The name of the score; by default each run's headline.
+        warn: Called with each warning.
+        margin: Largest difference on the evidence alone that is called none.
+
+    Raises:
+        UserError: There is no pair.
+        UnknownName: A run does not have the score.
     """
     pairs = list(copy_pairs(runs))
     if not pairs:
@@ -216,30 +337,36 @@ def figure(
                 f"warning: left out: {run.path}: no run over the original; run its command without "
                 "dataset.swap"
             )
-    table = frame(pairs, score, margin)
+    rows = memory_rows(pairs, score, margin)
+    table = _frame_of(rows)
     sections: list[Titled] = []
     panels: list[Panel] = []
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
         title = f"{dataset} · {model}"
-        rows = facts.records(group)
-        verdicts = dict.fromkeys(_verdict_text(row, margin) for row in rows)
+        of_group = [rows[place] for place in group.index]
+        verdicts = dict.fromkeys(_verdict_text(row.check, margin) for row in of_group)
         shown = group.reset_index(drop=True)
         shown["notes"] = [(*verdicts, _LEGEND)] * len(shown)
         hidden = [name for name in map(str, table) if name.startswith("evidence")]
         sections.append(for_people(f"{title}: {name}", shown, ["swap_seed", *hidden]))
         y = Axis(f"{name} × 100", zero=True)
-        panels += plot.panels(title, _ENDS, y, list(map(_line_of, rows)))
+        panels += plot.panels(title, _ENDS, y, list(map(_line_of, of_group)))
     return Figure("Recalled rather than read", table, sections, panels)
 
 
 _ENDS = Axis("", ticks=(0, 1), labels=("original", "copy"), limits=(-0.25, 1.25))
 
 
-def _line_of(row: Mapping[str, Any]) -> Line:
+def _line_of(row: MemoryRow) -> Line:
     """The line of a method from its score on the original, at 0, to that on the copy, at 1."""
-    original = Point.of({**row, "x": 0}, "x", "original", 100)
-    copy = Point.of({**row, "x": 1}, "x", "copy", 100)
-    return Line(str(row["method"]), [original, copy])
+    ends = [_point(0, row.original), _point(1, row.copy)]
+    return Line(str(row.head["method"]), ends)
+
+
+def _point(x: float, score: Interval) -> Point:
+    """A score, times 100, with its interval."""
+    columns = {"x": x, **facts.interval_columns("score", score)}
+    return Point.of(columns, "x", "score", 100)
 
 
 @dataclass(frozen=True)
@@ -272,31 +399,41 @@ def _paired_scores(pair: Pair, score: str) -> PairedScores:
     return paired
 
 
-def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
+def _pair_row(pair: Pair, score: str, check: CopyCheck) -> MemoryRow:
     """Scores of original and copy on their common questions, the drop, and the drop as a share of
-    the original's."""
+    the original's.
+
+    Args:
+        pair: The runs.
+        score: The name of the score.
+        check: Whether the copy is harder.
+    """
     scores = _paired_scores(pair, score)
-    before, after, clusters = scores.original, scores.copy, scores.clusters
+    before = scores.original
+    after = scores.copy
+    clusters = scores.clusters
     seed = pair.original.config.seed
-    made = copy_of(pair.copy) or {}
-    row = facts.head_columns(pair.original, pair.label)
-    row["recogniser"] = (made.get("recogniser") or {}).get("name")
-    row["swap_seed"] = made.get("seed")
-    row["score"] = score
-    row["n"] = len(before)
-    row.update(facts.mean_columns("original", before, clusters, seed=seed))
-    row.update(facts.mean_columns("copy", after, clusters, seed=seed))
-    bounds = (-1.0, 1.0)
-    row.update(facts.mean_columns("drop", scores.differences, clusters, seed=seed, bounds=bounds))
-    row["p"] = None
+    p: float | None = None
     if before:
-        row["p"] = paired_test(before, after, clusters, seed=seed).p
+        p = paired_test(before, after, clusters, seed=seed).p
     recalled = NOTHING
-    if sum(before) > 0:
+    if sum(before) > 0 and check.verdict == "equivalent":
         both = list(zip(before, after, strict=True))
         recalled = corpus_interval(_share_lost, both, clusters, seed=seed)
-    row.update(facts.interval_columns("recalled", recalled))
-    return row
+    copied = copy_of(pair.copy)
+    assert copied is not None  # copy_pairs makes no other pair
+    return MemoryRow(
+        head=facts.head_columns(pair.original, pair.label),
+        copied=copied,
+        score=score,
+        n=len(before),
+        original=interval(before, clusters, seed=seed),
+        copy=interval(after, clusters, seed=seed),
+        drop=interval(scores.differences, clusters, seed=seed, bounds=(-1.0, 1.0)),
+        p=p,
+        recalled=recalled,
+        check=check,
+    )
 
 
 def _share_lost(sums: Sequence[float]) -> float:

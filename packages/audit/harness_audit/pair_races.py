@@ -8,10 +8,12 @@ shown to be better.
 The statistics: sequential.py.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from harness.errors import UserError
 from harness_audit.sequential import PairedRace, extend_ranking
 
 Target = Literal["population", "table"]
+SettledBy = Literal["level", "order", "width", "all"]
 TARGETS: tuple[Target, ...] = ("population", "table")
 
 
@@ -26,10 +29,15 @@ TARGETS: tuple[Target, ...] = ("population", "table")
 class Rules:
     """When a pair is settled, about what, and by which score.
 
-    alpha: the largest probability of any wrong verdict, over all pairs and moments; width: also
-    settle a pair whose interval is at most this wide (a difference of scores, 0.05 for 5 points);
-    target: "population" for documents like these, "table" for exactly these questions; score: by
-    default the data set's first scorer. Raises UserError.
+    Args:
+        alpha: Largest probability of any wrong verdict, over all pairs and moments.
+        width: Also settle a pair whose interval is at most this wide (a difference of scores, 0.05
+            for 5 points).
+        target: "population" for documents like these, "table" for exactly these questions.
+        score: Its name; by default the data set's first scorer.
+
+    Raises:
+        UserError: A value cannot be used.
     """
 
     alpha: float = 0.05
@@ -48,19 +56,54 @@ class Rules:
             raise UserError(f"--target {self.target}: should be {' or '.join(TARGETS)}")
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a pair, as `harness duel --json` prints it.
+
+    Args:
+        a: The first method.
+        b: The second method.
+        settled_by: As of `Pair`.
+        better: As of `Pair`.
+        difference: Mean of a minus b, of scores in [0, 1]; None without a question.
+        low: Lower end of its interval.
+        high: Upper end of its interval.
+        p: Of the test.
+        questions: Used so far.
+        clusters: Documents or groups of documents used so far.
+    """
+
+    a: str
+    b: str
+    settled_by: SettledBy | None
+    better: str | None
+    difference: float | None
+    low: float
+    high: float
+    p: float
+    questions: int
+    clusters: int
+
+
 @dataclass
 class Pair:
-    """Two methods and the test of their difference. better: the one that is shown to be better, if
-    any.
+    """Two methods and the test of their difference.
 
-    settled_by: None while it is open; "level": by its own test; "order": by other pairs (a above b
-    above c); "width": its interval is narrow enough; "all": by no rule, every question is used.
+    Args:
+        a: The first method.
+        b: The second method.
+        race: The test.
+        settled_by: None while the pair is open; "level": by its own test; "order": by other pairs
+            (a above b above c); "width": its interval is narrow enough; "all": by no rule, every
+            question is used.
+        better: The method that is shown to be better, if any.
+        interval: Of the difference of scores, a minus b.
     """
 
     a: str
     b: str
     race: PairedRace
-    settled_by: Literal["level", "order", "width", "all"] | None = None
+    settled_by: SettledBy | None = None
     better: str | None = None
     interval: tuple[float, float] = (-1.0, 1.0)
 
@@ -72,7 +115,9 @@ class Pair:
         points = f"{100 * mean:+.1f} points [{100 * low:.1f}, {100 * high:.1f}], n = {self.race.n}"
         what = f"{self.a} minus {self.b} is {points}"
         if self.better is not None:
-            other = self.b if self.better == self.a else self.a
+            other = self.a
+            if self.better == self.a:
+                other = self.b
             why = f"by other pairs; {what}"
             if self.settled_by == "level":
                 why = f"{what}, p = {self.race.p:.2g}"
@@ -81,19 +126,34 @@ class Pair:
             return f"{what}, the width that was asked for"
         return f"{self.a} and {self.b} are not settled: {what}, p = {self.race.p:.2g}"
 
-    def values(self) -> dict[str, Any]:
-        """The verdict as JSON values; differences are of scores in [0, 1]."""
+    def verdict(self) -> Verdict:
+        """What is known of the pair now."""
         low, high = self.interval
-        verdict = {"a": self.a, "b": self.b, "settled_by": self.settled_by, "better": self.better}
-        numbers = {"difference": self.race.mean, "low": low, "high": high, "p": self.race.p}
-        return {**verdict, **numbers, "questions": self.race.n, "clusters": self.race.clusters}
+        return Verdict(
+            a=self.a,
+            b=self.b,
+            settled_by=self.settled_by,
+            better=self.better,
+            difference=self.race.mean,
+            low=low,
+            high=high,
+            p=self.race.p,
+            questions=self.race.n,
+            clusters=self.race.clusters,
+        )
 
 
 class PairRaces:
-    """All pairs of a duel. sizes: questions of each cluster; entered: method -> how many clusters
-    it was scored on."""
+    """All pairs of a duel; `entered`: method -> how many clusters it was scored on."""
 
     def __init__(self, names: Sequence[str], sizes: Sequence[int], rules: Rules) -> None:
+        """Begin the tests of all pairs.
+
+        Args:
+            names: The methods.
+            sizes: Questions of each cluster.
+            rules: When a pair is settled.
+        """
         self.names = names
         self.rules = rules
         self.pairs: list[Pair] = []
@@ -117,8 +177,9 @@ class PairRaces:
         """Update every open pair with the scores on the next cluster, and settle what its rules
         allow.
 
-        sums: method -> sum of its scores over the cluster's `size` questions, for each active
-        method.
+        Args:
+            sums: Method -> sum of its scores over the cluster's questions, for each active method.
+            size: Questions of the cluster.
         """
         for name in self.active:  # a method may have left within this batch
             self.entered[name] += 1
@@ -149,8 +210,12 @@ class PairRaces:
         """
         low, high = pair.interval
         if self._better[i, j] or self._better[j, i]:
-            pair.better = pair.a if self._better[i, j] else pair.b
-            pair.settled_by = "level" if own_evidence else "order"
+            pair.better = pair.b
+            if self._better[i, j]:
+                pair.better = pair.a
+            pair.settled_by = "order"
+            if own_evidence:
+                pair.settled_by = "level"
         elif self.rules.width is not None and high - low <= self.rules.width + 1e-9:
             pair.settled_by = "width"
         elif pair.race.complete:

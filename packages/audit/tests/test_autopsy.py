@@ -120,10 +120,14 @@ def test_the_border_between_won_and_lost(folders):
 
 def test_runs_of_other_questions_are_no_siblings(folders, tmp_path):
     run, oracle, _ = map(read_run, folders)
-    fewer = write_run(tmp_path / "x", oracle.records[:-1], method="oracle", settings=oracle.config)
+    fewer = write_run(
+        tmp_path / "x", oracle.records[:-1], method="oracle", settings=oracle.config.to_json()
+    )
     assert siblings_of(run, [read_run(fewer)]).oracle is None
     rows = {"dataset": {"fingerprint": "0"}}
-    other = write_run(tmp_path / "y", oracle.records, settings=oracle.config, manifest=rows)
+    other = write_run(
+        tmp_path / "y", oracle.records, settings=oracle.config.to_json(), manifest=rows
+    )
     assert siblings_of(run, [read_run(other)]).oracle is None
 
 

@@ -107,7 +107,7 @@ def test_a_duel_that_goes_on_gives_the_same_verdict(tmp_path, parallel):
         fight(tmp_path / "b", {"good": Right(), "bad": Right(wrong, stop_at=5)})
     good = Right()
     again = fight(tmp_path / "b", {"good": good, "bad": Right(wrong)}, parallel=parallel)
-    assert [p.values() for p in again.pairs] == [p.values() for p in whole.pairs]
+    assert [p.verdict() for p in again.pairs] == [p.verdict() for p in whole.pairs]
     assert 0 < len(good.asked) < whole.entrants[0].questions + parallel
     for one, other in zip(whole.entrants, again.entrants, strict=True):
         rows = {r.question_id: comparable(r) for r in read_run(other.result.folder).records}
@@ -118,7 +118,7 @@ def test_a_duel_that_goes_on_gives_the_same_verdict(tmp_path, parallel):
     done = Right()
     go(plan("good", Right(), tiny()), tmp_path / "b")
     over = fight(tmp_path / "b", {"good": done, "bad": Right(wrong)})
-    assert [p.values() for p in over.pairs] == [p.values() for p in whole.pairs]
+    assert [p.verdict() for p in over.pairs] == [p.verdict() for p in whole.pairs]
     assert done.asked == []
 
 

@@ -4,6 +4,7 @@ import pytest
 from harness_audit.memory import copy_pairs, figure, frame
 
 from harness.cli.main import main
+from harness.storage.named_runs import read_runs, run_folders
 from tests.reports.build import stored
 
 SWAP = {
@@ -60,6 +61,16 @@ def test_without_a_score_to_lose_there_is_no_share(tmp_path, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["report", "memory", str(tmp_path)])
     assert "drop: original minus copy" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_pair_without_a_common_question_has_no_p(tmp_path):
+    _runs(tmp_path, [None, 1.0], [1.0, None], method="bm25", settings={"failed": "skip"})
+    _runs(tmp_path, [1.0, 1.0], [0.0, 1.0])
+    runs = read_runs(run_folders([str(tmp_path)]))
+    rows = frame(list(copy_pairs(list(runs)))).set_index("method")
+    assert rows.loc["bm25", "n"] == 0
+    assert rows.loc["bm25", ["p", "p_holm"]].isna().all()
+    assert rows.loc["pecan", "p"] == rows.loc["pecan", "p_holm"]
 
 
 def test_with_too_few_documents_no_interval_is_spoken_of(tmp_path, capsys):

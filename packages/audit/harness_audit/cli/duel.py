@@ -178,7 +178,7 @@ def _as_json(outcome: DuelResult) -> str:
             "saved": {"questions": questions, "tokens": tokens, "seconds": seconds},
         }
         runs.append(run)
-    pairs = [pair.values() for pair in outcome.pairs]
+    pairs = [asdict(pair.verdict()) for pair in outcome.pairs]
     return json_.dumps(
         {"pairs": pairs, **asdict(outcome.rules), "score": outcome.score, "runs": runs}
     )
