@@ -27,6 +27,7 @@ class BesideBaseline:
         high: Upper end, or None.
         questions: Questions that are compared.
         documents: Their clusters.
+        asks_whole_folder: Whether all are about all pages of a folder; then clusters are questions.
         left_out: Questions that the baseline has a score for and the run has not.
         objections: What would have stopped `harness compare`, a sentence each.
     """
@@ -37,6 +38,7 @@ class BesideBaseline:
     high: float | None
     questions: int
     documents: int
+    asks_whole_folder: bool
     left_out: int
     objections: Sequence[str]
 
@@ -82,6 +84,7 @@ def compare_with_baseline(
         high=test.high,
         questions=test.n,
         documents=test.clusters,
+        asks_whole_folder=facts.asks_whole_folder(run),
         left_out=len(baseline.ids) - len(shared),
         objections=[f"compared all the same: {reason}" for reason in reasons],
     )

@@ -187,8 +187,8 @@ def _usage_notes(run: StoredRun, total: Mapping[str, Any]) -> list[str]:
     recounted = total.get("recounted")
     if recounted:
         notes.append(
-            f"{recounted} token counts of the server are missing or cannot be true; those made "
-            "here are used"
+            f"{recounted} token counts of the servers (of model, encoder or reranker) are missing "
+            "or cannot be true; those made here are used"
         )
     recalled = total.get("recalled")
     if recalled:

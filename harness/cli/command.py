@@ -32,7 +32,8 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 MOST = 10**12
 """The largest value of a numeric option that names none: what every library below can hold."""
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
-_SEVERAL = ("--set", "--sweep", "--app-map")  # options that take several assignments
+_SEVERAL = ("--set", "--sweep", "--app-map", "--retriever-map", "--fail-under", "--max-drop")
+"""Options that take several assignments."""
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
 
@@ -90,7 +91,7 @@ class Command(TyperCommand):
     below: Mapping[str, str] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, with several assignments after one --set or --sweep."""
+        """Parse, with several assignments after one --set, or another option that takes them."""
         return super().parse_args(ctx, spread_sets(args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

@@ -257,14 +257,15 @@ def _outcome(found: BesideBaseline, drop: float) -> tuple[Outcome, list[str]]:
 
 
 def _difference_words(found: BesideBaseline) -> str:
-    """ "+3.1 [-1.0, +7.2] points on 80 questions about 10 documents"."""
+    """ "+3.1 [-1.0, +7.2] points on 80 questions about 10 documents", or "about the folder"."""
     interval = _NO_INTERVAL
     if found.low is not None and found.high is not None:
         interval = f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
-    return (
-        f"{100 * found.difference:+.1f}{interval} points on {found.questions} questions about "
-        f"{found.documents} documents"
-    )
+    about = f"{found.documents} documents"
+    if found.asks_whole_folder:
+        about = "the folder"
+    points = f"{100 * found.difference:+.1f}{interval} points"
+    return f"{points} on {found.questions} questions about {about}"
 
 
 def _mean_figures(score: ScoreMean, points: float, least: float) -> list[str]:

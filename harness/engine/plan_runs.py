@@ -59,7 +59,7 @@ def plan_runs(
     """
     if len(choices) == 1:
         plan = plan_choices(choices[0], elsewhere)
-        _check_retriever(choices, [plan])
+        _check_retriever(choices, [plan], note)
         _note_unused([plan], note)
         return Planned([plan])
     _check_names(choices)
@@ -71,7 +71,7 @@ def plan_runs(
     problems += missing
     if not planned.plans and not planned.code:
         raise ConfigError(problems, missing)
-    _check_retriever(choices, planned.plans)
+    _check_retriever(choices, planned.plans, note)
     _note_unused(planned.plans, note)
     for problem in problems:
         note(f"error: {problem}")
@@ -80,14 +80,35 @@ def plan_runs(
     return planned
 
 
-def _check_retriever(choices: Sequence[Choices], plans: Sequence[PlannedRun]) -> None:
-    """Raise UserError for a retriever that no method of the command uses."""
-    is_given = any(run.retriever is not None for run in choices)
-    if is_given and not any(plan.config.retriever is not None for plan in plans):
-        names = ", ".join(dict.fromkeys(plan.config.method.name for plan in plans))
+def _check_retriever(
+    choices: Sequence[Choices], plans: Sequence[PlannedRun], note: Callable[[str], None]
+) -> None:
+    """Note which methods of the command run without the retriever that it names.
+
+    Args:
+        choices: What the user chose, run by run.
+        plans: The planned runs.
+        note: Gets the sentence.
+
+    Raises:
+        UserError: No method uses the retriever.
+    """
+    if all(run.retriever is None for run in choices):
+        return
+    with_it: dict[str, None] = {}
+    without_it: dict[str, None] = {}
+    for plan in plans:
+        names = without_it if plan.config.retriever is None else with_it
+        names[plan.config.method.name] = None
+    if not with_it:
         raise UserError(
-            f"--retriever takes the place of a ranking of passages, and {names} has none that it "
-            "replaces; run a method that retrieves, as --method bm25"
+            f"--retriever takes the place of a ranking of passages, and {', '.join(without_it)} "
+            "has none that it replaces; run a method that retrieves, as --method bm25"
+        )
+    if without_it:
+        note(
+            f"note: --retriever ranks for {', '.join(with_it)}; without it run: "
+            f"{', '.join(without_it)}"
         )
 
 

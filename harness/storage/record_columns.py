@@ -36,7 +36,7 @@ class SearchSummary:
     """What tables count of the steps of one search.
 
     Attributes:
-        stop_reason: Why it ended.
+        stop_reason: Why it ended; "" of a ranking, which visits no nodes.
         probes: How many steps have a P(Yes).
         ties: How many of these are 0.5.
         is_accepted: Whether a step is called "accept".
@@ -315,8 +315,11 @@ def _summary(record: StoredRecord) -> SearchSummary:
     """What tables count of the record's steps."""
     actions = {step.get("action") for step in record.steps}
     probes = [step.get("p_yes") for step in record.steps]
+    stop_reason = record.stop_reason
+    if actions == {"retrieve"}:
+        stop_reason = ""
     return SearchSummary(
-        stop_reason=record.stop_reason,
+        stop_reason=stop_reason,
         probes=len(probes) - probes.count(None),
         ties=probes.count(0.5),
         is_accepted="accept" in actions,

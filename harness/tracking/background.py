@@ -6,7 +6,8 @@ trackers.missed()                      waits for the last pass; a sentence for w
 
 The thread logs a run when it ends, and every INTERVAL seconds before. It reads run folders only, so
 a store that is down or hangs never costs an answer. Traces cost most, so a pass logs them for a
-limited time: what the last one does not reach is named, and `harness track` logs it.
+limited time, which begins with the first of them: what the last one does not reach is named, and
+`harness track` logs it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import os
 import shlex
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from harness.storage.paths import masked
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
 from harness.tracking import MOST_TRACES
 from harness.tracking.store import expand_home, unreachable
+from harness.tracking.tracing_time import TracingTime
 from harness.tracking.track import (
     StoreError,
     default_uri,
@@ -172,8 +173,7 @@ class BackgroundTracking(Hook):
     def log_changes(self, last: bool = False) -> dict[Path, HarnessError]:
         """Log the folders that changed; returns folder -> error of those that failed. last: none
         still runs."""
-        seconds = _LAST_TRACING if last else _TRACING
-        until = time.monotonic() + seconds
+        tracing = TracingTime(_LAST_TRACING if last else _TRACING)
         folders = [*self._folders]
 
         def log(folder: Path) -> None:
@@ -194,7 +194,7 @@ class BackgroundTracking(Hook):
                 suite=self._suite,
                 running=running,
                 traces=self._traces,
-                until=until,
+                tracing=tracing,
             )
             self._logged[folder] = state
 

@@ -5,7 +5,7 @@ changes nothing.
     .log_running(points)          (step, name, value) of metrics.running_points
     .resume()                     shows the run as running
     .log_results()                final metrics, artifacts, table, page
-    .traces.log(run, most, until)  a trace for each question (mlflow_traces.py)
+    .traces.log(run, most, tracing) a trace for each question (mlflow_traces.py)
     .end(status)                  closes the run, and gives the suite's parent the worst status of its runs
 
 An experiment's page first shows its saved view "Comparison" and its guide. MLflow is imported

@@ -1,6 +1,6 @@
 """Send the questions of a run to MLflow as traces, by MLflow's tracing client.
 
-    MlflowTraces(uri, experiment, run_id).log(run, most=1000, until=deadline)   -> how many are still missing
+    MlflowTraces(uri, experiment, run_id).log(run, 1000, TracingTime(40))   -> how many are still missing
 
 A trace's id is made of its run and question, so that two processes that log one run cannot log a
 question twice. The metadata harness.digest says what it was made of: a question that was asked or
@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import metric_name, percent
 from harness.tracking.question_spans import QuestionSpans, tflops, token_usage
 from harness.tracking.traced_question import TracedQuestion, cut_middle, traced_questions
+from harness.tracking.tracing_time import TracingTime
 from harness.types import JUDGES
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ class MlflowTraces:
         self._experiment = experiment
         self._run_id = run_id
 
-    def log(self, run: StoredRun, most: int, until: float | None = None) -> int:
+    def log(self, run: StoredRun, most: int, tracing: TracingTime | None = None) -> int:
         """Log the questions whose traces are not there, or have changed.
 
         Args:
             run: The run.
             most: Only the first so many questions.
-            until: A moment of time.monotonic; the batch that is under way is sent whole.
+            tracing: The time that traces may take; the batch that is under way is sent whole.
 
         Returns:
             How many of them are still missing.
@@ -72,7 +72,7 @@ class MlflowTraces:
         left = len(new)
         for wanted in _batches(new, _READ):
             for batch in _batches(traced_questions(run, set(wanted)), _BATCH):
-                if until is not None and time.monotonic() >= until:
+                if tracing is not None and tracing.is_over():
                     return left
                 self._send(batch, stored)
                 left -= len(batch)

@@ -35,6 +35,7 @@ from harness.storage.run_folder import StoredRun, read_run
 from harness.tracking import MOST_TRACES, wandb_run
 from harness.tracking.metrics import STATUS, run_state, running_points
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
+from harness.tracking.tracing_time import TracingTime
 
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
 MOST_FAILURES = (
@@ -178,7 +179,7 @@ def track(
     suite: str | None = None,
     running: bool = False,
     traces: int = MOST_TRACES,
-    until: float | None = None,
+    tracing: TracingTime | None = None,
 ) -> int:
     """Bring the MLflow run of a run folder up to date; made if there is none.
 
@@ -189,7 +190,7 @@ def track(
             run's own command named.
         running: The run goes on, so log its running means and traces only.
         traces: Log the first so many questions as traces.
-        until: No trace is started after this moment of time.monotonic.
+        tracing: The time that traces may take; by default as much as they need.
 
     Returns:
         How many traces are still missing.
@@ -217,9 +218,9 @@ def track(
         logged.log_running([point for point in running_points(run) if point[0] < len(run.records)])
         if running:
             logged.resume()
-            return logged.traces.log(run, traces, until)
+            return logged.traces.log(run, traces, tracing)
         logged.log_results()
-        missing = logged.traces.log(run, traces, until)
+        missing = logged.traces.log(run, traces, tracing)
         logged.end(
             STATUS.get(run_state(run), "KILLED")
         )  # last: what is finished has all of its numbers

@@ -115,9 +115,13 @@ def test_what_a_search_costs_is_unknown_or_its_price(ask, table, here):
 
 def test_methods_without_a_ranking_stand_beside_it_and_alone_refuse_it(ask, table):
     with Loopback([hits]) as server:
-        ask("closed-book,sbert,self-route", "--retriever", f"wiki={server.url}").checked()
+        beside = ask("closed-book,sbert,a-rag,self-route", "--retriever", f"wiki={server.url}")
         alone = ask("closed-book", "--retriever", f"wiki={server.url}").checked(2)
-    assert {"closed-book", "sbert[wiki]", "self-route[wiki]"} == set(table())
+    assert {"closed-book", "a-rag", "sbert[wiki]", "self-route[wiki]"} == set(table())
+    said = (
+        "note: --retriever ranks for sbert[wiki], self-route[wiki]; without it run: closed-book, "
+    )
+    assert f"{said}a-rag\n" in beside.checked().stderr
     assert "closed-book has none that it replaces" in alone.stderr
 
 

@@ -13,16 +13,18 @@ def asked(tmp_path, capsys):
     """Answers questions about a folder, `right` of them rightly; returns (exit code, stderr).
 
     documents: pages with a question each; broken: questions to which the model has no reply, so that
-    they fail.
+    they fail; whole_folder: whether no question names its page.
     """
 
-    def call(right, name, *more, documents=12, broken=0):
+    def call(right, name, *more, documents=12, broken=0, whole_folder=False, scorers="flashrag.em"):
         folder = tmp_path / f"wiki{documents}"
         folder.mkdir(exist_ok=True)
         lines, replies = [], []
         for n in range(documents):
             (folder / f"p{n}.txt").write_text(f"Page {n} says so.")
-            question = {"id": f"q{n}", "question": f"Question {n}?", "document": f"p{n}"}
+            question = {"id": f"q{n}", "question": f"Question {n}?"}
+            if not whole_folder:
+                question["document"] = f"p{n}"
             question["answer"] = f"word{n}"
             lines.append(json.dumps(question))
             reply = f"word{n}" if n < right else "no"
@@ -34,7 +36,7 @@ def asked(tmp_path, capsys):
         words = ["run", "-m", "closed-book", "--documents", str(folder)]
         words += ["--questions", str(questions), "--model", "scripted"]
         words += ["--set", f"model.script={tmp_path / name}.yaml", "--mlflow", "off", "-q"]
-        words += ["--out", str(tmp_path / name), "--set", "dataset.scorers=[flashrag.em]"]
+        words += ["--out", str(tmp_path / name), "--set", f"dataset.scorers=[{scorers}]"]
         with pytest.raises(SystemExit) as ended:
             main([*words, *map(str, more)])
         return ended.value.code, capsys.readouterr().err
@@ -79,6 +81,21 @@ def test_questions_that_failed_and_are_left_out_count_0_unless_allowed(asked):
     assert (code, "4 questions left out count 0" in err) == (4, True), err
     code, err = asked(7, "b", *limit, "--allow-left-out", broken=4)
     assert (code, "check passed" in err) == (3, True), err
+
+
+def test_several_limits_after_one_option_hold_all(asked):
+    limits = ("--fail-under", "flashrag.em=40", "flashrag.acc=60")
+    code, err = asked(6, "a", *limits, scorers="flashrag.em,flashrag.acc")
+    assert code == 4
+    assert "check passed: closed-book on wiki12: flashrag.em at least 40: 50.0 [" in err
+    assert "check FAILED: closed-book on wiki12: flashrag.acc at least 60: 50.0 [" in err
+
+
+def test_a_difference_on_a_whole_folder_names_no_documents(asked, baseline):
+    """All pages are one document then, and each question is a cluster."""
+    folder = baseline(12, whole_folder=True)
+    code, err = asked(11, "new", "--fail-below-baseline", folder, whole_folder=True)
+    assert (code, "points on 12 questions about the folder; " in err) == (0, True), err
 
 
 @pytest.mark.parametrize(

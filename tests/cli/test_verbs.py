@@ -32,6 +32,14 @@ ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
             ["--sweep", "a=1,2", "b=3", "--set", "c=4"],
             ["--sweep", "a=1,2", "--sweep", "b=3", "--set", "c=4"],
         ),
+        (
+            ["--fail-under", "right=90", "assertions=95"],
+            ["--fail-under", "right=90", "--fail-under", "assertions=95"],
+        ),
+        (
+            ["--retriever-map", "page=doc", "text=body"],
+            ["--retriever-map", "page=doc", "--retriever-map", "text=body"],
+        ),
         (["show", "a=1"], ["show", "a=1"]),
         (["--set"], ["--set"]),
     ],

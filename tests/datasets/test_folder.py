@@ -310,7 +310,7 @@ def without_usage(_):
             {},
             [],
             0,
-            "4 token counts of the server are missing or cannot be true; those made here are used",
+            "4 token counts of the servers (of model, encoder or reranker) are missing or cannot",
             (2, 0),
         ),
     ],

@@ -103,3 +103,9 @@ def test_runs_that_visited_the_same_nodes_in_every_question_are_named_together()
     assert same_nodes_notes([visits("x", []), visits("x", [])], ["a", "b"]) == [[], []], (
         "a method without a search"
     )
+
+
+def test_a_ranking_visits_no_node():
+    """A retriever that found fewer passages than were asked for, and hybrid on a short page."""
+    rows = [replace(record("exhausted"), steps=[{"action": "retrieve"}, {"action": "retrieve"}])]
+    assert notes_of(rows) == []

@@ -71,3 +71,12 @@ def append(folder, start, stop):
     with open(folder / "records.jsonl", "a") as file:
         for i in range(start, stop):
             file.write(json.dumps(row(i, SCORES[i])) + "\n")
+
+
+def stored_traces(uri):
+    """{question: its trace with spans}."""
+    run = only_run(uri).info
+    found = client(uri).search_traces(
+        locations=[run.experiment_id], run_id=run.run_id, max_results=100
+    )
+    return {trace.info.client_request_id: trace for trace in found}

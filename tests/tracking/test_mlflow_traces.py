@@ -1,12 +1,20 @@
 """What a store holds of a run's questions: traces, and the rows as its input."""
 
 import json
-import time
 
 import pytest
 
+from harness.tracking.tracing_time import TracingTime
 from harness.tracking.track import track
-from tests.tracking.store import SCORE, SCORES, append, client, only_run, row, run_folder
+from tests.tracking.store import (
+    SCORE,
+    SCORES,
+    append,
+    only_run,
+    row,
+    run_folder,
+    stored_traces,
+)
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
@@ -27,15 +35,6 @@ def asked(number, score=0.5, **changes):
 
 def rewrite(folder, *rows):
     (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-
-
-def stored_traces(uri):
-    """{question: its trace with spans}."""
-    run = only_run(uri).info
-    found = client(uri).search_traces(
-        locations=[run.experiment_id], run_id=run.run_id, max_results=100
-    )
-    return {trace.info.client_request_id: trace for trace in found}
 
 
 def feedback(trace):
@@ -119,7 +118,7 @@ def test_limits_of_number_and_time(uri, tmp_path):
     folder = run_folder(tmp_path)
     assert track(folder, uri, traces=0) == 0
     assert stored_traces(uri) == {}
-    assert track(folder, uri, traces=5, until=time.monotonic()) == 5
+    assert track(folder, uri, traces=5, tracing=TracingTime(0)) == 5
     assert stored_traces(uri) == {}
     assert track(folder, uri, traces=5) == 0
     assert sorted(stored_traces(uri)) == [f"q{n}" for n in range(5)]
