@@ -408,8 +408,7 @@ class Gist(reading.ReadingMethod):
         if most < 1:
             raise QuestionError(
                 f"a window of {window} tokens does not hold the gists of {pages} pages; raise "
-                "method.page_words, "
-                "method.window or model.window"
+                "method.page_words, method.window or model.window"
             )
         return most
 

@@ -12,6 +12,7 @@ ICR sums all heads, QRHead those of a head list. Source: docs/methods/attention.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -85,6 +86,57 @@ class InContextConfig(RetrievalConfig):
         return {**values, "heads_sha256": digest}
 
 
+@dataclass
+class _Passes:
+    """Which chunks each pass reads, where one pass does not hold all of them.
+
+    Attributes:
+        sizes: Tokens of each chunk [chunks].
+        room: Tokens of chunks in one pass.
+        model: The model's name, for messages.
+        waiting: The chunks that were in no pass yet.
+        carried: The better half of the last pass, which the next one reads again.
+        dropped: The chunks that no further pass reads, best first.
+    """
+
+    sizes: list[int]
+    room: int
+    model: str
+    waiting: list[int]
+    carried: list[int] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+
+    def next_group(self) -> list[int]:
+        """Take the chunks of the next pass: those carried on, and as many as fit from the end of
+        those that wait.
+
+        Where not one of these fits, the last of those carried on are dropped. Raises WindowExceeded
+        where a chunk does not fit alone.
+        """
+        while True:
+            group = list(self.carried)
+            used = sum(self.sizes[i] for i in group)
+            while self.waiting and used + self.sizes[self.waiting[-1]] <= self.room:
+                used += self.sizes[self.waiting[-1]]
+                group.insert(0, self.waiting.pop())
+            if len(group) > len(self.carried) or not self.waiting:
+                return group
+            if not self.carried:
+                raise WindowExceeded(
+                    f"a chunk of {self.sizes[self.waiting[-1]]} tokens does not fit the window of "
+                    f"'{self.model}' beside the question; set a smaller method.chunk_tokens or "
+                    "raise model.window"
+                )
+            self.dropped.insert(0, self.carried.pop())
+
+    def keep_better_half(self, best: Sequence[int]) -> None:
+        """Carry the better half of the last pass on, and drop the other. best: its chunks, best
+        first."""
+        half = len(best) // 2
+        self.dropped = [*best[half:], *self.dropped]
+        self.carried = sorted(best[:half])
+
+
 class InContext(TopK):
     """Chunks ranked by attention."""
 
@@ -147,35 +199,18 @@ class InContext(TopK):
         room = self._room_for_chunks(question, model)
         sizes = [_chunk_tokens(text, len(texts), model) for text in texts]
         heads = heads_for(self.config.heads, _model_sizes(model))
-        waiting = list(range(len(texts)))
-        carried: list[int] = []
-        dropped: list[int] = []
+        passes = _Passes(sizes, room, model.name, waiting=list(range(len(texts))))
         while True:
-            group = list(carried)
-            used = sum(sizes[i] for i in group)
-            while waiting and used + sizes[waiting[-1]] <= room:
-                used += sizes[waiting[-1]]
-                group.insert(0, waiting.pop())
-            if len(group) == len(carried) and waiting:
-                if not carried:
-                    raise WindowExceeded(
-                        f"a chunk of {sizes[waiting[-1]]} tokens does not fit the window of "
-                        f"'{model.name}' beside the question; set a smaller method.chunk_tokens or "
-                        "raise model.window"
-                    )
-                dropped.insert(0, carried.pop())
-                continue
+            group = passes.next_group()
             chunks = [texts[i] for i in group]
             attention = self.attention(question, chunks, tools, self.config.calibrate)
             values = _chunk_scores(attention, heads, self.config.calibrate)
             if len(group) == len(texts):
                 return values
             best = [group[i] for i in np.argsort(-values, kind="stable")]
-            if not waiting:
-                return -np.argsort([*best, *dropped]).astype(float)
-            half = len(best) // 2
-            dropped = [*best[half:], *dropped]
-            carried = sorted(best[:half])
+            if not passes.waiting:
+                return -np.argsort([*best, *passes.dropped]).astype(float)
+            passes.keep_better_half(best)
 
     def _room_for_chunks(self, question: Question, model: MeteredModel) -> int:
         """Tokens of chunks in one pass."""

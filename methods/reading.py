@@ -96,14 +96,12 @@ def room_for_text(
     if reading.window is not None and used > reading.window <= window:
         raise WindowExceeded(
             f"the question with its prompt and answer takes {used} tokens, more than "
-            f"method.window={reading.window}; "
-            "raise it"
+            f"method.window={reading.window}; raise it"
         )
     if used > window:
         raise WindowExceeded(
             f"the question with its prompt and answer takes {used} tokens, more than the window of "
-            f"{window} of "
-            f"'{model.name}'; raise model.window or use a model with a longer one"
+            f"{window} of '{model.name}'; raise model.window or use a model with a longer one"
         )
     return min(window, reading.window or window) - used
 

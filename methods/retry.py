@@ -108,8 +108,7 @@ def require_room(
     if tokens > limit:
         raise WindowExceeded(
             f"a request with its reply takes {tokens} tokens, more than the window of {limit} "
-            "tokens of "
-            f"'{model.name}'; raise method.window or model.window, or lower {lower}"
+            f"tokens of '{model.name}'; raise method.window or model.window, or lower {lower}"
         )
 
 

@@ -57,8 +57,8 @@ class Summarised(reading.ReadingMethod):
         if room < config.summary_tokens:
             raise QuestionError(
                 f"a window of {window} tokens leaves {max(room, 0)} for summaries beside "
-                "method.reserve="
-                f"{config.reserve}; lower it or method.summary_tokens, or raise method.window"
+                f"method.reserve={config.reserve}; lower it or method.summary_tokens, or raise "
+                "method.window"
             )
         spans = packed(document.text, config.segment_tokens, model)
         texts = [document.text[a:b].strip() for a, b in spans]

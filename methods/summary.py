@@ -22,7 +22,7 @@ import numpy as np
 
 from harness.errors import QuestionError, WindowExceeded
 from harness.method import IndexTools, Tools
-from harness.models import MeteredModel
+from harness.models import MeteredModel, Span
 from harness.prompts import Prompt, feed, prompt_tokens, turn_texts
 from methods.retry import window_of
 
@@ -85,24 +85,31 @@ def summarise_watched(
     before, behind = prompt.around("text")
     with model.session() as s:
         feed(s, before)
-        spans = []
-        for i, text in enumerate(texts):
-            s.feed("\n" if i else "")
+        spans: list[Span] = []
+        line_break = ""
+        for text in texts:
+            s.feed(line_break)
             spans.append(s.feed(text))
+            line_break = "\n"
         for piece in behind:
             s.feed(piece)
         left = min(max_tokens, s.room() - model.turn_tokens())
         if left < 1:
             raise WindowExceeded(
                 f"{s.length()} tokens of text and prompt leave no room for a summary in the window "
-                f"of {model.window} "
-                f"of '{model.name}'; summarise less at once, or raise model.window"
+                f"of {model.window} of '{model.name}'; summarise less at once, or raise "
+                "model.window"
             )
-        out = s.write(left, watch=spans if watch else ())
+        watched: Sequence[Span] = ()
+        if watch:
+            watched = spans
+        out = s.write(left, watch=watched)
     text = out.text.strip()
-    start = len(out.text) - len(out.text.lstrip())
-    row = out.attention_between(start, start + len(text)) if watch else None
-    return Summary(text, row, out.finish == "length")
+    attention = None
+    if watch:
+        start = len(out.text) - len(out.text.lstrip())
+        attention = out.attention_between(start, start + len(text))
+    return Summary(text, attention, out.finish == "length")
 
 
 def write_groups(
@@ -167,15 +174,15 @@ def condense(
     Raises:
         QuestionError: A request is too short for a segment, or for two summaries.
     """
-    limit = window_of(window, model)
+    summaries = _Summaries(length, window_of(window, model), tools, model, prompt)
     pieces = [Piece(text, i, i) for i, text in enumerate(segments)]
     level = 0
-    while pieces and (level == 0 or (len(pieces) > 1 and _token_count(pieces, model) > room)):
+    while pieces and (level == 0 or (len(pieces) > 1 and summaries.tokens(pieces) > room)):
         level += 1
         groups = [[piece] for piece in pieces]
         if level > 1:
-            groups = _group_pieces(pieces, room, length, limit, model, prompt)
-        pieces = _write_level(level, groups, length, limit, tools, model, prompt)
+            groups = summaries.groups(pieces, room)
+        pieces = summaries.of_groups(level, groups)
     return pieces
 
 
@@ -201,107 +208,122 @@ def one_summary(
         QuestionError: As `condense`.
     """
     pieces = condense(segments, 0, length, tools, model, window, prompt)
-    return pieces[0].text if pieces else ""
+    if not pieces:
+        return ""
+    return pieces[0].text
 
 
-def _token_count(pieces: Sequence[Piece], model: MeteredModel) -> int:
-    newline = model.count("\n")
-    return sum(model.count(piece.text) + newline for piece in pieces)
+@dataclass(frozen=True)
+class _Summaries:
+    """Summaries of one kind.
 
-
-def _group_pieces(
-    pieces: Sequence[Piece], room: int, length: int, limit: int, model: MeteredModel, prompt: Prompt
-) -> list[list[Piece]]:
-    """Group consecutive pieces that are summarised together.
-
-    Args:
-        pieces: The summaries so far.
-        room: Tokens that all summaries may take in the end.
-        length: Tokens of a summary at most.
-        limit: Tokens of a request with its reply.
-        model: The builder.
-        prompt: What is asked.
-
-    Raises:
-        QuestionError: No request holds two of the pieces.
-    """
-    size = -(-_token_count(pieces, model) // room) if room > 0 else len(pieces)
-    inside = limit - frame_tokens(model, prompt) - length
-    groups: list[list[Piece]] = []
-    for piece in pieces:
-        if (
-            groups
-            and len(groups[-1]) < size
-            and _token_count([*groups[-1], piece], model) <= inside
-        ):
-            groups[-1].append(piece)
-        else:
-            groups.append([piece])
-    if len(groups) == len(pieces):
-        raise QuestionError(
-            f"{_window_name(limit, model)} does not hold two summaries of {length} tokens beside "
-            "the prompt and "
-            "a third; lower method.summary_tokens, or raise method.window or model.window"
-        )
-    return groups
-
-
-def _window_name(limit: int, model: MeteredModel) -> str:
-    if limit < model.window:
-        return f"method.window ({limit} tokens)"
-    return f"the window of '{model.name}' ({model.window} tokens)"
-
-
-def _write_level(
-    level: int,
-    groups: list[list[Piece]],
-    length: int,
-    limit: int,
-    tools: IndexTools,
-    model: MeteredModel,
-    prompt: Prompt,
-) -> list[Piece]:
-    """Summarise each group.
-
-    Args:
-        level: 1 for the segments themselves.
-        groups: The pieces that are summarised together; a group of one stays above level 1.
+    Attributes:
         length: Tokens of a summary at most.
         limit: Tokens of a request with its reply.
         tools: The engine's tools.
         model: The builder.
         prompt: What is asked.
-
-    Raises:
-        QuestionError: A segment does not fit a request.
     """
-    done = [0]
 
-    def write(group: list[Piece]) -> Piece:
-        """The summary of a group; above level 1 the piece of a group of one stays."""
-        texts = [piece.text for piece in group]
-        if level > 1 and len(group) == 1:
-            return group[0]  # what is left over behind the last group is a summary already
-        if level == 1 and model.count(texts[0]) + frame_tokens(model, prompt) + length > limit:
+    length: int
+    limit: int
+    tools: IndexTools
+    model: MeteredModel
+    prompt: Prompt
+
+    def tokens(self, pieces: Sequence[Piece]) -> int:
+        """Tokens of pieces, each on a line of its own."""
+        newline = self.model.count("\n")
+        return sum(self.model.count(piece.text) + newline for piece in pieces)
+
+    def groups(self, pieces: Sequence[Piece], room: int) -> list[list[Piece]]:
+        """Group consecutive pieces that are summarised together.
+
+        Args:
+            pieces: The summaries so far.
+            room: Tokens that all summaries may take in the end; 0 for one summary.
+
+        Raises:
+            QuestionError: No request holds two of the pieces.
+        """
+        most = len(pieces)
+        if room > 0:
+            most = -(-self.tokens(pieces) // room)
+        room_for_texts = self._room_for_texts()
+        groups: list[list[Piece]] = []
+        for piece in pieces:
+            is_open = bool(groups) and len(groups[-1]) < most
+            if is_open and self.tokens([*groups[-1], piece]) <= room_for_texts:
+                groups[-1].append(piece)
+            else:
+                groups.append([piece])
+        if len(groups) == len(pieces):
             raise QuestionError(
-                f"{_window_name(limit, model)} does not hold a segment of {model.count(texts[0])} "
-                "tokens beside the "
-                f"prompt and a summary of {length}; lower method.segment_tokens or "
-                "method.summary_tokens, or raise "
-                "method.window or model.window"
+                f"{self._window_name()} does not hold two summaries of {self.length} tokens beside "
+                "the prompt and a third; lower method.summary_tokens, or raise method.window or "
+                "model.window"
             )
+        return groups
+
+    def of_groups(self, level: int, groups: list[list[Piece]]) -> list[Piece]:
+        """Summarise each group.
+
+        Args:
+            level: 1 for the segments themselves.
+            groups: The pieces that are summarised together; a group of one stays above level 1, as
+                it is a summary already.
+
+        Raises:
+            QuestionError: A segment does not fit a request.
+        """
+        done = [0]
+
+        def write(group: list[Piece]) -> Piece:
+            """The summary of a group; reports the progress."""
+            if level > 1 and len(group) == 1:
+                return group[0]
+            if level == 1:
+                self._require_room(group[0])
+            text = self._of_texts([piece.text for piece in group])
+            done[0] += 1
+            self.tools.progress(done[0], len(groups), f"level {level} summaries")
+            return Piece(" ".join(text.split()), group[0].first, group[-1].last)
+
+        return self.tools.map(write, groups)
+
+    def _of_texts(self, texts: list[str]) -> str:
+        """The summary of some texts, shared with all indexes that ask for the same one."""
         needs = {
             "texts": texts,
-            "most": length,
-            "prompts": turn_texts([prompt]),
-            "window": model.window,
+            "most": self.length,
+            "prompts": turn_texts([self.prompt]),
+            "window": self.model.window,
             "version": 1,
         }
-        text = tools.share(
-            "summary", "builder", needs, lambda: summarise(texts, model, length, prompt)
-        )
-        done[0] += 1
-        tools.progress(done[0], len(groups), f"level {level} summaries")
-        return Piece(" ".join(str(text).split()), group[0].first, group[-1].last)
 
-    return tools.map(write, groups)
+        def ask() -> str:
+            """Let the model write it."""
+            return summarise(texts, self.model, self.length, self.prompt)
+
+        return str(self.tools.share("summary", "builder", needs, ask))
+
+    def _room_for_texts(self) -> int:
+        """Tokens of texts that a request holds beside the prompt and the summary."""
+        return self.limit - frame_tokens(self.model, self.prompt) - self.length
+
+    def _require_room(self, segment: Piece) -> None:
+        """Raise QuestionError for a segment that does not fit a request."""
+        tokens = self.model.count(segment.text)
+        if tokens <= self._room_for_texts():
+            return
+        raise QuestionError(
+            f"{self._window_name()} does not hold a segment of {tokens} tokens beside the prompt "
+            f"and a summary of {self.length}; lower method.segment_tokens or "
+            "method.summary_tokens, or raise method.window or model.window"
+        )
+
+    def _window_name(self) -> str:
+        """The window that limits a request, as messages name it."""
+        if self.limit < self.model.window:
+            return f"method.window ({self.limit} tokens)"
+        return f"the window of '{self.model.name}' ({self.model.window} tokens)"

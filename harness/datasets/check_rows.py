@@ -99,6 +99,34 @@ class RowChecker:
         self.places[key] = place
         self.hash.update(line + b"\n")
 
+    def _refuse_bad_rows(self, source: str) -> None:
+        """Raise DataError for the first bad row, or where no row can be used. source: its name."""
+        if self.first_error is not None:
+            place, error = self.first_error
+            raise place.error(error.field, f"{error.problem}{self._advice()}")
+        if not self.rows:
+            raise DataError(source, None, None, "the file has no rows")
+        if not self.places:
+            reasons = ", ".join(f"{n} {reason}" for reason, n in self.skipped.items())
+            problem = f"no row can be used: {reasons or 'they ask no question'}"
+            raise DataError(source, None, None, problem)
+
+    def _advice(self) -> str:
+        """The end of the sentence on the first bad row: how many more there are, and what to do."""
+        more = self.bad - 1
+        if not more:
+            return "; mend or remove the row"
+        noun = "rows"
+        if more == 1:
+            noun = "row"
+        others = f" (and {more} more bad {noun})"
+        if self.bad < self.rows:
+            return f"{others}; mend or remove the row"
+        return (
+            f"{others}; no row can be used: see that --data is a file of that data set, and that "
+            "its parser is right"
+        )
+
     def dataset(
         self,
         name: str,
@@ -121,22 +149,7 @@ class RowChecker:
         Raises:
             DataError: A row is bad (the first one is named), or no row can be used.
         """
-        if self.first_error is not None:
-            more = self.bad - 1
-            tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""
-            advice = "mend or remove the row"
-            if more and self.bad == self.rows:
-                advice = "no row can be used: see that --data is a file of that data set, and that its parser is right"
-            place, error = self.first_error
-            raise place.error(error.field, f"{error.problem}{tail}; {advice}")
-        if not self.rows:
-            raise DataError(source.name, None, None, "the file has no rows")
-        if not self.places:
-            reasons = (
-                ", ".join(f"{n} {reason}" for reason, n in self.skipped.items())
-                or "they ask no question"
-            )
-            raise DataError(source.name, None, None, f"no row can be used: {reasons}")
+        self._refuse_bad_rows(source.name)
         return Dataset(
             name=name,
             examples=tuple(examples),

@@ -386,18 +386,31 @@ def read_rows(
             rows = text.entries()
         elif _OBJECT_OF_DATA.match(beginning):
             rows = (value for key, value in text.pairs("data") if key == "data")
-        elif (
-            row_keys
-            and beginning.startswith(b"{")
-            and _first_key_in(beginning) not in (None, *row_keys)
-        ):
+        elif row_keys and _is_object_by_id(beginning, row_keys):
             rows = _rows_by_key(text.pairs())
         else:
-            for number, line in enumerate(stream, start=1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                if not line.isspace():
-                    yield RowPlace(name, line=number), parse_line(line.strip(), decoder)
+            yield from _read_lines(name, stream, decoder)
             return
-        yield from ((RowPlace(name, row=n), as_row(row)) for n, row in enumerate(rows, start=1))
+        for number, row in enumerate(rows, start=1):
+            yield RowPlace(name, row=number), as_row(row)
         text.end()
+
+
+def _is_object_by_id(beginning: bytes, row_keys: Collection[str]) -> bool:
+    """Whether a file that begins so is one object {id: row, ...}. row_keys: the keys of a row."""
+    return beginning.startswith(b"{") and _first_key_in(beginning) not in (None, *row_keys)
+
+
+def _read_lines(name: str, stream: IO[bytes], decoder: json.JSONDecoder) -> Rows:
+    """Yield the rows of a file with a row a line; blank lines are left out.
+
+    Args:
+        name: Of the file, for messages.
+        stream: The file.
+        decoder: Of JSON.
+    """
+    for number, line in enumerate(stream, start=1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if not line.isspace():
+            yield RowPlace(name, line=number), parse_line(line.strip(), decoder)

@@ -182,10 +182,7 @@ def _load_official(
         DataError: A row cannot be used, or there is none of the split.
     """
     split_name = _SET_OF_SPLIT.get(config.split.lower(), config.split)
-    story_rows: dict[str, dict[str, str]] = {}
-    for _, row in _read_table(folder, "documents.csv"):
-        if row["set"] == split_name:
-            story_rows[row["document_id"]] = row
+    story_rows = _stories_of_split(folder, split_name)
     stories = stories_in(folder)
     examples = _Collected(limit)
     hashed = hashlib.sha256(b"narrativeqa 1\n")
@@ -194,15 +191,11 @@ def _load_official(
         if row["set"] != split_name:
             continue
         try:
-            if row["document_id"] not in story_rows:
-                raise RowError(
-                    "document_id",
-                    f"'{row['document_id']}' is not a document of this set in documents.csv",
-                )
-            refuse_blank({"question": row["question"]})
-            clean_answers([row["answer1"]], "answer1")  # the second one alone will not do
-            answers = clean_answers([row["answer1"], row["answer2"]], "answer1")
             document_id = row["document_id"]
+            if document_id not in story_rows:
+                problem = f"'{document_id}' is not a document of this set in documents.csv"
+                raise RowError("document_id", problem)
+            answers = _answers_of_official(row)
             order[document_id] = None
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
             if not examples.full():
@@ -218,6 +211,23 @@ def _load_official(
         raise DataError("qaps.csv", None, None, problem)
     hashed.update(stories.digest(order).encode())
     return examples.dataset(config, hashed.hexdigest(), source, commit)
+
+
+def _stories_of_split(folder: Path, split_name: str) -> dict[str, dict[str, str]]:
+    """Document id -> its row of documents.csv, of the stories of one split."""
+    rows: dict[str, dict[str, str]] = {}
+    for _, row in _read_table(folder, "documents.csv"):
+        if row["set"] == split_name:
+            rows[row["document_id"]] = row
+    return rows
+
+
+def _answers_of_official(row: dict[str, str]) -> tuple[str, ...]:
+    """The two answers to a question of qaps.csv. Raises RowError for a blank question or first
+    answer."""
+    refuse_blank({"question": row["question"]})
+    clean_answers([row["answer1"]], "answer1")  # the second one alone will not do
+    return clean_answers([row["answer1"], row["answer2"]], "answer1")
 
 
 def _story_document(

@@ -11,8 +11,7 @@ def split_words(text: str, by: str = ", ") -> tuple[str, ...]:
 
 STARTS = split_words(
     "Bal Bel Cor Dal Dur Fal Fen Gor Hal Har Jor Kal Kir Lem Lor Mal Mir Nor Per Quo Ral Sel Sil "
-    "Tam Tor Ulm Val Ver "
-    "Wil Zan",
+    "Tam Tor Ulm Val Ver Wil Zan",
     " ",
 )
 MIDDLES = tuple(map("".join, product("bdfgklmnprst", "aeiou")))

@@ -51,8 +51,7 @@ class SelectiveContext(CompressedMethod):
         if max_tokens < 2:
             raise QuestionError(
                 f"the window of the compressor '{model.name}' ({model.window} tokens) holds no "
-                "sentence; raise "
-                "model.window"
+                "sentence; raise model.window"
             )
         units = units_of(document.text, model)
         groups = _sentence_groups(units, max_tokens)

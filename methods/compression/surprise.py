@@ -120,8 +120,7 @@ def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
     if np.isnan(logs).any():
         raise ModelOutputError(
             f"the compressor '{model.name}' gave NaN log-probabilities; try --set "
-            "model.dtype=float32 or check its "
-            "weights"
+            "model.dtype=float32 or check its weights"
         )
     costs = _costs_of_units(units, model.offsets(units.text), np.minimum(-logs, _MAX_NATS))
     return np.asarray(costs / np.array(units.sizes))

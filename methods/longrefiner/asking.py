@@ -98,9 +98,8 @@ def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, kee
     if outline_tokens < 1:
         raise WindowExceeded(
             f"the window of '{model.name}' ({model.window} tokens) has no room for a document "
-            "beside the prompt of "
-            f"{frame} tokens that asks for its outline; raise model.window or set "
-            "method.structuring=false"
+            f"beside the prompt of {frame} tokens that asks for its outline; raise model.window or "
+            "set method.structuring=false"
         )
     spans, tokens = kept_spans(text, min(config.document_tokens, room - outline_tokens), model)
     seen = [text[a:b] for a, b in spans]

@@ -137,9 +137,8 @@ class LongRefinerConfig(MethodConfig):
     part_titles: PartTitles = setting(
         "paper",
         help=(
-            "Titles above parts that are read in full: of every such section and sub- "
-            "section (paper), of the sub-sections of such a section, numbered (code), or "
-            "none."
+            "Titles above parts that are read in full: of every such section and sub- section "
+            "(paper), of the sub-sections of such a section, numbered (code), or none."
         ),
     )
     # Adapters

@@ -117,18 +117,15 @@ def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
     if segment < config.segment_tokens:
         raise QuestionError(
             f"the window of '{model.name}' ({window} tokens) leaves {max(segment, 0)} tokens for a "
-            "segment of "
-            f"{config.segment_tokens} beside its prompt and summary; lower method.segment_tokens "
-            "or "
-            "method.summary_tokens, or raise method.window or model.window"
+            f"segment of {config.segment_tokens} beside its prompt and summary; lower "
+            "method.segment_tokens or method.summary_tokens, or raise method.window or model.window"
         )
     room = window - prompt_tokens(prompts.parents([], config), model) - config.summary_limit()
     if room < config.summary_limit() or room // config.children <= model.count("\n"):
         raise QuestionError(
             f"the window of '{model.name}' ({window} tokens) is too short for the summaries of "
             f"{config.children} parts; lower method.summary_tokens or method.children, or raise "
-            "method.window or "
-            "model.window"
+            "method.window or model.window"
         )
     return room
 

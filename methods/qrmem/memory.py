@@ -137,12 +137,9 @@ def _blanked(text: str, start: int, end: int) -> str:
 # never names by themselves.
 _FUNCTION_WORDS = (
     "i me my mine myself you your yours yourself yourselves he him his himself she her hers "
-    "herself it its itself "
-    "we us our ours ourselves they them their theirs themselves this that these those there here "
-    "one someone "
-    "somebody everyone everybody nobody who whom whose which what when where why how a an the and "
-    "or of in on at by "
-    "to from with for as m re ve ll d"
+    "herself it its itself we us our ours ourselves they them their theirs themselves this that "
+    "these those there here one someone somebody everyone everybody nobody who whom whose which "
+    "what when where why how a an the and or of in on at by to from with for as m re ve ll d"
 )
 FUNCTION = frozenset(_FUNCTION_WORDS.split())
 _ARTICLES = ("the", "a", "an")

@@ -11,8 +11,7 @@ from harness.method.settings import index_setting, setting
 
 NEEDS_UMAP = (
     "'umap' needs the package umap-learn, which is not installed; run: pip install "
-    "'longdoc-harness[raptor]', or "
-    "choose pca, which is not what the papers ran"
+    "'longdoc-harness[raptor]', or choose pca, which is not what the papers ran"
 )
 
 
