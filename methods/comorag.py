@@ -13,10 +13,10 @@ Source: docs/methods/retrieval.md#comorag.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import log2
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -192,6 +192,13 @@ def probes_in(reply: str) -> list[str] | None:
     return None
 
 
+class Written(NamedTuple):
+    """A summary or an episode as the index stores it: its text, and the spans that it is of."""
+
+    text: str
+    spans: Sequence[Span]
+
+
 class ComoRAG(ExtractingMethod):
     """Rounds of probes over passages, summaries and episodes, with a memory of notes."""
 
@@ -277,19 +284,19 @@ class ComoRAG(ExtractingMethod):
             tools,
         )
         written = [node for node, level in enumerate(tree.level) if level > 1]
-        summaries = [[tree.text[node], tree.sources(node, 0.0)] for node in written]
+        summaries = [Written(tree.text[node], tree.sources(node, 0.0)) for node in written]
         episodes = self._episodes(document, index["passages"], tools)
         return {
             **index,
             "summaries": summaries,
             "summary_vectors": vectors[written],
             "episodes": episodes,
-            "episode_vectors": tools.encoder().encode([text for text, _ in episodes], "passage"),
+            "episode_vectors": tools.encoder().encode([one.text for one in episodes], "passage"),
         }
 
     def _episodes(
         self, document: Document, passages: Sequence[Span], tools: Tools
-    ) -> list[list[Any]]:
+    ) -> list[Written]:
         """Summarise passages in a row.
 
         Args:
@@ -298,23 +305,22 @@ class ComoRAG(ExtractingMethod):
             tools: The engine's tools.
 
         Returns:
-            [text, spans of the passages] of each episode; an episode of one passage is that
-            passage.
+            The episodes; one of a single passage is that passage.
         """
         size = window_size(len(passages))
         groups = [passages[start : start + size] for start in range(0, len(passages), size)]
 
-        def write(number: int) -> list[Any]:
-            """Summarise one group of chunks; a single chunk is its own summary. Returns [text,
-            chunk numbers]."""
+        def write(number: int) -> Written:
+            """Summarise one group of passages; a single one is its own summary."""
             texts = list(map(str.strip, texts_at(document.text, groups[number])))
             if len(texts) == 1:
-                return [texts[0], groups[number]]
+                return Written(texts[0], groups[number])
             prompt = EPISODE.of(self.config)
             text = summarise(texts, tools.model("builder"), self.config.summary_tokens, prompt)
-            return [text, groups[number]]
+            return Written(text, groups[number])
 
-        return keep_each(write, len(groups), "episode", tools)
+        # What an interrupted build stored comes back as lists.
+        return [Written(*stored) for stored in keep_each(write, len(groups), "episode", tools)]
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -395,13 +401,19 @@ class _Search:
         )
         self.memory.steps.append(ranked.step)
         self._add("passages", best_first(ranked.scores), query, noted_for)
-        for kind, vectors in (("summaries", "summary_vectors"), ("episodes", "episode_vectors")):
-            order: list[int] = []
-            if len(self.index[vectors]):
-                order = best_first(similarity_to(query, self.index[vectors], self.tools))
-            self._add(kind, order, query, noted_for)
+        by_summary = self._best_by_vectors(query, self.index["summary_vectors"])
+        self._add("summaries", by_summary, query, noted_for)
+        by_episode = self._best_by_vectors(query, self.index["episode_vectors"])
+        self._add("episodes", by_episode, query, noted_for)
 
-    def _add(self, kind: Any, order: Sequence[int], query: str, noted_for: str) -> None:
+    def _best_by_vectors(self, query: str, vectors: np.ndarray) -> list[int]:
+        """The numbers of the texts of some vectors [texts, width], the most similar to the query
+        first."""
+        if not len(vectors):
+            return []
+        return best_first(similarity_to(query, vectors, self.tools))
+
+    def _add(self, kind: Kind, order: Sequence[int], query: str, noted_for: str) -> None:
         """Add a node of one kind to the working memory: the best pieces that are new, and a note on
         them.
 
@@ -470,8 +482,8 @@ class _Search:
         findings = f"{HEADS['finding']}\n{self.memory.findings()}"
         return f"{self._material(self.memory.notes)}\n\n{findings}"
 
-    def _material(self, text_of: Any) -> str:
-        """The three kinds, each with its heading."""
+    def _material(self, text_of: Callable[[Kind], str]) -> str:
+        """The three kinds, each with its heading. text_of: what is shown of a kind."""
         kinds: tuple[Kind, ...] = ("passages", "summaries", "episodes")
         return "\n\n".join(f"{HEADS[kind]}\n{text_of(kind)}" for kind in kinds)
 

@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from harness.method import Index, Indexes, Tools, Traits
 from harness.method.settings import index_setting, setting
-from harness.prompts import Prompt, prompt_tokens
+from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, shown_spans, texts_at
@@ -81,13 +81,13 @@ class Report:
         """The report as prompts show it."""
         return f"# {self.title}\n{self.text}"
 
-    def to_row(self) -> list[Any]:
+    def to_row(self) -> list[object]:
         """The report as JSON values."""
         community = self.community
         return [community.level, list(community.nodes), self.title, self.text, self.rating]
 
     @classmethod
-    def from_row(cls, row: Sequence[Any]) -> Report:
+    def from_row(cls, row: tuple[int, list[int], str, str, float]) -> Report:
         """The inverse of `to_row`."""
         level, nodes, title, text, rating = row
         return cls(Community(level, tuple(nodes)), title, text, rating)
@@ -123,18 +123,20 @@ def report_in(reply: str) -> tuple[str, str, float] | None:
     return None
 
 
-def _finding(finding: Any) -> str:
+def _finding(finding: object) -> str:
     """A finding, which some models write as an object with a summary and an explanation."""
     if isinstance(finding, dict):
         return ": ".join(map(str, finding.values()))
     return str(finding)
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     """A number, also as text; 0 for anything else."""
+    if not isinstance(value, str | int | float):
+        return 0.0
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except ValueError:
         return 0.0
 
 
@@ -150,7 +152,7 @@ def points_in(reply: str) -> list[tuple[str, int]] | None:
     return None
 
 
-def _is_described(point: Any) -> bool:
+def _is_described(point: object) -> bool:
     """Whether a point of a reply has a text."""
     return isinstance(point, dict) and bool(point.get("description"))
 
@@ -203,7 +205,7 @@ class GraphRAG(LightRAG):
 
     def _report(
         self, community: Community, graph: DescribedGraph, tools: Tools
-    ) -> list[Any] | None:
+    ) -> list[object] | None:
         """Write the report on a community.
 
         Args:
@@ -331,7 +333,7 @@ class _Search:
     spans: Sequence[Span]
     graph: DescribedGraph
     reports: Sequence[Report]
-    config: Any
+    config: GraphRAG.Config
     tools: Tools
 
     def answer_globally(self, question: Question) -> Answer:
@@ -380,7 +382,7 @@ class _Search:
             used += tokens
         return batches
 
-    def _map_request(self, question: Question, reports: Sequence[Report]) -> Any:
+    def _map_request(self, question: Question, reports: Sequence[Report]) -> Pieces:
         """The request for the points of some reports."""
         texts: list[str] = []
         for report in reports:
@@ -415,8 +417,9 @@ class _Search:
         step = Step("points", number, tokens=response.tokens, note=response.text, shown=shown)
         return points, step
 
-    def answer_locally(self, question: Question, vectors: Any) -> Answer:
-        """Read the reports, relations and chunks around the most similar entities."""
+    def answer_locally(self, question: Question, vectors: np.ndarray) -> Answer:
+        """Read the reports, relations and chunks around the most similar entities. vectors: of the
+        entities and relations [items, width]."""
         tools = self.tools
         config = self.config
         with tools.phase("search"):
@@ -457,7 +460,7 @@ class _Search:
     def _spans_of(self, chunks: Sequence[int]) -> list[Span]:
         return [self.spans[chunk] for chunk in chunks]
 
-    def _nearest(self, question: Question, vectors: Any) -> list[int]:
+    def _nearest(self, question: Question, vectors: np.ndarray) -> list[int]:
         """The entities most similar to the question."""
         candidates = np.array(self.graph.entities, dtype=int)
         candidates = candidates[candidates < len(vectors)]  # others are named by relations alone

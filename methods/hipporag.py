@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -327,10 +327,12 @@ def triples_in(reply: str) -> list[Fact] | None:
     return list(dict.fromkeys(fact for fact in facts if all(fact)))
 
 
-def _triple_parts(value: Any) -> list[Any]:
+def _triple_parts(value: object) -> list[object]:
     """The parts of a list or object in a reply, in the order subject, relation, object."""
     if isinstance(value, list):
         return value
+    if not isinstance(value, dict):
+        return []
     named = [value[name] for name in _PARTS if name in value]
     if len(named) == 3:
         return named

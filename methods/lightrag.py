@@ -14,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import model_validator
@@ -106,12 +106,12 @@ class Item:
         """Whether it is a relation of two entities."""
         return len(self.names) > 1
 
-    def to_row(self) -> list[Any]:
+    def to_row(self) -> list[object]:
         """The item as JSON values."""
         return [list(self.names), self.text, self.label, self.weight, self.chunks]
 
     @classmethod
-    def from_row(cls, row: Sequence[Any]) -> Item:
+    def from_row(cls, row: tuple[list[str], str, str, float, list[int]]) -> Item:
         """The inverse of `to_row`."""
         names, text, label, weight, chunks = row
         return cls(tuple(names), text, label, weight, list(chunks))
@@ -124,7 +124,23 @@ class Item:
         return " | ".join([*fields, str(rank)])
 
 
-def _mentions_by_names(by_chunk: Sequence[Sequence[Sequence[Any]]]) -> dict[Names, list[_Mention]]:
+class Record(NamedTuple):
+    """What the model writes of an entity or a relation.
+
+    Attributes:
+        names: Of the entity, or of the two that a relation joins, in capitals.
+        text: Its description.
+        label: The type of an entity, the keywords of a relation.
+        weight: 0 for an entity; of a relation without one 1, as in the released code.
+    """
+
+    names: list[str]
+    text: str
+    label: str
+    weight: float
+
+
+def _mentions_by_names(by_chunk: Sequence[Sequence[Record]]) -> dict[Names, list[_Mention]]:
     """The mentions of each entity and relation, in order; by_chunk: the records of each chunk."""
     mentions: dict[Names, list[_Mention]] = defaultdict(list)
     for number, records in enumerate(by_chunk):
@@ -219,16 +235,15 @@ class LightRAG(ExtractingMethod):
             "vectors": vectors,
         }
 
-    def _extract(self, chunk: str, tools: Tools) -> list[list[Any]]:
-        """The records (`records_in`) that the builder writes of a chunk, those left out at first
-        too."""
+    def _extract(self, chunk: str, tools: Tools) -> list[Record]:
+        """The records that the builder writes of a chunk, those left out at first too."""
         model = tools.model("builder")
         turns = [EXTRACT.of(self.config).fill(text=[chunk])]
         turns += [MORE.of(self.config).fill()] * self.config.gleanings
         used = sum(prompt_tokens(turn, model) for turn in turns)
         require_room(used + len(turns), model, None)
         room_for_reply = (model.window - used) // len(turns)
-        records: list[list[Any]] = []
+        records: list[Record] = []
         with model.session() as s:
             for turn in turns:
                 feed(s, turn)
@@ -514,19 +529,17 @@ def _distinct(numbers: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def records_in(reply: str) -> list[list[Any]] | None:
+def records_in(reply: str) -> list[Record] | None:
     """Read entities and relations.
 
     Args:
-        reply: A model's text.
+        reply: A model's text, '["entity", "Toren", "person", "A writer."]'.
 
     Returns:
-        [names, description, type or keywords, weight] of each, names in capitals. The weight of an
-        entity is 0, that of a relation without one 1, as in the released code. [] for an empty
-        list, None for a reply without any.
+        A record of each; [] for an empty list, None for a reply without any.
     """
     values = values_in(reply)
-    records: list[list[Any]] = []
+    records: list[Record] = []
     for value in values:
         if isinstance(value, list) and value and None not in value:
             record = _record(value)
@@ -537,15 +550,15 @@ def records_in(reply: str) -> list[list[Any]] | None:
     return records
 
 
-def _record(value: list[Any]) -> list[Any] | None:
+def _record(value: list[object]) -> Record | None:
     """The record of one list in a reply; None where it is neither an entity nor a relation."""
     kind, *parts = [str(part).strip() for part in value]
     if kind == "entity" and len(parts) >= 3 and parts[0]:
         name, label, text = parts[:3]
-        return [[name.upper()], text, label.upper(), 0.0]
+        return Record([name.upper()], text, label.upper(), 0.0)
     if kind == "relation" and len(parts) >= 4 and parts[0] and parts[1]:
         first, second, text, keywords = parts[:4]
-        return [[first.upper(), second.upper()], text, keywords, _strength(parts[-1])]
+        return Record([first.upper(), second.upper()], text, keywords, _strength(parts[-1]))
     return None
 
 

@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import field_validator
@@ -247,7 +247,7 @@ class _FoundNames:
                 self.of_sentences[sentence.strip()] = found
 
 
-def _cosine(vectors: Any, query: np.ndarray) -> np.ndarray:
+def _cosine(vectors: object, query: np.ndarray) -> np.ndarray:
     """The cosine of each row of `vectors` and of `query`, [rows]."""
     rows = np.asarray(vectors, dtype=float).reshape(-1, len(query))
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)

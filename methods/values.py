@@ -9,8 +9,7 @@ reads what is whole.
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 _OPENING = re.compile(r"""[\[({](?=\s*(?:["'“\[({\])}\d-]|\w+\s*:))""")
 _TOKEN = re.compile(
@@ -20,7 +19,7 @@ _TOKEN = re.compile(
 )
 
 
-def values_in(reply: str) -> list[Any]:
+def values_in(reply: str) -> list[object]:
     """Find the lists and objects of a reply.
 
     Args:
@@ -44,7 +43,7 @@ class _ReplyReader:
     """Collects the lists and objects of a reply, token by token."""
 
     def __init__(self) -> None:
-        self._values: list[Any] = []
+        self._values: list[object] = []
         # Each object, and its keys and values in turn as they are read.
         self._objects: list[tuple[dict[str, object], list[object]]] = []
         self._open: list[list[object]] = []
@@ -84,7 +83,7 @@ class _ReplyReader:
             self._open[-1].append(value)
         self._open.append(items)
 
-    def finished_values(self) -> list[Any]:
+    def finished_values(self) -> list[object]:
         """All lists and objects, the objects filled."""
         for value, items in self._objects:
             for key, item in zip(items[::2], items[1::2], strict=False):
@@ -93,11 +92,13 @@ class _ReplyReader:
         return self._values
 
 
-def strings_in(value: Any) -> Iterator[str]:
-    """The strings of a list, or of an object's values; nested lists and objects are skipped."""
-    items = value
+def strings_in(value: object) -> Iterator[str]:
+    """Yield the strings of a list, or of an object's values; nested lists and objects are skipped."""
+    items: Iterable[object] = ()
     if isinstance(value, dict):
         items = value.values()
+    elif isinstance(value, list):
+        items = value
     for item in items:
         if isinstance(item, str):
             yield item

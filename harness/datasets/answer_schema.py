@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
@@ -83,7 +82,7 @@ def answer_in(reply: str, dataset: DatasetConfig) -> str:
     return _as_text(value[dataset.answer_field])
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     """An answer as scorers see it."""
     if isinstance(value, str):
         return value.strip()

@@ -17,7 +17,7 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NoReturn, TypeVar
+from typing import IO, NoReturn, TypeVar
 
 from harness.datasets.archives import Member, opened
 from harness.datasets.raw_rows import RawRow
@@ -62,7 +62,7 @@ class NumberText(str):
     __slots__ = ()
 
     @property
-    def number(self) -> Any:
+    def number(self) -> object:
         """The number."""
         return json.loads(self)
 
@@ -80,7 +80,7 @@ def _json_problem(error: Exception) -> str:
     return f"broken JSON: {error}"
 
 
-def as_row(value: Any) -> RawRow | BrokenRow:
+def as_row(value: object) -> RawRow | BrokenRow:
     """Return a JSON object (or a BrokenRow) as it is; for any other value a BrokenRow that says
     what it is."""
     if isinstance(value, dict | BrokenRow):
@@ -115,7 +115,7 @@ class JsonText:
         self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
         self._text, self._at, self._line, self._column, self._bytes = "", 0, 1, 1, 0
 
-    def value(self) -> Any:
+    def value(self) -> object:
         """Parse the next value."""
         self._peek()
         while True:
@@ -134,7 +134,7 @@ class JsonText:
                 self._at += size
                 return value
 
-    def entries(self) -> Iterator[Any]:
+    def entries(self) -> Iterator[object]:
         """Yield the entries of the list that comes next."""
         self._take("[")
         more = not self._take_if_next("]")
@@ -142,7 +142,7 @@ class JsonText:
             yield self.value()
             more = self._take(",]") == ","
 
-    def pairs(self, list_key: str = "") -> Iterator[tuple[str, Any]]:
+    def pairs(self, list_key: str = "") -> Iterator[tuple[str, object]]:
         """Yield (key, value) of the object that comes next; of a list at the key `list_key` each
         entry with the key."""
         keys: set[str] = set()
@@ -165,7 +165,8 @@ class JsonText:
         """Parse the next value, which must be a text: the key of an object."""
         if self._peek() != '"':
             raise self._error_at("broken JSON: Expecting property name")
-        key: str = self.value()
+        key = self.value()
+        assert isinstance(key, str)
         return key
 
     def end(self) -> None:
@@ -225,7 +226,7 @@ class JsonText:
         return DataError(self._name, line, None, f"{problem} (column {column})")
 
 
-def _rows_by_key(pairs: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+def _rows_by_key(pairs: Iterator[tuple[str, object]]) -> Iterator[object]:
     """Yield the rows of a JSON object {id: row, ...}, each with its key as "id"."""
     for key, value in pairs:
         if not isinstance(value, dict):
@@ -299,13 +300,21 @@ def _name_of(source: Path | Member) -> str:
     return source.name
 
 
-def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> Any:
+def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> object:
     """The one JSON value that a file holds. Raises DataError."""
     with opened(source) as stream:
         text = JsonText(_name_of(source), stream, decoder)
         value = text.value()
         text.end()
         return value
+
+
+def json_object(source: Path | Member) -> dict[str, object]:
+    """The one JSON object that a file holds, whose first key is known (`first_key`). Raises
+    DataError."""
+    value = json_value(source)
+    assert isinstance(value, dict)
+    return value
 
 
 def first_key(source: Path | Member) -> str | None:

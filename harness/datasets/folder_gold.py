@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from harness.assertions import WrongAssertion, read_assertions
 from harness.datasets.files import NumberText
@@ -77,7 +76,7 @@ def _assertions(raw: RawRow) -> dict[str, object]:
         raise RowError(error.field, error.problem) from None
 
 
-def _with_numbers(value: Any) -> Any:
+def _with_numbers(value: object) -> object:
     """A value of a JSON file with its numbers, which were read as text, as numbers."""
     if isinstance(value, NumberText):
         return value.number

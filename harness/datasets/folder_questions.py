@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import yaml
 
@@ -91,7 +90,7 @@ def _text_rows(name: str, text: str, suffix: str) -> Rows:
     return _listed_rows(name, _yaml_value(name, text))
 
 
-def _yaml_value(name: str, text: str) -> Any:
+def _yaml_value(name: str, text: str) -> object:
     """The value of a YAML text, whose scalars stay text: `yes` is "yes". Raises DataError."""
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
@@ -111,7 +110,7 @@ def _json_rows(path: Path) -> Rows:
     return _listed_rows(path.name, value)
 
 
-def _listed_rows(name: str, value: Any) -> Rows:
+def _listed_rows(name: str, value: object) -> Rows:
     """The rows of a value: a list, or an object with a list at "data". Raises DataError."""
     listed = value
     if isinstance(value, dict):
@@ -298,14 +297,14 @@ def _as_texts(row: RawRow) -> RawRow:
     return texts
 
 
-def _answer_text(entry: Any) -> Any:
+def _answer_text(entry: object) -> object:
     """The text of one of SQuAD's answers, {"text", "answer_start"}; another value as it is."""
     if isinstance(entry, dict):
         return entry.get("text")
     return entry
 
 
-def _as_text(value: Any) -> Any:
+def _as_text(value: object) -> object:
     """A number, true or false as the text that JSON has for it; of a list each entry."""
     if isinstance(value, list):
         return [_as_text(entry) for entry in value]

@@ -12,7 +12,6 @@ A paragraph's text is its sentences joined with "". A row without `_id` and `id`
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import ConfigDict, StrictInt, StrictStr
 
@@ -39,7 +38,7 @@ class _HotpotRow(StrictRow):
     context: list[tuple[StrictStr, list[StrictStr]]]
 
 
-def _pairs(raw: RawRow, name: str, second: str) -> Any:
+def _pairs(raw: RawRow, name: str, second: str) -> object:
     """A list of pairs in a row, however it is stored.
 
     Args:

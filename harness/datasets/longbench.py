@@ -26,7 +26,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -105,7 +104,7 @@ def _is_of_subset(row: _LongBenchRow, subset: str | None) -> bool:
 
 def support_parser(
     config: DatasetConfig, support: str, placement: Placement
-) -> Callable[[RawRow], Any]:
+) -> Callable[[RawRow], Row | Skip]:
     """A parser of LongBench rows that marks their supporting passages and moves them.
 
     Args:

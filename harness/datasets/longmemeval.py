@@ -12,7 +12,6 @@ writes it (history_format nl of run_generation). An id with `_abs` is of a quest
 """
 
 from dataclasses import replace
-from typing import Any
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
@@ -47,7 +46,7 @@ class _Row(StrictRow):
     question_id: str
     question_type: str
     question: str
-    answer: Any
+    answer: object
     question_date: str
     haystack_dates: list[str]
     haystack_sessions: list[list[_Turn]]

@@ -13,8 +13,6 @@ configs/judges/loong.yaml; it sees the question as the authors' code fills it (g
 where papers keep the placeholder of the documents.
 """
 
-from typing import Any
-
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
@@ -37,7 +35,7 @@ class _Row(StrictRow):
     question: str
     instruction: str
     prompt_template: str
-    answer: Any
+    answer: object
     docs: str
 
     def filled(self) -> str:

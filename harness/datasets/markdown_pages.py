@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from markdown_it import MarkdownIt
 
@@ -76,7 +75,7 @@ def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
     return {}, text
 
 
-def _yaml_value(text: str) -> Any:
+def _yaml_value(text: str) -> object:
     """Parse front matter as YAML; None where it is none."""
     try:
         return parse_yaml(text)
@@ -84,7 +83,7 @@ def _yaml_value(text: str) -> Any:
         return None
 
 
-def _toml_value(text: str) -> Any:
+def _toml_value(text: str) -> object:
     """Parse front matter as TOML; None where it is none."""
     try:
         return tomllib.loads(text)

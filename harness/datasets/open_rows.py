@@ -23,7 +23,7 @@ that support the answer, by id or title. harness.datasets.row_documents finds it
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import RowError, clean_answers, made_id, type_name
@@ -73,7 +73,7 @@ def _string(raw: RawRow, key: str, prefix: str = "") -> str:
     return value
 
 
-def _list_of(kind: type[T], value: Any, name: str) -> list[T]:
+def _list_of(kind: type[T], value: object, name: str) -> list[T]:
     """The list that a value is.
 
     Args:
@@ -93,7 +93,7 @@ def _list_of(kind: type[T], value: Any, name: str) -> list[T]:
     return value
 
 
-def _strings(value: Any, name: str) -> list[str]:
+def _strings(value: object, name: str) -> list[str]:
     """The strings of a list, a JSON list in a string, or a single string. name: the field. Raises
     RowError."""
     if not isinstance(value, str):
@@ -124,7 +124,7 @@ def _row_id(raw: RawRow, question: str, *keys: str) -> str:
     return made_id("q", question)
 
 
-def _short_answers(pairs: Any, name: str) -> list[list[str]]:
+def _short_answers(pairs: object, name: str) -> list[list[str]]:
     """The answers of each sub-question that has any, of ASQA's qa_pairs. name: the field, for
     RowError.
 

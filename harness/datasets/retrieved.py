@@ -23,7 +23,7 @@ from harness.datasets.check_rows import RowChecker
 from harness.datasets.files import (
     as_row,
     first_key,
-    json_value,
+    json_object,
     parse_each,
     read_rows,
 )
@@ -136,13 +136,13 @@ def _read_file(file: Path | Member, split: str) -> Rows:
     key = first_key(file)
     name = _file_name(file)
     if key == _QUESTIONS_KEY or key in ("Domain", "Split", "Version", "VerifiedEval"):
-        listed = json_value(file).get(_QUESTIONS_KEY)
+        listed = json_object(file).get(_QUESTIONS_KEY)
         if not isinstance(listed, list):
             raise DataError(name, None, _QUESTIONS_KEY, "should be the list of questions")
         for number, row in enumerate(listed, start=1):
             yield RowPlace(name, row=number), as_row(row)
     elif any(key in names for names in _SPLITS.values()):
-        yield from _read_split(json_value(file), name, split)
+        yield from _read_split(json_object(file), name, split)
     else:
         yield from read_rows(file)
 

@@ -18,13 +18,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.datasets.archives import opened
 from harness.datasets.files import (
     file_kind,
     first_key,
-    json_value,
+    json_object,
     parse_each,
     parse_line,
     read_rows,
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
     is_evidence: bool
 
 
-def _entry_title(value: RawRow) -> Any:
+def _entry_title(value: RawRow) -> object:
     """The title that an entry gives; "" without one."""
     return value.get("title") or value.get("wikipedia_title") or ""
 
@@ -83,7 +83,7 @@ def _text_key(value: RawRow, name: str) -> str:
     raise RowError(f"{name}.text", "is missing (it may also be called contents)")
 
 
-def _joined_paragraphs(text: Any, title: Any) -> Any:
+def _joined_paragraphs(text: object, title: object) -> object:
     """The paragraphs of a KILT page as one text; another value as it is."""
     if isinstance(text, dict):  # the hub's copy of KILT's pages
         text = text.get("paragraph")
@@ -94,10 +94,11 @@ def _joined_paragraphs(text: Any, title: Any) -> Any:
     return wiki_text(text, title)
 
 
-def _refuse_no_text(value: Any, name: str) -> None:
-    """Raise RowError, for field `name`, unless a value is a text."""
+def _as_text(value: object, name: str) -> str:
+    """The text that a value is. Raises RowError, for field `name`, for anything else."""
     if not isinstance(value, str):
         raise RowError(name, f"should be a string, is {type_name(value)}")
+    return value
 
 
 def _given_id(value: Mapping[str, object], keys: Sequence[str]) -> str:
@@ -109,17 +110,17 @@ def _given_id(value: Mapping[str, object], keys: Sequence[str]) -> str:
     return ""
 
 
-def _parse_entry(value: Any, name: str) -> Entry:
+def _parse_entry(value: object, name: str) -> Entry:
     """Parse an entry. name: its place in the row, "ctxs[0]". Raises RowError."""
     if isinstance(value, str):
         value = {"contents": value}
     if not isinstance(value, dict):
         raise RowError(name, f"should be an object, is {type_name(value)}")
-    title = _entry_title(value)
+    given_title = _entry_title(value)
     key = _text_key(value, name)
-    text = _joined_paragraphs(value[key], title)
-    _refuse_no_text(title, f"{name}.title")
-    _refuse_no_text(text, f"{name}.{key}")
+    given_text = _joined_paragraphs(value[key], given_title)
+    title = _as_text(given_title, f"{name}.title")
+    text = _as_text(given_text, f"{name}.{key}")
     if not text.strip():
         raise RowError(f"{name}.{key}", "is empty")
     if key == "contents":
@@ -131,7 +132,7 @@ def _parse_entry(value: Any, name: str) -> Entry:
     return Entry(document, any(value.get(mark) is True for mark in _SUPPORT_KEYS))
 
 
-def _parse_entries(value: Any, name: str) -> list[Entry]:
+def _parse_entries(value: object, name: str) -> list[Entry]:
     """Parse a list of documents, or its columns. name: the list in messages ("ctxs"). Raises
     RowError."""
     value = records_from_columns(value, name)
@@ -190,7 +191,7 @@ class DocumentStore:
         for key in keys:
             self.by_question[normalise_space(str(key))] = listed
 
-    def read_pages(self, rows: Iterable[Any]) -> None:
+    def read_pages(self, rows: Iterable[object]) -> None:
         """Read the pages that entries name by id: entries of this store or, if it has none, those
         in `rows`."""
         lists = list(self.by_question.values())
@@ -203,7 +204,7 @@ class DocumentStore:
                 if page in pages:
                     self.articles[page] = row
 
-    def _entries_with_pages(self, listed: Any, name: str) -> list[Entry]:
+    def _entries_with_pages(self, listed: object, name: str) -> list[Entry]:
         """Parse a list of entries; a page id stands for its page. name: the list in messages.
         Raises RowError."""
         if not self.sources or not isinstance(listed, list):
@@ -233,7 +234,7 @@ class DocumentStore:
             return None
         return self._entity_pages(pages) or None
 
-    def _entity_pages(self, pages: Sequence[Any]) -> list[Entry]:
+    def _entity_pages(self, pages: Sequence[object]) -> list[Entry]:
         """The pages of TriviaQA's EntityPages that are there. Raises RowError for one without a
         file name."""
         entries = []
@@ -268,7 +269,7 @@ class DocumentStore:
             raise RowError("EntityPages", f"the page {file} cannot be read ({error})") from None
 
 
-def _named_pages(lists: Iterable[Any]) -> set[str]:
+def _named_pages(lists: Iterable[object]) -> set[str]:
     """The page ids in lists of entries."""
     pages: set[str] = set()
     for listed in lists:
@@ -277,7 +278,7 @@ def _named_pages(lists: Iterable[Any]) -> set[str]:
     return pages - {""}
 
 
-def _page_id(entry: Any) -> str:
+def _page_id(entry: object) -> str:
     """The page id of an entry that names a page instead of holding a text; "" for any other."""
     if not isinstance(entry, Mapping):
         return ""
@@ -334,7 +335,7 @@ def _open_place(place: str) -> DocumentStore:
         return DocumentStore(path.name, sources=[path])
     store = DocumentStore(path.name)
     if _is_object_by_question(path):
-        for question, documents in json_value(path).items():
+        for question, documents in json_object(path).items():
             store.by_question[normalise_space(question)] = documents
         return store
     for _ in parse_each(read_rows(path), store.add):
@@ -361,7 +362,7 @@ def _is_object_by_question(path: Path) -> bool:
     return first_key(path) not in (None, *_ROW_KEYS, *LISTS)
 
 
-def _document_list(row: Mapping[str, object]) -> tuple[str, Any]:
+def _document_list(row: Mapping[str, object]) -> tuple[str, object]:
     """Return (field name, list) for the first field that may hold a list of documents; (..., None)
     without one."""
     for name in LISTS:
@@ -373,7 +374,7 @@ def _document_list(row: Mapping[str, object]) -> tuple[str, Any]:
     return "output.retrieval_result", output.get("retrieval_result")
 
 
-def _provenance(row: RawRow) -> list[Any] | None:
+def _provenance(row: RawRow) -> list[object] | None:
     """The documents that a KILT retriever found for a question: its outputs' first provenance; None
     without one."""
     outputs = row.get("output")

@@ -12,7 +12,7 @@ documents into `Retrieved`.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Self, TypeGuard, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -94,7 +94,7 @@ def _row_problem(error: ErrorDetails) -> str:
     return f"should be {expected}, is {actual}"
 
 
-def _to_records(value: Any) -> Any:
+def _to_records(value: object) -> object:
     """`records_from_columns` as a pydantic validator, which may raise only pydantic's errors."""
     try:
         return records_from_columns(value, "")
@@ -176,7 +176,7 @@ def made_id(prefix: str, text: str, digits: int = 12) -> str:
     return f"{prefix}-{digest[:digits]}"
 
 
-def _are_columns(value: Any) -> bool:
+def _are_columns(value: object) -> TypeGuard[Mapping[str, list[object]]]:
     """Whether a value is an object of lists."""
     if not isinstance(value, Mapping) or not value:
         return False
@@ -227,9 +227,10 @@ def clean_answers(texts: Iterable[str], name: str) -> tuple[str, ...]:
     return answers
 
 
-def records_from_columns(value: Any, name: str) -> Any:
-    """Turn columns, {"title": [..], "text": [..]}, into a list of objects; any other value is
-    returned as it is.
+def records_from_columns(value: object, name: str) -> object:
+    """Turn columns into a list of objects; any other value is returned as it is.
+
+    {"title": ["Ada", "Bo"], "idx": [0, 1]} -> [{"title": "Ada", "idx": 0}, {"title": "Bo", "idx": 1}]
 
     Hugging Face stores nested lists either way. name: the field. Raises RowError where the columns
     differ in length.
@@ -244,7 +245,7 @@ def records_from_columns(value: Any, name: str) -> Any:
     return [dict(zip(value, entry, strict=True)) for entry in entries]
 
 
-def type_name(value: Any) -> str:
+def type_name(value: object) -> str:
     """The type of a JSON value in a word or two, for messages."""
     if value is None:
         return "null"
@@ -258,7 +259,7 @@ def type_name(value: Any) -> str:
     return "not JSON"
 
 
-def canonical_line(value: Any) -> bytes:
+def canonical_line(value: object) -> bytes:
     """JSON with sorted keys, as bytes to hash. Raises RowError for a lone surrogate, which is not
     valid text."""
     try:

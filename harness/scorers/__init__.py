@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeGuard
 
 from harness.config import plugins, registry
 from harness.config.schema import digest
@@ -166,7 +166,7 @@ def _installed_version(distribution: str) -> str:
 def _code_version(name: str, module: str) -> list[str]:
     """["code 1a2b3c4d"] of a scorer whose code is the user's, [] of any other. module: where it
     is."""
-    root: Callable[..., Any] | str = module
+    root: Callable[..., object] | str = module
     if ":" in name:
         root = registry.load(name)
     code = own_code(root)
@@ -231,21 +231,21 @@ def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
     return sentences
 
 
-def _load_function(scorer: Scorer) -> Callable[..., Any]:
+def _load_function(scorer: Scorer) -> Callable[..., object]:
     """The function of a scorer, imported where it is declared as "module:name"."""
     if not isinstance(scorer.function, str):
         return scorer.function
-    loaded: Callable[..., Any] = registry.load(scorer.function)
+    loaded: Callable[..., object] = registry.load(scorer.function)
     return loaded
 
 
-def _required_inputs(function: Callable[..., Any]) -> list[str]:
+def _required_inputs(function: Callable[..., object]) -> list[str]:
     """The keyword arguments of a scorer that have to be given."""
     return [name for name, is_required in _extra_inputs(function).items() if is_required]
 
 
 @cache
-def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
+def _extra_inputs(function: Callable[..., object]) -> dict[str, bool]:
     """Name of a scorer's keyword argument -> whether it has to be given. Arguments bound by a
     partial are left out."""
     bound = getattr(function, "keywords", {})
@@ -272,11 +272,12 @@ def extras(name: str, extra: Mapping[str, object]) -> dict[str, object]:
     return inputs
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    """Whether a value is a list, a tuple or the like, and no text."""
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _check_inputs(name: str, scorer: Scorer, prediction: Any, references: Any) -> None:
+def _check_inputs(name: str, scorer: Scorer, prediction: object, references: object) -> None:
     """Check that inputs have the shape of the scorer's kind (see `Scorer`), so that no string is
     taken for a list of answers.
 
@@ -297,17 +298,19 @@ def _check_inputs(name: str, scorer: Scorer, prediction: Any, references: Any) -
         raise ScoreError(f"{name}: {problem}")
     if kind == "text" and references:
         raise ScoreError(f"{name} takes no references")
+    if kind not in ("corpus", "retrieval") or not _is_list(prediction) or not _is_list(references):
+        return
     if kind == "corpus" and not all(isinstance(item, str) for item in prediction):
         raise ScoreError(
             f"{name}: every prediction must be a string, got {reprlib.repr(prediction)}"
         )
-    if kind in ("corpus", "retrieval") and len(prediction) != len(references):
+    if len(prediction) != len(references):
         raise ScoreError(
             f"{name}: {len(prediction)} predictions but {len(references)} lists of references"
         )
 
 
-def _prediction_problem(kind: str, prediction: Any) -> str:
+def _prediction_problem(kind: str, prediction: object) -> str:
     """What is wrong with the shape of a prediction; "" where nothing is."""
     if kind in ("answer", "short_answers", "text"):
         if not isinstance(prediction, str):
@@ -317,7 +320,7 @@ def _prediction_problem(kind: str, prediction: Any) -> str:
     return ""
 
 
-def _references_problem(kind: str, references: Any) -> str:
+def _references_problem(kind: str, references: object) -> str:
     """What is wrong with the shape of the references; "" where nothing is."""
     if not _is_list(references):
         return f"the references must be a list, got {reprlib.repr(references)}"
@@ -330,7 +333,7 @@ def _references_problem(kind: str, references: Any) -> str:
     return ""
 
 
-def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any:
+def score(name: str, prediction: object, references: object = (), **extra: object) -> Any:
     """Compute a score: a number from 0 to 1 where the table does not say percent.
 
     Normalisers return a text, longbench.scorer_e a dict by length, and evidence recall without
@@ -421,7 +424,7 @@ def _counts_of_answer(scorer: Scorer, prediction: str, gold: Gold) -> list[int] 
         return None
 
 
-def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gold) -> Any:
+def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gold) -> object:
     """What scorer `name` returns for the searches of a question, None where it has none."""
     if searches is None:
         return None
@@ -432,7 +435,7 @@ def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gol
 
 def _value_of_answer(
     name: str, prediction: str, shown: Sequence[Shown], gold: Gold, seconds: float | None
-) -> Any:
+) -> object:
     """What a scorer returns for an answer; None where it gives no score.
 
     Args:

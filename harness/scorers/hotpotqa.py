@@ -12,14 +12,13 @@ best counts, each figure on its own.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from harness.scorers.base import best, facts, published, set_overlap
 from harness.scorers.squad import exact, yes_no_overlap
 
 scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")
 
-Facts = Sequence[Sequence[Any]]  # [title, sentence index] each
+Facts = Sequence[Sequence[object]]  # [title, sentence index] each
 
 
 @scorer("hotpotqa.em", "exact match")

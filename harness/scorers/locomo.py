@@ -30,6 +30,7 @@ _GROUPS = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: 
 
 @cache
 def _stemmer() -> Any:
+    """NLTK's Porter stemmer. Raises CannotRun where NLTK is not installed."""
     return need("nltk.stem.porter").PorterStemmer()
 
 

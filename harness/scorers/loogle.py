@@ -13,7 +13,6 @@ import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from harness.scorers.base import need, published
 from harness.scorers.bleu import ngrams
@@ -57,7 +56,7 @@ for _name, _kind in (("rouge1", "rouge-1"), ("rouge2", "rouge-2"), ("rougeL", "r
     scorer(f"loogle.{_name}", _summary, packages=("rouge",))(partial(_rouge, kind=_kind))
 
 
-def _entities(prediction: str) -> dict[Any, Any]:
+def _entities(prediction: str) -> dict[object, object]:
     """The reply as a Python dictionary; an empty one for any other reply."""
     try:
         value = ast.literal_eval(prediction.strip())
@@ -69,7 +68,7 @@ def _entities(prediction: str) -> dict[Any, Any]:
 
 
 def _share(
-    prediction: str, masks: Mapping[str, str], is_right: Callable[[str, Any], bool]
+    prediction: str, masks: Mapping[str, str], is_right: Callable[[str, object], bool]
 ) -> float:
     """The share of masks whose entity in the reply is right.
 
@@ -86,7 +85,7 @@ def _share(
     return right / len(masks)
 
 
-def _shares_a_word(entity: str, found: Any) -> bool:
+def _shares_a_word(entity: str, found: object) -> bool:
     """Whether two texts have a word in common."""
     return not set(entity.split()).isdisjoint(str(found).split())
 

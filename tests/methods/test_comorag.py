@@ -44,8 +44,8 @@ def test_the_index_has_passages_and_summaries_of_passages_in_a_row():
     _, index, _ = asked()
     assert [TEXT[start:end].strip() for start, end in index["passages"]] == PARAGRAPHS
     (first, second) = index["episodes"]
-    assert first == ["Velindra was written first.", index["passages"][:2]]
-    assert second == ["Mira sold boats.", index["passages"][2:]]
+    assert first == ("Velindra was written first.", index["passages"][:2])
+    assert second == ("Mira sold boats.", index["passages"][2:])
     assert index["summaries"] == []  # three passages are no clusters
 
 
