@@ -47,10 +47,15 @@ _WIDTHS = {"question": 50, "gold": 25, "evidence": 70}
 
 @dataclass(frozen=True)
 class Audit:
-    """One data set. examples: question id -> question and gold; strong: how many methods are strong
-    (see the module).
+    """The gold answers of one data set.
 
-    suspects: question id -> reason -> its evidence; scored: method -> its values of the headline.
+    Args:
+        dataset: Its name.
+        headline: The score by which methods are strong.
+        examples: Question id -> question and gold.
+        suspects: Question id -> reason -> its evidence.
+        scored: Method -> its values of the headline.
+        strong: How many methods are strong (see the module).
     """
 
     dataset: str
@@ -75,15 +80,8 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     with their evidence."""
     runs = [run for run, _ in group]
     examples = _asked_examples(group)
-    evidence: dict[str, str] = {}
-    absent: set[str] = set()  # questions without a gold answer in their evidence
-    for question, example in examples.items():
-        text = _first_evidence(group, example)
-        evidence[question] = text
-        if text and has_answer(text, example.gold.answers) is False:
-            absent.add(question)
-    if 2 * len(absent) > len(examples):
-        absent = set()  # this data set's gold answers are not verbatim
+    evidence = {question: _first_evidence(group, example) for question, example in examples.items()}
+    absent = _without_gold_in(evidence, examples)
     headline = facts.headline(runs[0])
     scored: dict[str, facts.Scored] = {}
     strong: list[StoredRun] = []
@@ -110,6 +108,24 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
         if found:
             suspects[question] = found
     return Audit(name, headline, examples, suspects, scored, len(strong))
+
+
+def _without_gold_in(evidence: Mapping[str, str], examples: Mapping[str, Example]) -> set[str]:
+    """Questions whose evidence holds no gold answer; none where those are most of a data set, whose
+    gold answers are then not verbatim.
+
+    Args:
+        evidence: Question id -> text.
+        examples: Question id -> question and gold.
+    """
+    absent: set[str] = set()
+    for question, example in examples.items():
+        text = evidence[question]
+        if text and has_answer(text, example.gold.answers) is False:
+            absent.add(question)
+    if 2 * len(absent) > len(examples):
+        return set()
+    return absent
 
 
 def _asked_examples(group: Sequence[tuple[StoredRun, Rows]]) -> dict[str, Example]:
@@ -160,6 +176,7 @@ def evidence_of(rows: Rows, example: Example) -> str:
 
 
 def _opening(text: str) -> str:
+    """ "5120 characters: Ada Velmark was ...": the length of a text and how it begins."""
     return f"{len(text)} characters: {' '.join(text[: 2 * _AROUND].split())} ..."
 
 
@@ -243,6 +260,7 @@ def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
 
 
 def _gold_text(example: Example) -> str:
+    """The gold answers of a question: "Oslo | Kristiania"."""
     return " | ".join(example.gold.answers)
 
 

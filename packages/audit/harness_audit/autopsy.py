@@ -67,8 +67,15 @@ border."""
 
 @dataclass(frozen=True)
 class Case:
-    """One question of a run. kind: of CLASSES; known: whether the run without any text is right,
-    None without one."""
+    """One question of a run.
+
+    Args:
+        question_id: Its id.
+        cluster: The number of its documents.
+        score: Its headline score.
+        kind: Its class, one of CLASSES.
+        known: Whether the run without any text is right; None without such a run.
+    """
 
     question_id: str
     cluster: int
@@ -157,8 +164,14 @@ def cases_by_run(
 def cases_of(
     run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW
 ) -> list[Case]:
-    """A case for each question, in the order of the records. rows: gold answers; lost_below: lower
-    scores are lost."""
+    """A case for each question, in the order of the records.
+
+    Args:
+        run: The run.
+        rows: Its gold answers.
+        siblings: The runs to compare with.
+        lost_below: Lower scores are lost.
+    """
     name = facts.headline(run)
     dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (name,)})
     cases = []
@@ -224,7 +237,13 @@ def _loss_class(
 
 
 def _is_right_otherwise(record: StoredRecord, example: Example | None, lost_below: float) -> bool:
-    """Whether a wrong answer is right by another scorer, or contains a gold answer."""
+    """Whether a wrong answer is right by another scorer, or contains a gold answer.
+
+    Args:
+        record: The question.
+        example: Its gold answers, where they are at hand.
+        lost_below: Lower scores are lost.
+    """
     for name, value in record.scores.items():
         if name.startswith("evidence_") or value is None:
             continue
@@ -240,7 +259,14 @@ def _wrong_stop_class(
     record: StoredRecord, dataset: DatasetConfig, example: Example, lost_below: float
 ) -> str | None:
     """ "stopped too early" or "stopped too late" where the answer at another recorded stop is
-    right; else None."""
+    right; else None.
+
+    Args:
+        record: The question, with the steps of its search.
+        dataset: The run's data set, with the first scorer alone.
+        example: Its gold answers.
+        lost_below: Lower scores are lost.
+    """
     stop_index = own_stop_index(record)
     for place, step in enumerate(record.steps):
         if step.get("answer") is None or place == stop_index:

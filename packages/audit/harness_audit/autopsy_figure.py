@@ -1,8 +1,10 @@
 """Where questions were lost as a stacked bar a method: shares of the questions in each class of
 autopsy.py."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
@@ -15,16 +17,26 @@ from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, pa
 from reports.gold_rows import Rows
 from reports.markup import Html, el, joined
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
+
 _BAR = 0.32  # inches a method
-_WIDE, _NARROW = 7.0, 3.6  # inches: both columns of a paper; a telephone
+_WIDE = 7.0  # inches: both columns of a paper
+_NARROW = 3.6  # inches: a telephone
 _EXAMPLES = 5  # questions of a class that a page links
 _LABELLED = 5.0  # % of the questions from which a part of a bar has its count
 _DARK = {"read", "right", "failed", "misread", "not retrieved", "stopped too early"}
 
 
 def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
-    """Draw the rows of autopsy.frame, a panel a data set and model; form: of plot.FORMS; width: in
-    inches."""
+    """Draw a panel for each data set and model.
+
+    Args:
+        table: The rows of autopsy.frame.
+        form: Of the file, one of plot.FORMS.
+        width: In inches.
+    """
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)]
     rows = table.groupby(["dataset", "model"], sort=False)["method"].nunique().tolist()
     height = 0.9 * len(rows) + _BAR * sum(rows) + 7.0 / width
@@ -33,7 +45,7 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
 
         figure = Figure(figsize=(width, height))
         panels = figure.subplots(len(groups), 1, squeeze=False, height_ratios=rows)[:, 0]
-        handles: dict[str, Any] = {}
+        handles: dict[str, BarContainer] = {}
         for ax, group in zip(panels, groups, strict=True):
             _draw_bars(ax, group, handles)
         kinds = [kind for kind in autopsy.CLASSES if kind in handles]
@@ -80,9 +92,14 @@ def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
     return joined(heading, el("p", legend, class_="legend"), to_html(autopsy.frame(cases)))
 
 
-def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
-    """Draw a stacked bar a method: the share of each class, with its count; adds class -> artist to
-    `handles`."""
+def _draw_bars(ax: Axes, group: pd.DataFrame, handles: dict[str, BarContainer]) -> None:
+    """Draw a stacked bar for each method: the share of each class, with its count.
+
+    Args:
+        ax: The panel.
+        group: The rows of one data set and model.
+        handles: Gets class -> the bars that were drawn for it.
+    """
     methods: list[str] = list(dict.fromkeys(group["method"]))
     left = np.zeros(len(methods))  # % of each bar that is drawn already
     for kind in autopsy.CLASSES:
@@ -110,7 +127,7 @@ def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
     ax.set_title(f"{group['dataset'].iloc[0]} · {group['model'].iloc[0]}")
 
 
-def _label_bar(ax: Any, x: float, y: float, kind: str, count: int) -> None:
+def _label_bar(ax: Axes, x: float, y: float, kind: str, count: int) -> None:
     """Write the count of a class into its part of a bar.
 
     Args:

@@ -31,9 +31,9 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import yaml
 
@@ -44,8 +44,8 @@ from harness.storage.checksums import changed_files
 from harness.storage.file_hash import file_hash
 from harness.storage.files import as_object, replacing
 from harness.storage.json_lines import json_line
-from harness.storage.record_texts import POINTER, checksum, without_texts
-from harness.storage.records import StoredRecord
+from harness.storage.record_texts import checksum, without_texts
+from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, TEXTS
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import VERSION
@@ -136,7 +136,8 @@ def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterator[str]:
 
 
 FORMAT = 3
-INDEX, README = "bundle.json", "README.txt"
+INDEX = "bundle.json"
+README = "README.txt"
 TEXTS_HASH = "texts_sha256"
 """The key of a record without texts that holds the digest of its question and gold answers."""
 _README = """Runs of longdoc-harness, exported so that others can check them.
@@ -150,15 +151,73 @@ _FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
 
 
 @dataclass(frozen=True)
+class RunEntry:
+    """What bundle.json says of a run. Of a bundle that was read, values but those of `changed` may
+    be anything.
+
+    Args:
+        texts: "whole", or "hashed" where the data set's texts are left out.
+        dataset: Name of the data set.
+        fingerprint: Of its rows.
+        licence: Of its rows.
+        scorers: Scorer -> version.
+        changed: Files that had been changed since the run ended; None where nobody knows.
+        answers: Question -> digest of the answer.
+        questions: Question -> digest of question, options and gold.
+    """
+
+    texts: object
+    dataset: object
+    fingerprint: object
+    licence: object
+    scorers: Mapping[str, object]
+    changed: Sequence[str] | None
+    answers: Mapping[str, object]
+    questions: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Index:
+    """A bundle.json.
+
+    Args:
+        runs: Folder in the bundle -> its entry.
+        interval_rule: The rule by which the intervals of the table were made.
+        table: A row a run, column -> value.
+        files: Name -> sha256.
+    """
+
+    runs: dict[str, RunEntry]
+    interval_rule: object
+    table: list[dict[str, object]]
+    files: dict[str, str]
+
+    def as_json(self) -> dict[str, object]:
+        """The values of bundle.json."""
+        return {
+            "format": FORMAT,
+            "made_with": f"longdoc-harness {VERSION}",
+            "runs": {place: vars(entry) for place, entry in self.runs.items()},
+            "interval_rule": self.interval_rule,
+            "table": self.table,
+            "files": self.files,
+        }
+
+
+@dataclass(frozen=True)
 class Bundle:
     """A bundle that was read.
 
-    index: bundle.json; runs: folder in the bundle -> run; sha256: of bundle.json, or of all files'
-    hashes if some were changed; changed: names of files with other bytes than were exported.
+    Args:
+        path: The file.
+        index: Its bundle.json.
+        runs: Folder in the bundle -> run.
+        sha256: Of bundle.json, or of all files' hashes if some were changed.
+        changed: Names of files with other bytes than were exported.
     """
 
     path: Path
-    index: dict[str, Any]
+    index: Index
     runs: dict[str, StoredRun]
     sha256: str
     changed: list[str]
@@ -171,14 +230,14 @@ def digest(text: str | bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def answer_parts(row: StoredRecord) -> list[Any]:
+def answer_parts(row: StoredRecord) -> list[object]:
     """[prediction, type of the error or None, places of the texts shown to the reader] of a
     record."""
     places = list(map(_place_of, row.shown))
     return [row.prediction, (row.error or {}).get("type"), places]
 
 
-def _place_of(piece: Mapping[str, Any]) -> list[Any]:
+def _place_of(piece: Mapping[str, object]) -> list[object]:
     """Where a text that was shown stands: document, start, end, sources."""
     return [piece.get(key) for key in ("document_id", "start", "end", "sources")]
 
@@ -189,11 +248,12 @@ def answer_digest(row: StoredRecord) -> str:
     return digest(canonical([*answer_parts(row), hashes]))
 
 
-def _text_hash(piece: Mapping[str, Any]) -> str | None:
+def _text_hash(piece: StoredPiece) -> str | None:
     """The checksum of a text that was shown, computed or as the record has it."""
-    if piece.get("text"):
-        return checksum(piece["text"])
-    return piece.get(POINTER) or piece.get("sha256")
+    text = piece.get("text")
+    if text:
+        return checksum(text)
+    return piece.get("text_sha256") or piece.get("sha256")
 
 
 def texts_digest(record: StoredRecord) -> str | None:
@@ -205,21 +265,35 @@ def texts_digest(record: StoredRecord) -> str | None:
 
 
 def question_digest(
-    question: str | None, options: Sequence[str] | None, gold: Mapping[str, Any]
+    question: str | None, options: Sequence[str] | None, gold: Mapping[str, object]
 ) -> str:
-    """A digest of question, options and gold together; gold: as in a record."""
+    """A digest of a question.
+
+    Args:
+        question: Its text.
+        options: To choose from.
+        gold: The gold answers as in a record.
+    """
     return digest(canonical([question, options, gold]))
 
 
 def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) -> str:
     """Write a bundle of `runs` to `path` and return the sha256 of its bundle.json.
 
-    keep_texts: whether the data set's texts go with it, where the run holds them
-    (dataset.keep_texts). The order of the runs and the time change nothing. A run that was made
-    twice is two runs of the bundle. Raises UserError for runs that have not ended or are given
-    twice, and SaveError.
+    The order of the runs and the time change nothing. A run that was made twice is two runs of the
+    bundle.
+
+    Args:
+        runs: The runs.
+        path: The file to write.
+        keep_texts: Whether the data set's texts go with it, where the run holds them
+            (dataset.keep_texts).
+
+    Raises:
+        UserError: A run has not ended or is given twice.
+        SaveError: The file cannot be written.
     """
-    entries: dict[str, dict[str, Any]] = {}
+    entries: dict[str, RunEntry] = {}
     files: dict[str, Iterable[bytes]] = {}
     digests = {README: digest(_README)}
     shown: list[StoredRun] = []
@@ -242,15 +316,8 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
             digests[f"{place}/{name}"] = digest(data)
             files[f"{place}/{name}"] = [data]
         files[f"{place}/{RECORDS}"] = _record_lines(run, keep)
-    index = {
-        "format": FORMAT,
-        "made_with": f"longdoc-harness {VERSION}",
-        "runs": entries,
-        "interval_rule": INTERVAL_RULE,
-        "table": table(shown),
-        "files": dict(sorted(digests.items())),
-    }
-    listed = json.dumps(index, indent=1, allow_nan=False).encode() + b"\n"
+    index = Index(entries, INTERVAL_RULE, table(shown), dict(sorted(digests.items())))
+    listed = json.dumps(index.as_json(), indent=1, allow_nan=False).encode() + b"\n"
     with replacing(path) as file:
         write_zip(file, {README: [_README.encode()], INDEX: [listed], **files})
     return digest(listed)
@@ -274,7 +341,8 @@ def _places(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
     found: dict[str, StoredRun] = {}
     for run in sorted(runs, key=_made):
         folder, _, name = _folder_name(run).rpartition("/")
-        number, place = 1, f"{folder}/{name}"
+        number = 1
+        place = f"{folder}/{name}"
         while place in found:
             if found[place].manifest.id == run.manifest.id:
                 raise UserError(f"{name} is given twice, from several folders; leave one out")
@@ -302,13 +370,16 @@ def _exported_records(run: StoredRun, keep: bool) -> Iterator[StoredRecord]:
 
 
 def _record_lines(run: StoredRun, keep: bool) -> Iterator[bytes]:
+    """The lines of a run's records as its bundle holds them; keep: with the data set's texts."""
     for record in _exported_records(run, keep):
         yield json_line(record.to_json())
 
 
-def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
-    """A run's entry in bundle.json, and the digest of its records. Raises ValueError for what JSON
-    cannot hold."""
+def _index_entry(run: StoredRun, keep: bool) -> tuple[RunEntry, str]:
+    """A run's entry in bundle.json, and the digest of its records; keep: with the data set's texts.
+
+    Raises ValueError for what JSON cannot hold.
+    """
     dataset = run.config.dataset
     all_records = hashlib.sha256()
     answers: dict[str, str] = {}
@@ -317,16 +388,19 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[dict[str, Any], str]:
         all_records.update(json_line(record.to_json()))
         answers[record.question_id] = answer_digest(record)
         questions[record.question_id] = texts_digest(record)
-    entry = {
-        "texts": "whole" if keep else "hashed",
-        "dataset": dataset.name,
-        "fingerprint": run.manifest.dataset.fingerprint,
-        "licence": dataset.licence,
-        "scorers": run.manifest.scorers,
-        "changed": changed_files(run.path, run.manifest, run.summary),
-        "answers": answers,
-        "questions": questions,
-    }
+    texts = "hashed"
+    if keep:
+        texts = "whole"
+    entry = RunEntry(
+        texts=texts,
+        dataset=dataset.name,
+        fingerprint=run.manifest.dataset.fingerprint,
+        licence=dataset.licence,
+        scorers=run.manifest.scorers,
+        changed=changed_files(run.path, run.manifest, run.summary),
+        answers=answers,
+        questions=questions,
+    )
     return entry, all_records.hexdigest()
 
 
@@ -359,15 +433,18 @@ def _hash_texts(record: StoredRecord) -> StoredRecord:
     return bare.with_other(TEXTS_HASH, hashed)
 
 
-def _json_bytes(value: Mapping[str, Any]) -> bytes:
+def _json_bytes(value: Mapping[str, object]) -> bytes:
+    """A file of one JSON object."""
     return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
 
 
-def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
+def table(runs: Sequence[StoredRun]) -> list[dict[str, object]]:
     """The numbers of `harness report` for these runs: a row a run, in the order of `runs`; None
     where there is none."""
     numbers = frame(runs).drop(columns=["notes", "scorers"], errors="ignore")
-    rows: list[dict[str, Any]] = json.loads(numbers.to_json(orient="records", double_precision=15))
+    rows: list[dict[str, object]] = json.loads(
+        numbers.to_json(orient="records", double_precision=15)
+    )
     return rows
 
 
@@ -388,13 +465,13 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
             raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
         index = _parse_index(path, files[INDEX])
         hashes = {name: file_hash(file) for name, file in sorted(files.items())}
-        changed = _changed_names(index["files"], hashes)
+        changed = _changed_names(index.files, hashes)
         sha256 = hashes[INDEX]
         if changed:
             # The hash of bundle.json would be that of what was exported.
             sha256 = digest(json.dumps(hashes))
         runs: dict[str, StoredRun] = {}
-        for place in index["runs"]:
+        for place in index.runs:
             root = _unpacked_run(path, place, files, folder)
             try:
                 runs[place] = _read_whole(root, place)
@@ -449,7 +526,7 @@ def _read_whole(root: Path, place: str) -> StoredRun:
     return run
 
 
-def _parse_index(path: Path, file: Path) -> dict[str, Any]:
+def _parse_index(path: Path, file: Path) -> Index:
     """Parse and check bundle.json, unpacked as `file`. Raises DataError, naming the bundle
     `path`."""
     try:
@@ -463,16 +540,19 @@ def _parse_index(path: Path, file: Path) -> dict[str, Any]:
     if held["format"] != FORMAT:
         problem = f"{held['format']}, and this version reads {FORMAT}; export it again"
         raise DataError(path, None, "format", problem)
-    for place, entry in held["runs"].items():
-        if not _is_entry(entry):
+    runs: dict[str, RunEntry] = {}
+    for place, values in held["runs"].items():
+        if not _is_entry(values):
             raise DataError(path, None, place[:80], f"{INDEX} is not of this program")
+        names = [each.name for each in fields(RunEntry)]
+        runs[place] = RunEntry(**{name: values.get(name) for name in names})
     if not all(isinstance(row, dict) for row in held["table"]):
         raise DataError(path, None, "table", f"{INDEX} is not of this program")
-    return held
+    return Index(runs, held.get("interval_rule"), held["table"], held["files"])
 
 
-def _is_entry(entry: Any) -> bool:
+def _is_entry(values: object) -> bool:
     """Whether a value of bundle.json has the form of a run's entry."""
-    if not isinstance(entry, dict):
+    if not isinstance(values, dict):
         return False
-    return all(isinstance(entry.get(part), dict) for part in ("answers", "questions", "scorers"))
+    return all(isinstance(values.get(part), dict) for part in ("answers", "questions", "scorers"))

@@ -14,6 +14,8 @@ asked again, and an answer beyond the stop changes nothing. A method leaves when
 settled (pair_races.py).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -37,11 +39,25 @@ from harness_audit.pair_races import Pair, PairRaces, Rules
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """One method of a duel. result: its run; questions: how many it answered for the duel, `of` how
-    many.
+class Saved:
+    """Questions that were not asked, and the tokens and seconds that they would have cost."""
 
-    tokens, seconds: sums over these answers and the indexes that were built for them.
+    questions: int
+    tokens: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One method of a duel.
+
+    Args:
+        name: The method.
+        result: Its run.
+        questions: How many it answered for the duel.
+        of: How many there are.
+        tokens: Of these answers and the indexes that were built for them.
+        seconds: Likewise.
     """
 
     name: str
@@ -52,19 +68,26 @@ class Entrant:
     seconds: float
 
     @property
-    def saved(self) -> tuple[int, float, float]:
-        """Questions that were not asked, and what they would have cost at the same mean: tokens,
-        seconds."""
+    def saved(self) -> Saved:
+        """What an early stop saved, at the mean cost of what was asked."""
         left = self.of - self.questions
         if self.questions == 0:
-            return left, 0.0, 0.0
+            return Saved(left, 0.0, 0.0)
         share = left / self.questions
-        return left, self.tokens * share, self.seconds * share
+        return Saved(left, self.tokens * share, self.seconds * share)
 
 
 @dataclass(frozen=True)
 class DuelResult:
-    """The verdicts, and each method's part. left_out: questions that the score does not judge."""
+    """The verdicts, and each method's part.
+
+    Args:
+        pairs: All pairs of methods.
+        entrants: The methods.
+        rules: When a pair is settled.
+        score: The score that decided.
+        left_out: Questions that it does not judge.
+    """
 
     pairs: list[Pair]
     entrants: list[Entrant]
@@ -88,10 +111,10 @@ class DuelResult:
 
 
 class _RaceScores(Silent):
-    """Score and cost of one method's records. display: the duel's line; values, costs: by question
-    id."""
+    """Collects score and cost of one method's records, by question id."""
 
     def __init__(self, display: Progress, score: str) -> None:
+        """Show progress in the duel's line `display`, and collect the score of that name."""
         super().__init__()
         self.display = display
         self.score = score

@@ -63,13 +63,20 @@ _CODAS = ("", "", "", "l", "n", "r", "s", "k")
 
 
 def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
-    """The data set with names and numbers replaced, by `seed`. kind: "entities", or with a
-    recogniser "entities:rules".
+    """The data set with names and numbers replaced.
 
     Its fingerprint is a hash of the original's and of what made it (`Dataset.copied`). Ids stay,
     except those of documents that were retrieved: their copies depend on what else was retrieved,
-    so a hash of the text is added. Raises UnknownName for a recogniser, CannotRun for one that is
-    not installed.
+    so a hash of the text is added.
+
+    Args:
+        dataset: The original.
+        kind: "entities", or with a recogniser "entities:rules".
+        seed: Another seed makes other names and numbers.
+
+    Raises:
+        UnknownName: There is no such recogniser.
+        CannotRun: The recogniser is not installed.
     """
     tool = recogniser(recogniser_name(kind))
     made = {
@@ -119,10 +126,16 @@ def recogniser_name(kind: str) -> str:
 
 
 class _World:
-    """The documents of a question with one replacement for each name in them, and their copies.
-    tool: finds names."""
+    """The documents of a question with one replacement for each name in them, and their copies."""
 
     def __init__(self, documents: Sequence[Document], tool: Recogniser, seed: int) -> None:
+        """Find the names and choose what stands for them.
+
+        Args:
+            documents: Of the question.
+            tool: Finds names.
+            seed: Of the replacements.
+        """
         self.documents = documents
         self.tool = tool
         self.seed = seed
@@ -183,6 +196,7 @@ class _World:
 
     @cached_property
     def _offset_maps(self) -> dict[str, Callable[[int, bool], int]]:
+        """A document's id -> a function: offset in its text -> offset in its copy's."""
         return {document.id: self._swap.offset_map(document.text) for document in self.documents}
 
     def copied(self, example: Example) -> Example:
@@ -259,6 +273,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _word_count(text: str) -> int:
+    """The words of a text, without numbers."""
     return len(list(_words(text)))
 
 
@@ -307,11 +322,18 @@ def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict
 
 
 def _pseudoword(word: str, seed: int, number: int) -> str:
-    """A made-up word that can be pronounced, about as long as `word`. number: of the attempt, from
-    0."""
+    """A made-up word that can be pronounced, about as long as `word`: "lovelace" -> "brasker".
+
+    Args:
+        word: In small letters.
+        seed: Another seed makes another word.
+        number: Of the attempt, from 0.
+    """
     value = int.from_bytes(hashlib.sha256(f"{seed} {number} {word}".encode()).digest())
     parts: list[str] = []
-    syllables = 2 if len(word) < 8 else 3
+    syllables = 3
+    if len(word) < 8:
+        syllables = 2
     for _ in range(syllables):
         for choices in (_ONSETS, _VOWELS, _CODAS):
             value, at = divmod(value, len(choices))
@@ -321,8 +343,12 @@ def _pseudoword(word: str, seed: int, number: int) -> str:
 
 @dataclass(frozen=True)
 class _Swap:
-    """Replaces words and numbers of texts. names: word in small letters -> its replacement; seed:
-    that of numbers."""
+    """Replaces words and numbers of texts.
+
+    Args:
+        names: Word in small letters -> its replacement.
+        seed: Of numbers.
+    """
 
     names: Mapping[str, str]
     seed: int

@@ -58,7 +58,9 @@ def _as_texts(value: Any) -> Any:
     """Turn one text, a list or {"text": [...]} into a tuple of texts, without repeated and blank
     ones."""
     value = _without_wrapper(value)
-    items = value if isinstance(value, list) else [value]
+    items = value
+    if not isinstance(items, list):
+        items = [items]
     texts = dict.fromkeys(map(_as_text, items))
     return tuple(text for text in texts if not _is_blank(text))
 
@@ -394,7 +396,13 @@ def _check_questions(answers: Answers) -> None:
 
 
 def _check_not_earlier(answer: ForeignAnswer, name: str, answers: Answers) -> None:
-    """Raise DataError if an earlier one of the answers is to the same question, called `name`."""
+    """Raise DataError if an earlier answer is to the same question.
+
+    Args:
+        answer: The answer.
+        name: Of its question.
+        answers: All answers of the file.
+    """
     for other in answers:
         if (other.id or other.question) != name or other.repeat != answer.repeat:
             continue

@@ -181,8 +181,17 @@ def _eval_entries(
 
 
 def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Read an entry of the zip file open as `file`, also one compressed by zstd. Raises OSError and
-    ValueError."""
+    """Read an entry of a zip file, also one compressed by zstd.
+
+    Args:
+        file: The open file.
+        archive: The same, as Python's zipfile reads it.
+        entry: The entry.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The entry is damaged.
+    """
     if entry.compress_type != _ZSTANDARD:
         return archive.read(entry)
     import pyarrow

@@ -20,12 +20,16 @@ _HEAD = Path(__file__).with_name("hub_card.md").read_text("utf-8")
 
 
 def push(path: Path, repository: str, *, private: bool = True) -> str:
-    """Push the bundle at `path` to a data set repository of the hub, made if it is new; returns its
-    address.
+    """Push a bundle to a data set repository of the hub, made if it is new; returns its address.
 
-    private: of a repository that is made now; one that exists stays as it is. Raises UserError for
-    a bundle that is damaged or no bundle, or a name that the hub does not take, and SaveError where
-    the hub did not take it.
+    Args:
+        path: The bundle.
+        repository: OWNER/NAME.
+        private: Whether a repository that is made now is private; one that exists stays as it is.
+
+    Raises:
+        UserError: The bundle is damaged or none, or the hub does not take the name.
+        SaveError: The hub did not take the file.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.errors import HFValidationError

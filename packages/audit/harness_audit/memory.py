@@ -330,13 +330,7 @@ def figure(
         raise UserError(
             f"{missing}; run the same command with and without --set dataset.swap=entities"
         )
-    paired = {pair.copy.path for pair in pairs}
-    for run in runs:
-        if copy_of(run) is not None and run.path not in paired:
-            warn(
-                f"warning: left out: {run.path}: no run over the original; run its command without "
-                "dataset.swap"
-            )
+    _warn_of_single_copies(runs, pairs, warn)
     rows = memory_rows(pairs, score, margin)
     table = _frame_of(rows)
     sections: list[Titled] = []
@@ -352,6 +346,25 @@ def figure(
         y = Axis(f"{name} × 100", zero=True)
         panels += plot.panels(title, _ENDS, y, list(map(_line_of, of_group)))
     return Figure("Recalled rather than read", table, sections, panels)
+
+
+def _warn_of_single_copies(
+    runs: Sequence[StoredRun], pairs: Sequence[Pair], warn: Callable[[str], None]
+) -> None:
+    """Warn of each run over a copy that no pair has.
+
+    Args:
+        runs: The runs.
+        pairs: The pairs among them.
+        warn: Called with each warning.
+    """
+    paired = {pair.copy.path for pair in pairs}
+    for run in runs:
+        if copy_of(run) is not None and run.path not in paired:
+            warn(
+                f"warning: left out: {run.path}: no run over the original; run its command without "
+                "dataset.swap"
+            )
 
 
 _ENDS = Axis("", ticks=(0, 1), labels=("original", "copy"), limits=(-0.25, 1.25))
@@ -371,7 +384,13 @@ def _point(x: float, score: Interval) -> Point:
 
 @dataclass(frozen=True)
 class PairedScores:
-    """Scores of the questions that both runs of a pair have, and the clusters of the questions."""
+    """Scores of the questions that both runs of a pair have.
+
+    Args:
+        original: Of the run over the original.
+        copy: Of the run over the copy.
+        clusters: Of the questions.
+    """
 
     original: list[float] = field(default_factory=list)
     copy: list[float] = field(default_factory=list)

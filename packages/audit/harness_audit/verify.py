@@ -23,7 +23,7 @@ import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness import datasets, scorers
 from harness.config.schema import DatasetConfig
@@ -45,6 +45,7 @@ from harness.types import JUDGES, LOGGED, Gold
 from harness_audit.bundle import (
     INDEX,
     Bundle,
+    RunEntry,
     answer_digest,
     answer_parts,
     open_bundle,
@@ -74,8 +75,14 @@ _SAME = 1e-9
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference that a check found. place: a file or run of the bundle; question: its id, if it
-    is about one."""
+    """A difference that a check found.
+
+    Args:
+        kind: Of difference.
+        place: A file or run of the bundle.
+        question: Its id, if it is about one.
+        sentence: What differs.
+    """
 
     kind: Kind
     place: str
@@ -83,18 +90,27 @@ class Difference:
     sentence: str
 
     def __str__(self) -> str:
-        where = self.place if self.question is None else f"{self.place}, question '{self.question}'"
+        where = self.place
+        if self.question is not None:
+            where = f"{self.place}, question '{self.question}'"
         return f"{self.kind}: {where}: {self.sentence}"
 
 
 @dataclass
 class Report:
-    """What a check found. runs, answers: how many were checked; scores, numbers: how many were
-    computed again.
+    """What a check found.
 
-    files: how many had the checksum of their export; intervals: whether they were compared.
-    sha256: of bundle.json; unchecked: what could not be checked or computed again, by name; notes:
-    why, in sentences.
+    Args:
+        sha256: Of bundle.json.
+        runs: How many were checked.
+        answers: How many were checked.
+        scores: How many were computed again.
+        numbers: How many were computed again.
+        files: How many had the checksum of their export.
+        intervals: Whether they were compared.
+        differences: What differs.
+        unchecked: What could not be checked or computed again, by name.
+        notes: Why, in sentences.
     """
 
     sha256: str
@@ -122,17 +138,23 @@ class Report:
 
 
 def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] = ()) -> Report:
-    """Check the bundle at `path`.
+    """Check a bundle.
 
-    data: the file of the data set's rows, with which questions and gold answers are compared, also
-    where a bundle has hashes in their place; against: runs of one's own with
-    the same settings, whose answers and scores are compared with the bundle's. Raises DataError for
-    what is no bundle or must not be read, UserError for rows that cannot be used.
+    Args:
+        path: The bundle.
+        data: The file of the data set's rows, with which questions and gold answers are compared,
+            also where a bundle has hashes in their place.
+        against: Runs of one's own with the same settings, whose answers and scores are compared
+            with the bundle's.
+
+    Raises:
+        DataError: It is no bundle, or must not be read.
+        UserError: The rows cannot be used.
     """
     with open_bundle(path) as bundle:
         report = Report(bundle.sha256, runs=len(bundle.runs))
-        report.files = len(bundle.index["files"]) - len(bundle.changed)
-        rule = bundle.index.get("interval_rule")
+        report.files = len(bundle.index.files) - len(bundle.changed)
+        rule = bundle.index.interval_rule
         if rule != INTERVAL_RULE:
             _leave_out_intervals(f"the table of {INDEX}", rule, report)
         for name in bundle.changed:
@@ -141,10 +163,10 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
         rescored: list[StoredRun] = []
         for place, run in bundle.runs.items():
             # Digests of 100,000 answers take 40 MB, so they go before the table.
-            entry = bundle.index["runs"].pop(place)
+            entry = bundle.index.runs.pop(place)
             check = _RunCheck(place, run, entry, report)
             rescored.append(check.rescored(data))
-        stored = _rows_by_run(bundle.index["table"])
+        stored = _rows_by_run(bundle.index.table)
         here = _rows_by_run(table(rescored))
         with_intervals = rule == INTERVAL_RULE
         for key in dict.fromkeys([*stored, *here]):
@@ -171,9 +193,9 @@ class _TableKey:
     number: int
 
 
-def _rows_by_run(rows: Sequence[Mapping[str, Any]]) -> dict[_TableKey, Mapping[str, Any]]:
+def _rows_by_run(rows: Sequence[Mapping[str, object]]) -> dict[_TableKey, Mapping[str, object]]:
     """The rows of a table by their run."""
-    found: dict[_TableKey, Mapping[str, Any]] = {}
+    found: dict[_TableKey, Mapping[str, object]] = {}
     for row in rows:
         key = _TableKey(str(row.get("dataset")), str(row.get("run")), 1)
         while key in found:
@@ -189,12 +211,17 @@ def _note_reproductions(bundle: Bundle, report: Report) -> None:
 
 
 class _RunCheck:
-    """Checks answers and scores of the run `place`; entry: its part of bundle.json; report: gets
-    what differs."""
+    """Checks answers and scores of one run of a bundle."""
 
-    def __init__(
-        self, place: str, run: StoredRun, entry: Mapping[str, Any], report: Report
-    ) -> None:
+    def __init__(self, place: str, run: StoredRun, entry: RunEntry, report: Report) -> None:
+        """Compare the answers of the run with the digests of bundle.json.
+
+        Args:
+            place: The run's folder in the bundle.
+            run: The run.
+            entry: What bundle.json says of it.
+            report: Gets what differs.
+        """
         self.place = place
         self.run = run
         self.entry = entry
@@ -210,19 +237,19 @@ class _RunCheck:
             self.questions[question] = record.gold is not None
             self.scored.update(record.scores)
             self.judged.update(record.notes.get(JUDGES) or ())
-            if answer_digest(record) != entry["answers"].get(question):
+            if answer_digest(record) != entry.answers.get(question):
                 self.others.add(question)
-            if texts_digest(record) != entry["questions"].get(question):
+            if texts_digest(record) != entry.questions.get(question):
                 other_texts.append(question)
         report.answers += len(self.questions)
         if run.manifest.imported:
             self._note_import(run.manifest.imported)
         self._check_consistency()
-        for question in sorted(entry["answers"].keys() - self.questions.keys()):
+        for question in sorted(entry.answers.keys() - self.questions.keys()):
             self._differs("other answers", question, "its record is missing")
         for note in run.notes:
             self._run_differs("other texts", note)
-        if run.manifest.scorers != entry["scorers"]:
+        if run.manifest.scorers != entry.scorers:
             sentence = "versions of scorers in manifest.json are not those of bundle.json"
             self._run_differs("table", sentence)
         for question in other_texts:
@@ -253,7 +280,7 @@ class _RunCheck:
         found = examine(self.run)
         sentences = misfits(run, found)
         sentences += self._entry_misfits()
-        changed = self.entry.get("changed")
+        changed = self.entry.changed
         if changed:
             sentences.append(f"{', '.join(changed)} had been changed when the run was exported")
         for sentence in sentences:
@@ -281,7 +308,7 @@ class _RunCheck:
                 continue
             gold = json_values(example.gold, lost=[])
             here = question_digest(question.text, question.options, gold)
-            if here == self.entry["questions"].get(question.id):
+            if here == self.entry.questions.get(question.id):
                 golds[question.id] = example.gold
             else:
                 sentence = f"the row in {data} is not the one that was exported"
@@ -313,7 +340,7 @@ class _RunCheck:
             "scorers": manifest.scorers,
         }
         for name, value in own.items():
-            if self.entry.get(name) != value:
+            if getattr(self.entry, name) != value:
                 yield f"{INDEX} names another {name} than the run does"
 
     def rescored(self, data: str | None) -> StoredRun:
@@ -342,7 +369,10 @@ class _RunCheck:
         """Yield the records with new scores; one that cannot be scored keeps its scores, with a
         note."""
         config = self._dataset_config()
-        names = self._usable_scorers(() if config is None else config.scorers)
+        configured: Sequence[str] = ()
+        if config is not None:
+            configured = config.scorers
+        names = self._usable_scorers(configured)
         if config is not None:
             config = config.model_copy(update={"scorers": tuple(names)})
         lacking = 0
@@ -405,7 +435,7 @@ class _RunCheck:
         another version."""
         installed = set(scorers.names())
         judged = self.judged - installed
-        held = self.scored | self.entry["scorers"].keys()
+        held = self.scored | self.entry.scorers.keys()
         logged = {name for name in held if name.startswith(LOGGED)}
         names = dict.fromkeys([*configured, *sorted(held - judged)])
         usable: list[str] = []
@@ -426,7 +456,7 @@ class _RunCheck:
 
     def _compare_version(self, name: str) -> None:
         """Note where a scorer has another version here than in the bundle."""
-        before = self.entry["scorers"].get(name)
+        before = self.entry.scorers.get(name)
         here = scorers.version(name)
         if before is not None and str(before) != here:
             self.report.unchecked.append(f"the recorded version of {name}")
@@ -446,21 +476,24 @@ class _RunCheck:
             self.report.unchecked.append(phrase)
 
     def _run_differs(self, kind: Kind, sentence: str) -> None:
+        """Report a difference of the run as a whole."""
         self.report.differences.append(Difference(kind, self.place, None, sentence))
 
     def _differs(self, kind: Kind, question: str, sentence: str) -> None:
+        """Report a difference about the question of that id."""
         self.report.differences.append(Difference(kind, self.place, question, sentence))
 
     def _note(self, sentence: str) -> None:
+        """Add a note about the run, unless it is there already."""
         note = f"{self.place}: {sentence}"
         if note not in self.report.notes:
             self.report.notes.append(note)
 
 
-def _notes_of(notes: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def _notes_of(notes: Mapping[str, object], names: Sequence[str]) -> dict[str, object]:
     """The notes of these scorers in a record: flags, counts for corpus scores, the text that was
     scored."""
-    of_scorers: dict[str, Any] = {}
+    of_scorers: dict[str, object] = {}
     for key in SCORING_NOTES:
         value = notes.get(key) or {}
         if isinstance(value, dict):
@@ -503,14 +536,14 @@ def _scorer_problem(name: str, installed: Container[str]) -> str | None:
     return "it is not known to this installation"
 
 
-def _is_same(a: Any, b: Any) -> bool:
+def _is_same(a: object, b: object) -> bool:
     """Whether two values are the same: numbers up to rounding, a bool, a text or None exactly."""
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return bool(a == b)
     return math.isclose(a, b, rel_tol=_SAME, abs_tol=_SAME)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A value as a sentence shows it."""
     if value is None:
         return "missing"
@@ -519,9 +552,15 @@ def _text(value: Any) -> str:
     return str(value)[:80]
 
 
-def _leave_out_intervals(place: str, rule: Any, report: Report) -> None:
-    """Say that the intervals of `place` are not compared, as they were made by the rule `rule` (None:
-    by one that was not recorded yet), which is not this version's."""
+def _leave_out_intervals(place: str, rule: object, report: Report) -> None:
+    """Say that intervals are not compared.
+
+    Args:
+        place: Where they stand.
+        rule: The rule by which they were made, which is not this version's; None for one that was
+            not recorded yet.
+        report: Gets what is said.
+    """
     age = "an older" if rule in OLDER_RULES else "another"
     report.intervals = False
     phrase = f"intervals of {age} rule"
@@ -534,8 +573,8 @@ def _leave_out_intervals(place: str, rule: Any, report: Report) -> None:
 
 
 def _compare_numbers(
-    stored: Mapping[str, Any],
-    here: Mapping[str, Any],
+    stored: Mapping[str, object],
+    here: Mapping[str, object],
     place: str,
     report: Report,
     *,

@@ -3,8 +3,6 @@ and the data."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from harness.cli.options import RESULTS
 from harness.cli.output import say
 from harness.cli.stored_runs import stored_runs
@@ -12,10 +10,7 @@ from harness.cli.table_output import format_of
 from harness.storage.run_folder import StoredRun
 from harness_audit import answer_keys
 from harness_audit.cli.report import Answers, write_analysis
-from reports.gold_rows import read_rows, rows_of
-
-if TYPE_CHECKING:
-    from reports.gold_rows import Rows
+from reports.gold_rows import Rows, read_rows, rows_of
 
 
 def audit_data(answers: Answers) -> int:
@@ -40,4 +35,6 @@ def audit_data(answers: Answers) -> int:
     for problem in problems:
         say(f"note: without the evidence only contradictions and duplicates are found: {problem}")
     write_analysis(answer_keys, pairs, kind, answers.out)
-    return 3 if damaged else 0
+    if damaged:
+        return 3
+    return 0

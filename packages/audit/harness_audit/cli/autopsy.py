@@ -1,6 +1,7 @@
 """`harness autopsy [RUNS]`: why each lost question was lost, by substitution from stored runs."""
 
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from harness_audit import autopsy as reports
 from harness_audit.autopsy_figure import draw
 from reports import facts
 from reports.figures.figure import Figure
-from reports.gold_rows import read_rows
+from reports.gold_rows import Rows, read_rows
 
 
 def autopsy(
@@ -45,18 +46,8 @@ def autopsy(
     runs = newest(runs, figure.all_code)
 
     pairs = [(run, read_rows(run, data=data)) for run in runs]
-    commands: dict[str, None] = {}
-    for run, rows in pairs:
-        if facts.is_oracle(run) or reports.is_closed_book(run):
-            continue
-        if rows.problem is not None:
-            say(
-                f"note: {run.path}: no look for its gold answers in replies and at other stops: "
-                f"{rows.problem}"
-            )
-        missing = reports.siblings_of(run, runs).missing
-        if missing:
-            commands[_command_for(run, missing)] = None
+    _note_problems(pairs)
+    commands = _missing_runs(runs)
     if lost_below is None:
         lost_below = reports.LOST_BELOW
     cases = reports.cases_by_run(pairs, lost_below)
@@ -70,7 +61,36 @@ def autopsy(
     drawing = partial(draw, table)
     lost = Figure("Where questions were lost", table, reports.table(cases), drawing=drawing)
     write(lost.written(form), figure.out)
-    return 3 if damaged else 0
+    if damaged:
+        return 3
+    return 0
+
+
+def _is_sibling(run: StoredRun) -> bool:
+    """Whether a run is there to compare others with: on the evidence alone, or without any text."""
+    return facts.is_oracle(run) or reports.is_closed_book(run)
+
+
+def _note_problems(pairs: Sequence[tuple[StoredRun, Rows]]) -> None:
+    """Say of which runs the gold answers are not at hand, and what is left out for that."""
+    for run, rows in pairs:
+        if rows.problem is not None and not _is_sibling(run):
+            say(
+                f"note: {run.path}: no look for its gold answers in replies and at other stops: "
+                f"{rows.problem}"
+            )
+
+
+def _missing_runs(runs: Sequence[StoredRun]) -> list[str]:
+    """The commands of the runs that are missing to compare with, each once."""
+    commands: dict[str, None] = {}
+    for run in runs:
+        if _is_sibling(run):
+            continue
+        missing = reports.siblings_of(run, runs).missing
+        if missing:
+            commands[_command_for(run, missing)] = None
+    return list(commands)
 
 
 def _command_for(run: StoredRun, presets: list[str]) -> str:

@@ -9,7 +9,7 @@ import json as json_
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -29,20 +29,16 @@ from harness.cli.stopping import print_resume_command
 from harness.cli.table_output import columns
 from harness.cost.units import duration
 from harness.engine.expand_command import command_runs
-from harness.engine.plan import plan_choices
+from harness.engine.plan import PlannedRun, plan_choices
 from harness.engine.progress import Progress
 from harness.engine.progress_line import ProgressLine
 from harness.engine.runner import Interrupted
 from harness.errors import HarnessError, UserError, attempt, raise_all
 from harness.storage.files import check_home
 from harness.storage.paths import local_folder
-from harness_audit.duel import Asking
+from harness_audit.duel import Asking, DuelResult, Entrant
 from harness_audit.duel import duel as run_duel
 from harness_audit.pair_races import Rules
-
-if TYPE_CHECKING:
-    from harness.engine.plan import PlannedRun
-    from harness_audit.duel import DuelResult, Entrant
 
 
 @dataclass(frozen=True)
@@ -115,13 +111,18 @@ def duel(
     plans = _plans(selection, methods or [])
     print_warnings(plans)
     asking = Asking(["harness", *sys.argv[1:]], how.parallel, how.retry_failed)
-    progress = Progress() if how.quiet else ProgressLine()
+    progress: Progress = ProgressLine()
+    if how.quiet:
+        progress = Progress()
     try:
         outcome = run_duel(plans, rules, folder, asking=asking, progress=progress)
     except Interrupted:
         print_resume_command("interrupted; what was answered is saved")
         return 130
-    print(_as_json(outcome) if json else _as_text(outcome), flush=True)
+    if json:
+        print(_as_json(outcome), flush=True)
+    else:
+        print(_as_text(outcome), flush=True)
     return _print_problems(outcome)
 
 
@@ -168,14 +169,13 @@ def _as_json(outcome: DuelResult) -> str:
     """The verdicts of all pairs, and the run of each method, as one JSON object."""
     runs = []
     for entrant in outcome.entrants:
-        questions, tokens, seconds = entrant.saved
         run = {
             "method": entrant.name,
             "run": str(entrant.result.folder),
             "rank": outcome.ranks(entrant.name),
             "questions": entrant.questions,
             "of": entrant.of,
-            "saved": {"questions": questions, "tokens": tokens, "seconds": seconds},
+            "saved": asdict(entrant.saved),
         }
         runs.append(run)
     pairs = [asdict(pair.verdict()) for pair in outcome.pairs]
@@ -198,7 +198,7 @@ def _as_text(outcome: DuelResult) -> str:
     for entrant in sorted(outcome.entrants, key=lambda entrant: outcome.ranks(entrant.name)):
         rows.append(_row(entrant, *outcome.ranks(entrant.name)))
         asked += entrant.of
-        saved += entrant.saved[0]
+        saved += entrant.saved.questions
     share = f"{100 * saved / asked:.0f} %"
     lines.append(f"  {saved} of {asked} answers saved against running all ({share})")
     return "\n".join([*lines, "", columns(rows)])
@@ -221,14 +221,20 @@ _HEADS = ("method", "rank", "questions", "saved", "tokens saved", "time saved", 
 
 
 def _row(entrant: Entrant, low: int, high: int) -> tuple[str, ...]:
-    """The row of a method in the table; low, high: its best and its worst possible rank."""
+    """The row of a method in the table.
+
+    Args:
+        entrant: The method.
+        low: Its best possible rank.
+        high: Its worst possible rank.
+    """
     rank = str(low)
     if low != high:
         rank = f"{low} to {high}"
-    left, tokens, seconds = entrant.saved
+    saved = entrant.saved
     spared = ("0", "0 s")
-    if left:
-        spared = (f"about {tokens:,.0f}", f"about {duration(seconds)}")
+    if saved.questions:
+        spared = (f"about {saved.tokens:,.0f}", f"about {duration(saved.seconds)}")
     asked = f"{entrant.questions} of {entrant.of}"
-    share = f"{left} ({100 * left / entrant.of:.0f} %)"
+    share = f"{saved.questions} ({100 * saved.questions / entrant.of:.0f} %)"
     return (entrant.name, rank, asked, share, *spared, str(entrant.result.folder))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import pandas as pd
 import typer
@@ -27,9 +27,6 @@ from harness.storage.paths import local_folder
 from harness.types import LOGGED
 from harness_audit.foreign_tools import READERS, read_foreign
 from harness_audit.import_runs import Imported, QuestionsOf, prepare_import, write_all
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SHOWN = 10
 _FAILED = "\0failed"  # no score has this name
@@ -72,7 +69,9 @@ def import_(
     write_all(runs, results, say)
     for repeats in imports:
         _print_import(repeats, results)
-    return 3 if any(run.lost for run in runs) else 0
+    if any(run.lost for run in runs):
+        return 3
+    return 0
 
 
 def _scorer_names(text: str | None) -> tuple[str, ...]:
@@ -103,7 +102,9 @@ def _check_new(runs: Sequence[Imported], results: Path) -> None:
 def _print_import(repeats: Sequence[Imported], results: Path) -> None:
     """Print the runs of one file with their scores, what was left out, and notes."""
     for repeat in repeats:
-        number = f", repeat {repeat.config.seed + 1}" if len(repeats) > 1 else ""
+        number = ""
+        if len(repeats) > 1:
+            number = f", repeat {repeat.config.seed + 1}"
         count = f"{len(repeat.records)} questions{number}"
         print(printable(f"{results / repeat.place}: {count}, imported from {repeat.run.tool}"))
         print(aligned(_score_rows(repeats)) or "  no question was answered")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from harness.cli.command import setting
 from harness.cli.figures import write_figure
@@ -28,17 +28,21 @@ from harness.cli.table_output import (
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from harness_audit import score_bands, stability
-from reports.gold_rows import with_rows
+from reports.gold_rows import Rows, with_rows
 from reports.section import Section
 from reports.table_formats import render, render_sections
-
-if TYPE_CHECKING:
-    from reports.gold_rows import Rows
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Stored answers with their gold answers, and how what is found is shown."""
+    """Stored answers with their gold answers, and how what is found is shown.
+
+    Args:
+        folders: Run folders, or folders that hold runs.
+        data: Where the rows of the data set are now.
+        form: The format of the tables.
+        out: The file to write.
+    """
 
     folders: RunsFolders = None
     data: MovedData = None
@@ -74,17 +78,27 @@ def _show_analysis(module: Any, answers: Answers) -> int:
     newest_runs = newest(runs, all_code=False)
     older = len(runs) - len(newest_runs)
     if older:
-        counted = "1 run" if older == 1 else f"{older} runs"
+        counted = f"{older} runs"
+        if older == 1:
+            counted = "1 run"
         say(f"note: {counted} of older code or prompts left out (harness prune lists them)")
     write_analysis(module, with_rows(newest_runs, answers.data, say), form, answers.out)
-    return 3 if damaged else 0
+    if damaged:
+        return 3
+    return 0
 
 
 def write_analysis(
     module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: str, out: str | None
 ) -> None:
-    """Analyse (run, its rows) by `analyse_runs` of `module`; write its `frame` as csv or json, else
-    its `sections`."""
+    """Analyse stored answers and write the tables.
+
+    Args:
+        module: Has `analyse_runs`, `frame` for csv and json, and `sections` for people.
+        pairs: Each run with its rows.
+        form: The format.
+        out: The file; None for stdout.
+    """
     analyses = module.analyse_runs(pairs)
     if form in ("csv", "json"):
         write(render(module.frame(analyses), form), out)

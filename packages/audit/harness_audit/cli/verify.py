@@ -48,7 +48,9 @@ def verify(
         print(json_.dumps(asdict(report)))
     else:
         _print_report(bundle, report)
-    return 4 if report.differences else 0
+    if report.differences:
+        return 4
+    return 0
 
 
 def _print_report(bundle: str, report: Report) -> None:
