@@ -49,20 +49,23 @@ from harness.storage.summary_file import RunSummary
 from harness.types import LOGGED, VERSION, Example, Gold, Question
 from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 
-_NOT_KNOWN = {
-    "instruction",
-    "max_answer_tokens",
-    "answer_prefix",
-    "demonstration",
-}  # how questions were asked there
+_NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}
+"""Settings of a data set that say how questions were asked."""
 _ASIDE = "run.yaml-of-draft"
 _Pair = tuple[ForeignAnswer, Example]
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A run that can be written, with the contents of its folder. lost: a sentence for every answer
-    left out."""
+    """A run that can be written, with the contents of its folder.
+
+    Args:
+        run: What the other tool's file says.
+        config: Of run.yaml.
+        manifest: Of manifest.json.
+        records: Of records.jsonl.
+        lost: A sentence for every answer that is left out.
+    """
 
     run: ForeignRun
     config: StoredConfig
@@ -78,16 +81,19 @@ class Imported:
         )
 
     def draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
-        """Write the run into a temporary folder beside `folder`, which `stack` deletes; returns
-        it."""
+        """Write the run into a temporary folder; returns it.
+
+        Args:
+            folder: Where the run will be; the temporary folder is beside it.
+            note: As of RunStore.open.
+            stack: Deletes the temporary folder.
+        """
         counts = RunSummary(state=self.run.state, n_asked=self.manifest.dataset.questions)
         if self.lost:
             counts = counts.with_values(n_left_out=len(self.lost))
         folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)),
-            "run",
-        )
+        temporary = tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)
+        draft = Path(stack.enter_context(temporary), "run")
         with RunStore.open(draft, None, note) as store:
             store.replace_records(self.records)
             store.write_manifest(self.manifest)
@@ -95,17 +101,22 @@ class Imported:
             numbers = summarise(store.records(), (), self.config.with_values(seed=0))
             store.describe(self.config, {})
             store.write_summary(counts.with_numbers(numbers))
-        (draft / RUN).rename(
-            draft / _ASIDE
-        )  # a folder without it is no run, and a killed import leaves its drafts
+        # A folder without it is no run, and a killed import leaves its drafts.
+        (draft / RUN).rename(draft / _ASIDE)
         return draft
 
 
 def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], None]) -> list[Path]:
-    """Write new run folders below `results`, all or none, and return them; note: as in
-    RunStore.open.
+    """Write new run folders, all or none, and return them.
 
-    Raises SaveError, and UserError where a scorer fails.
+    Args:
+        runs: The runs.
+        results: The folder that they are below.
+        note: As of RunStore.open.
+
+    Raises:
+        SaveError: Something cannot be written.
+        UserError: A scorer fails.
     """
     folders = [results / one.place for one in runs]
     folder = results
@@ -191,38 +202,26 @@ def prepare_import(
 def _prepare_repeat(
     run: ForeignRun, repeat: int, config: DatasetConfig, dataset: Dataset | None
 ) -> Imported:
-    """The run of those answers that have this number among the answers to their question, from
-    1."""
+    """The run of those answers that have this number among the answers to their question.
+
+    Args:
+        run: What the other tool's file says.
+        repeat: The number, from 1.
+        config: The data set, with the scorers to use.
+        dataset: Its rows; None for the file's own questions.
+    """
     answers = run.answers
     if len(run.repeats) > 1:
         answers = Answers(answer for answer in run.answers if answer.repeat == repeat)
-    lost: list[str] = []
-    pairs: Iterable[_Pair] = _OwnQuestions(answers)
-    if dataset is not None:
-        pairs, lost = match_answers(answers, dataset.examples)
-        if not pairs:
-            raise UserError(
-                f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}"
-            )
-    notes = list(run.lost)
-    if lost:
-        notes.append(f"{len(lost)} of {len(answers)} answers match no question and are left out")
-    if dataset is None:
-        notes.append(
-            "documents are not known, so intervals take each question for a document of its own"
-        )
+    matched = _match(run, answers, config, dataset)
+    notes = [*run.lost, *matched.notes]
     logged = [LOGGED + name for name in run.scores]
-    computed, records = _score_answers(config, pairs, dataset, logged, notes)
+    computed, records = _score_answers(config, matched.pairs, dataset, logged, notes)
     names = [*computed, *logged]
     if not names:
         why = "; ".join(["name some with --scorers (harness list scorers)", *run.lost])
         raise UserError(f"{run.files[0]} holds no score; {why}")
-    settings = {
-        "method": {"name": run.method, "implementation": ELSEWHERE, "mark": "imported"},
-        "dataset": {**config.model_dump(mode="json", exclude=_NOT_KNOWN), "scorers": names},
-        "model": {"name": run.model},
-        "seed": repeat - 1,
-    }
+    settings = _settings(run, repeat, config, names)
     files = [ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files]
     known: dict[str, str] = {}
     if dataset is not None:
@@ -243,15 +242,78 @@ def _prepare_repeat(
             files=files,
             at=utc_now(),
             told=run.printed_means,
-            left_out=lost,
+            left_out=matched.lost,
         ),
     )
     stored = StoredConfig.from_json(settings)
-    return Imported(replace(run, answers=Answers()), stored, manifest, records, lost)
+    return Imported(replace(run, answers=Answers()), stored, manifest, records, matched.lost)
+
+
+def _settings(
+    run: ForeignRun, repeat: int, config: DatasetConfig, scores: Sequence[str]
+) -> dict[str, object]:
+    """The settings of an imported run, as run.yaml holds them.
+
+    Args:
+        run: What the other tool's file says.
+        repeat: The number of its answers among those to their question, from 1.
+        config: The data set.
+        scores: Names of the scores.
+    """
+    return {
+        "method": {"name": run.method, "implementation": ELSEWHERE, "mark": "imported"},
+        "dataset": {**config.model_dump(mode="json", exclude=_NOT_KNOWN), "scorers": scores},
+        "model": {"name": run.model},
+        "seed": repeat - 1,
+    }
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """Answers with their questions.
+
+    Args:
+        pairs: The answers that fit a question.
+        lost: A sentence for each of the others.
+        notes: Sentences on both.
+    """
+
+    pairs: Iterable[_Pair]
+    lost: list[str]
+    notes: list[str]
+
+
+def _match(
+    run: ForeignRun, answers: Answers, config: DatasetConfig, dataset: Dataset | None
+) -> _Matched:
+    """Find the questions of answers. Raises UserError where no answer fits one.
+
+    Args:
+        run: Whose answers they are.
+        answers: The answers.
+        config: The data set.
+        dataset: Its rows; None for the file's own questions.
+    """
+    if dataset is None:
+        note = "documents are not known, so intervals take each question for a document of its own"
+        return _Matched(_OwnQuestions(answers), [], [note])
+    pairs, lost = match_answers(answers, dataset.examples)
+    if not pairs:
+        raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
+    notes: list[str] = []
+    if lost:
+        notes.append(f"{len(lost)} of {len(answers)} answers match no question and are left out")
+    return _Matched(pairs, lost, notes)
 
 
 def _dataset_config(run: ForeignRun, questions: QuestionsOf, own: Sequence[str]) -> DatasetConfig:
-    """The data set's preset with the scorers to use; one made up where none is named."""
+    """The data set's preset with the scorers to use; one made up where none is named.
+
+    Args:
+        run: What the other tool's file says.
+        questions: Whose questions these are.
+        own: Scorers in place of the data set's.
+    """
     name = questions.dataset_name
     if name is None:
         # As harness.config.yaml_tree.dataset_of_run reads it again; there may be no scorers.
@@ -305,7 +367,9 @@ def _fitting_examples(
         by_id: Question id -> example.
         by_gold: Normalised right answer -> examples.
     """
-    same_id = by_id.get(answer.id) if answer.id is not None else None
+    same_id: Example | None = None
+    if answer.id is not None:
+        same_id = by_id.get(answer.id)
     if same_id is not None and _is_about(answer, same_id):
         return [same_id]
     if not answer.question:
@@ -321,7 +385,9 @@ def _fitting_examples(
 def _why_unmatched(answer: ForeignAnswer, fitting: Sequence[Example]) -> str:
     """A sentence: the answer fits none or several questions."""
     label = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
-    number = "several questions" if fitting else "no question"
+    number = "no question"
+    if fitting:
+        number = "several questions"
     return f"{answer.place}: '{label}' fits {number}"
 
 
@@ -369,10 +435,17 @@ def _score_answers(
     logged: Sequence[str],
     notes: list[str],
 ) -> tuple[Sequence[str], PackedRecords]:
-    """Return (scorers that do not flag all of these answers, records with their scores and those
-    `logged`).
+    """Score answers.
 
-    Adds sentences to `notes`.
+    Args:
+        config: The data set, with the scorers to use.
+        pairs: The answers with their questions; passed over several times.
+        dataset: Its rows; None for the file's own questions.
+        logged: Names of the other tool's scores, which become scores too.
+        notes: Gets sentences on what is left out.
+
+    Returns:
+        The scorers that do not flag all of these answers, and the records with their scores.
     """
     answered = 0
     counts = dict.fromkeys(COSTS, 0)
@@ -434,7 +507,14 @@ def _useless_scorers(
 def _record(
     answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None
 ) -> StoredRecord:
-    """The record of an answer. known: the costs that are known of every answered question."""
+    """The record of an answer, without scores.
+
+    Args:
+        answer: The answer.
+        example: Its question.
+        known: The costs that are known of every answered question.
+        dataset: Its rows; None for the file's own questions.
+    """
     question = example.question
     costs = answer.model_dump(include=known, exclude_none=True)
     options = None

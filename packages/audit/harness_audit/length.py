@@ -176,7 +176,13 @@ def figure(
 
 
 def _document_tokens(rows: Rows, count: Callable[[str], int], document_id: str) -> int:
-    """Tokens of a document of `rows`, counted by `count`."""
+    """Tokens of a document.
+
+    Args:
+        rows: With the document.
+        count: Text -> tokens.
+        document_id: The document's id.
+    """
     return count(rows.documents[document_id].text)
 
 

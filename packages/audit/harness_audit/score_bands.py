@@ -35,10 +35,8 @@ from reports import facts
 from reports.gold_rows import Rows
 
 _FAMILIES = parse_yaml(Path(__file__).with_name("score_families.yaml").read_bytes())
-_OTHERS = {
-    "hf_bleu": "BLEU",
-    "rouge_score": "ROUGE-L",
-}  # families of a run's own scorers that are in no list
+_OTHERS = {"hf_bleu": "BLEU", "rouge_score": "ROUGE-L"}
+"""Families of a run's own scorers that are in no list."""
 JUDGES = "judges"
 CLOSE = 1e-9  # means that differ by less are equal
 
@@ -48,9 +46,16 @@ class Band:
     """The methods of one data set and model under every scorer, on the questions that all of them
     answered.
 
-    columns: scorer -> method -> values in [0, 1]; clusters: scorer -> the label of each value;
-    families: scorer -> family; n: questions; same: whether all methods answered the same; partial:
-    scorers, judges among them, of some methods only, which are left out.
+    Args:
+        dataset: Name of the data set.
+        model: The reader's name.
+        headline: The score that orders the methods.
+        n: Questions.
+        columns: Scorer -> method -> values in [0, 1].
+        clusters: Scorer -> the label of each value.
+        families: Scorer -> family.
+        same: Whether all methods answered the same questions.
+        partial: Scorers, judges among them, of some methods only, which are left out.
     """
 
     dataset: str
@@ -153,8 +158,14 @@ def score_table(
 def _scores_of_answer(
     record: StoredRecord, examples: Mapping[str, Example], names: Sequence[str]
 ) -> dict[str, float]:
-    """The scores of an answered record by `names`, computed where it has none; without those that
-    do not apply."""
+    """The scores of an answered record, computed where it has none; without those that do not
+    apply.
+
+    Args:
+        record: The record.
+        examples: By question id.
+        names: Scorers.
+    """
     known = scorers.table()
     lacking = [name for name in names if name not in record.scores and name in known]
     text = record.notes.get("scored", record.prediction)
@@ -164,7 +175,14 @@ def _scores_of_answer(
 
 @dataclass(frozen=True)
 class _Entry:
-    """A method of a band: its name in tables, its run, and the run's rows."""
+    """A method of a band.
+
+    Args:
+        dataset: Name of the data set.
+        label: The method's name in tables.
+        run: Its run.
+        rows: Of the run's data set.
+    """
 
     dataset: str
     label: str
@@ -202,12 +220,11 @@ def _band(group: Sequence[_Entry]) -> Band:
     tables: dict[str, pd.DataFrame] = {}
     for entry in group:
         tables[entry.label] = score_table(entry.run, entry.rows.examples, list(families))
-    common = set(tables[first.label].index)
-    for table in tables.values():
-        common &= set(table.index)
-    documents = {
-        r.question_id: r.document_ids for r in first.run.records if r.question_id in common
-    }
+    common = set.intersection(*(set(table.index) for table in tables.values()))
+    documents: dict[str, Sequence[str]] = {}
+    for record in first.run.records:
+        if record.question_id in common:
+            documents[record.question_id] = record.document_ids
     order = list(documents)
     form = first.run.config.dataset.format or ""
     clusters = question_labels(form, order, list(documents.values()))

@@ -56,20 +56,27 @@ _NOWHERE = 1e-12
 class _Side:
     """The capital of bets that the mean difference is above each of some candidate values.
 
-    candidates: of any shape K; best: of shape K, the largest logarithm of the capital so far.
     Candidates and totals are matched element by element, so that one object also runs many
-    simulations at once.
+    simulations at once. `best`, of the candidates' shape, has the largest logarithm of the capital
+    so far.
     """
 
     def __init__(self, candidates: Floats) -> None:
+        """Begin with a capital of 1 for each of the candidates, of any shape."""
         self.candidates = candidates
         self._fractions = np.asarray(FRACTIONS).reshape(-1, *[1] * candidates.ndim)
         self._logs: Floats = np.zeros((len(FRACTIONS), *candidates.shape))
         self.best: Floats = np.zeros(candidates.shape)
 
     def add(self, total: Floats, size: Floats, expected: Floats, largest: Floats) -> None:
-        """Bet on a cluster: its sum of differences, its questions, and c (shape K) and m of the
-        module's docstring."""
+        """Bet on a cluster; changes the capital and `best`.
+
+        Args:
+            total: Its sum of differences.
+            size: Its questions.
+            expected: c of the module's docstring, of the candidates' shape.
+            largest: m of the module's docstring.
+        """
         worst = largest * (1.0 + self.candidates) + expected
         gain = (total - self.candidates * size - expected) / np.where(worst > _NOWHERE, worst, 1.0)
         gain = np.where(worst > _NOWHERE, np.maximum(gain, -1.0), 0.0)
@@ -86,12 +93,7 @@ class _Side:
 
 class PairedRace:
     """Cluster sums of a - b, one after the other, and what may be concluded from them at every
-    moment.
-
-    sizes: (G,) questions of each cluster in the order of the run, all at least 1; finite: whether
-    it is about these clusters alone (see above); candidates: mean differences that are tested, by
-    default every STEP from -1 to 1.
-    """
+    moment."""
 
     def __init__(
         self,
@@ -100,14 +102,22 @@ class PairedRace:
         finite: bool = False,
         candidates: Floats | None = None,
     ) -> None:
+        """Begin without a cluster.
+
+        Args:
+            sizes: (G,) questions of each cluster in the order of the run, all at least 1.
+            finite: Whether it is about these clusters alone (see above).
+            candidates: Mean differences that are tested, by default every STEP from -1 to 1.
+        """
         self.sizes = np.asarray(sizes, dtype=np.float64)
         self.finite = finite
-        steps = round(1.0 / STEP)
-        grid = np.arange(-steps, steps + 1) / steps if candidates is None else candidates
-        self._above, self._below = _Side(grid), _Side(-grid)
-        self._largest_left = np.maximum.accumulate(self.sizes[::-1], axis=0)[
-            ::-1
-        ]  # the largest size from here on
+        if candidates is None:
+            steps = round(1.0 / STEP)
+            candidates = np.arange(-steps, steps + 1) / steps
+        self._above = _Side(candidates)
+        self._below = _Side(-candidates)
+        # Of each cluster, the largest size from there on.
+        self._largest_left = np.maximum.accumulate(self.sizes[::-1], axis=0)[::-1]
         self.clusters = 0
         self._sum: Floats = np.zeros(())
         self._n: Floats = np.zeros(())
@@ -118,19 +128,23 @@ class PairedRace:
 
         finite: means that the questions left cannot reach are excluded too.
         """
-        size, value = self.sizes[self.clusters], np.asarray(difference_sum, dtype=np.float64)
+        size = self.sizes[self.clusters]
+        value = np.asarray(difference_sum, dtype=np.float64)
         if not (np.abs(value) <= size * (1.0 + 1e-9)).all():
             raise ValueError(
                 f"a sum of {difference_sum} over {size:g} questions: scores must lie in [0, 1]"
             )
-        largest_size = self._largest_left[self.clusters if self.finite else 0]
+        largest_size = self._largest_left[0]  # m of the module's docstring
+        if self.finite:
+            largest_size = self._largest_left[self.clusters]
         for side, sign in ((self._above, 1.0), (self._below, -1.0)):
-            expected = np.zeros(())  # m of the module's docstring; largest_size: c
+            expected = np.zeros(())  # c of the module's docstring
             if self.finite:
                 so_far = sign * self._sum - side.candidates * self._n
                 expected = -so_far / (len(self.sizes) - self.clusters)
             side.add(sign * value, size, expected, largest_size)
-        self._sum, self._n = self._sum + value, self._n + size
+        self._sum = self._sum + value
+        self._n = self._n + size
         self.clusters += 1
         if self.finite:
             n_questions = self.sizes.sum(axis=0)
@@ -146,7 +160,9 @@ class PairedRace:
     @property
     def mean(self) -> float | None:
         """The mean difference over the questions so far; None before the first."""
-        return float(self._sum / self._n) if self.clusters else None
+        if self.clusters == 0:
+            return None
+        return float(self._sum / self._n)
 
     @property
     def complete(self) -> bool:
@@ -180,8 +196,11 @@ class PairedRace:
         """
         bar = math.log(2.0 / alpha)
         candidates = self._above.candidates
-        low, high = candidates[self._above.best >= bar], candidates[self._below.best >= bar]
-        return float(low.max()) if len(low) else -1.0, float(high.min()) if len(high) else 1.0
+        too_low = candidates[self._above.best >= bar]
+        too_high = candidates[self._below.best >= bar]
+        low = float(too_low.max(initial=-1.0))
+        high = float(too_high.min(initial=1.0))
+        return low, high
 
 
 def extend_ranking(
@@ -190,8 +209,12 @@ def extend_ranking(
     """Mark in better[i, j], "i is shown to be better than j", what `evidence` now shows; return the
     (i, j) not implied.
 
-    better: (M, M), what earlier looks have shown, changed in place; evidence[i, j]:
-    `PairedRace.evidence` for a mean of i - j above 0. Of the M (M - 1) ordered pairs, with k in
+    Args:
+        better: (M, M), what earlier looks have shown; changed in place.
+        evidence: (M, M), at [i, j] `PairedRace.evidence` for a mean of i - j above 0.
+        alpha: Largest probability of any wrong pair.
+
+    Of the M (M - 1) ordered pairs, with k in
     `better`, the next needs a capital of (M (M - 1) - k) / alpha; what follows from two of them (a
     above b above c) is added with them, and costs nothing.
 

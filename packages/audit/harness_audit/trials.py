@@ -35,8 +35,15 @@ def figure(
 ) -> Figure:
     """The curves of the runs up to the highest recorded maximum.
 
-    Raises UserError where there is no run with trials, and as replay.score_stops and
-    rule_table.frame.
+    Args:
+        runs: The runs.
+        score: The name of the score; by default each run's headline.
+        data: Where the rows are now.
+        convention: Of FLOPs.
+        warn: Called with each warning.
+
+    Raises:
+        UserError: No run has trials, or as replay.score_stops and rule_table.frame.
     """
     parts = []
     for run, rule in runs_with_rule(runs, Trials, warn):
@@ -52,7 +59,7 @@ def figure(
 def frame(
     parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT
 ) -> pd.DataFrame:
-    """Score and requests by maximum of trials, a row a run and maximum; arguments as
+    """Score and requests by maximum of trials, a row a run and maximum; for the arguments see
     rule_table.frame."""
     table = rule_table.frame(parts, _cost_columns, score, convention)
     return table.sort_values(
@@ -75,8 +82,13 @@ def requests_at_stop(record: StoredRecord, stop: Stop) -> int:
 def _cost_columns(
     reached: Sequence[ReachedStop], seed: int, _convention: str
 ) -> dict[str, float | None]:
-    """Mean requests and TFLOPs at the stops that a maximum reached; None for TFLOPs that are
-    unknown for some of them."""
+    """Mean requests and TFLOPs, as columns; None for TFLOPs that are unknown for some stops.
+
+    Args:
+        reached: The stops that a maximum reached.
+        seed: Of the interval.
+        _convention: Of FLOPs.
+    """
     requests = [float(requests_at_stop(found.record, found.stop)) for found in reached]
     clusters = [found.cluster for found in reached]
     columns = mean_columns("requests", requests, clusters, seed=seed, bounds=None)

@@ -185,8 +185,13 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
 
 @dataclass(frozen=True)
 class _TableKey:
-    """What tells the rows of a table apart. number: from 1 on, of the rows of a run that was made
-    several times."""
+    """What tells the rows of a table apart.
+
+    Args:
+        dataset: The data set.
+        run: The run.
+        number: From 1 on, of the rows of a run that was made several times.
+    """
 
     dataset: str
     run: str
@@ -332,7 +337,8 @@ class _RunCheck:
 
     def _entry_misfits(self) -> Iterator[str]:
         """What bundle.json says of the run's rows otherwise than the run's own files."""
-        dataset, manifest = self.run.config.dataset, self.run.manifest
+        dataset = self.run.config.dataset
+        manifest = self.run.manifest
         own = {
             "dataset": dataset.name,
             "licence": dataset.licence,
@@ -397,7 +403,13 @@ class _RunCheck:
 
     def _rescore(self, record: StoredRecord, config: DatasetConfig, gold: Gold) -> StoredRecord:
         """Score a record again, report scores and notes that differ, and return it with the new
-        scores."""
+        scores.
+
+        Args:
+            record: The record.
+            config: The data set, with the scorers to use.
+            gold: The gold answers.
+        """
         question = record.question_id
         judges = dict(record.notes.get(JUDGES) or {})
         for name in config.scorers:
@@ -561,7 +573,9 @@ def _leave_out_intervals(place: str, rule: object, report: Report) -> None:
             not recorded yet.
         report: Gets what is said.
     """
-    age = "an older" if rule in OLDER_RULES else "another"
+    age = "another"
+    if rule in OLDER_RULES:
+        age = "an older"
     report.intervals = False
     phrase = f"intervals of {age} rule"
     if phrase not in report.unchecked:
@@ -592,7 +606,8 @@ def _compare_numbers(
     for name in dict.fromkeys([*stored, *here]):
         if name in _RESTS_ON_TEXTS or (name.endswith(_ENDS) and not with_intervals):
             continue
-        before, after = stored.get(name), here.get(name)
+        before = stored.get(name)
+        after = here.get(name)
         report.numbers += 1
         if not _is_same(before, after):
             sentence = f"{name} is {_text(before)}, and {_text(after)} computed again"
@@ -600,7 +615,13 @@ def _compare_numbers(
 
 
 def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
-    """Compare a run of one's own with the bundle's of the same data set and folder name."""
+    """Compare a run of one's own with the bundle's of the same data set and folder name.
+
+    Args:
+        bundle: The bundle.
+        run: The run of one's own.
+        report: Gets what differs.
+    """
     place = str(run.path)
     theirs = _run_of_same_name(bundle, run)
     if theirs is None:

@@ -70,9 +70,11 @@ def test_it_stops_when_one_method_is_better(tmp_path):
         for cluster in question_clusters(plan("x", good, tiny()), SCORER)[0]
     ]
     assert good.asked == [q for cluster in order[: pair.race.clusters] for q in cluster]
-    left, tokens, _ = outcome.entrants[0].saved
-    assert left == 80 - len(good.asked) == 80 - outcome.entrants[0].questions
-    assert tokens == pytest.approx(outcome.entrants[0].tokens / len(good.asked) * left)
+    saved = outcome.entrants[0].saved
+    assert saved.questions == 80 - len(good.asked) == 80 - outcome.entrants[0].questions
+    assert saved.tokens == pytest.approx(
+        outcome.entrants[0].tokens / len(good.asked) * saved.questions
+    )
 
 
 def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp_path):
