@@ -74,7 +74,7 @@ def index_corpus(
         with stage_progress() as progress:
             facts = build_index(request, progress)
         if json:
-            print(json_.dumps({"folder": str(folder), **facts.described}))
+            print(json_.dumps({"folder": str(folder), **facts.described.to_json()}))
         else:
             print(f"{folder}: {facts.passages:,} passages of {facts.documents:,} documents, {kind}")
             say(f"use it: harness run --method NAME --dataset NAME --corpus {folder}")

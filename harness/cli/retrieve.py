@@ -196,7 +196,7 @@ def _print_json(result: RetrievalResult, target: Path) -> None:
     recall = result.recall
     line = {
         "file": str(target),
-        **result.facts,
+        **result.manifest,
         "answer_recall": recall.share(recall.words),
         "answer_recall_substring": recall.share(recall.characters),
     }
@@ -206,12 +206,12 @@ def _print_json(result: RetrievalResult, target: Path) -> None:
 def _print_text(result: RetrievalResult, target: Path, top: int) -> None:
     """Print what was written to `target`, and the share of questions whose `top` documents hold an
     answer."""
-    corpus = result.facts["corpus"]
-    print(f"{target}: {result.facts['questions']} questions, at most {top} documents each")
-    searched = f"{corpus['passages']:,} passages of {corpus['documents']:,} documents"
-    if corpus.get("without text"):
-        searched += f"; {corpus['without text']:,} rows without text are left out"
-    print(f"  {result.facts['index']['retriever']} over {searched}")
+    corpus = result.corpus
+    print(f"{target}: {result.questions} questions, at most {top} documents each")
+    searched = f"{corpus.passages:,} passages of {corpus.documents:,} documents"
+    if corpus.without_text:
+        searched += f"; {corpus.without_text:,} rows without text are left out"
+    print(f"  {result.retriever} over {searched}")
     recall = result.recall
     in_words = recall.share(recall.words)
     in_characters = recall.share(recall.characters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from harness.engine.findings import Findings
 from harness.errors import attempt
 from harness.method import Method
 from harness.retrieval.open_corpus import corpus_facts
+from harness.retrieval.search_index import CorpusDescription
 
 
 @dataclass(frozen=True)
@@ -24,17 +26,17 @@ class PlannedCorpus:
 
     place: str
     passages: int | None
-    described: dict[str, Any]
-    identity: dict[str, Any]
+    described: CorpusDescription
+    identity: Mapping[str, object]
 
     @property
     def searched(self) -> str:
         """What is searched, "wiki.jsonl bm25 1a2b"; the digits are of the index's identity."""
-        ranked_by = self.described["kind"]
-        encoder = self.described["encoder"]
+        ranked_by = self.described.kind
+        encoder = self.described.encoder
         if encoder is not None:
             ranked_by = f"{ranked_by} {encoder}"
-        return f"{self.described['corpus']} {ranked_by} {digest(self.identity)[:4]}"
+        return f"{self.described.corpus} {ranked_by} {digest(self.identity)[:4]}"
 
     @property
     def mark(self) -> str:
@@ -51,7 +53,7 @@ class PlannedCorpus:
 
     def as_json(self) -> dict[str, Any]:
         """The corpus as a manifest has it."""
-        return {**self.described, "searched": self.searched, "hashed": self.hashed}
+        return {**self.described.to_json(), "searched": self.searched, "hashed": self.hashed}
 
 
 def with_search_scores(

@@ -21,7 +21,7 @@ from harness.engine.planned_corpus import PlannedCorpus
 from harness.method import Hit, Retriever
 from harness.retrieval.open_corpus import OpenIndex, open_corpus
 from harness.retrieval.own_documents import search_documents
-from harness.retrieval.search_index import ROLE
+from harness.retrieval.rankers import ROLE
 from harness.types import GAP, Answer, Document, Found, Passage, Search, Searched, SearchHit, Shown
 
 

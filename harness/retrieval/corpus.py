@@ -15,22 +15,21 @@ from __future__ import annotations
 import codecs
 import csv
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from harness.datasets.archives import opened
 from harness.datasets.files import parse_line
+from harness.datasets.folder_pages import Page as FolderPage
+from harness.datasets.folder_pages import read_pages
 from harness.datasets.kilt_text import wiki_text
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow, RowPlace
 from harness.datasets.rows import type_name
 from harness.errors import DataError
 from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import json_line
-
-if TYPE_CHECKING:
-    from harness.datasets.folder_pages import Page as FolderPage
 
 _KNOWN = (
     "a row has id, text and perhaps title; FlashRAG's id and contents, KILT's wikipedia_id, "
@@ -63,9 +62,6 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, tuple[str, ...]]:
     Raises:
         DataError: The folder has no page, or two pages with one id.
     """
-    # Late, as it loads the parsers of Markdown and HTML, which most runs do not need.
-    from harness.datasets.folder_pages import read_pages
-
     read = read_pages(folder)
     rows = [
         {"wikipedia_id": page.id, "wikipedia_title": page.title, "text": _paragraphs(page)}
@@ -172,7 +168,7 @@ class Corpus:
         return text.count(" ") < limit or len(text.split()) <= limit
 
 
-def _id(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
+def _id(row: RawRow, key: str, place: RowPlace) -> str:
     """The id in field `key`, a string or a whole number, as text. Raises DataError at `place`."""
     value = row.get(key)
     if value is None:
@@ -182,7 +178,7 @@ def _id(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
     return str(value)
 
 
-def _string(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
+def _string(row: RawRow, key: str, place: RowPlace) -> str:
     """The string in field `key`. Raises DataError at `place`."""
     if key not in row:
         raise place.error(key, "is missing")
@@ -217,7 +213,7 @@ def _dpr_page(line: bytes, place: RowPlace) -> Page:
     return _titled_page(number, title, text.strip())
 
 
-def _plain_page(row: Mapping[str, Any], place: RowPlace) -> Page:
+def _plain_page(row: RawRow, place: RowPlace) -> Page:
     """A row with id, text and perhaps a title. Raises DataError."""
     title = ""
     if row.get("title") is not None:
@@ -225,7 +221,7 @@ def _plain_page(row: Mapping[str, Any], place: RowPlace) -> Page:
     return _titled_page(_id(row, "id", place), title, _string(row, "text", place).strip())
 
 
-def _flashrag_page(row: Mapping[str, Any], place: RowPlace) -> Page:
+def _flashrag_page(row: RawRow, place: RowPlace) -> Page:
     """A row of FlashRAG's form: the first line of contents is the title, if more follow. Raises
     DataError."""
     number = _id(row, "id", place)
@@ -236,7 +232,7 @@ def _flashrag_page(row: Mapping[str, Any], place: RowPlace) -> Page:
     return _titled_page(number, title.strip().strip('"'), text.strip())
 
 
-def _kilt_page(row: Mapping[str, Any], place: RowPlace) -> Page:
+def _kilt_page(row: RawRow, place: RowPlace) -> Page:
     """A row of KILT's form, its paragraphs joined as text. Raises DataError."""
     number = _id(row, "wikipedia_id", place)
     title = _string(row, "wikipedia_title", place)

@@ -23,7 +23,7 @@ import io
 import itertools
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ import numpy as np
 from bm25s import scoring, stopwords
 
 from harness.config.schema import canonical
+from harness.cost.meter import Meter
 from harness.retrieval.passages import Passages, Report
 from harness.storage.files import delete_old_folders, make_folder, new_folder, write_atomic
 from harness.words import words
@@ -40,7 +41,7 @@ from harness.words import words
 SIZE = 100_000
 """Passages of a shard."""
 
-OPTIONS: dict[str, Any] = {"method": "lucene", "k1": 1.5, "b": 0.75}
+OPTIONS: dict[str, str | float] = {"method": "lucene", "k1": 1.5, "b": 0.75}
 
 _STOP_WORDS = frozenset(stopwords.STOPWORDS_EN)
 _WORDS_VERSION = 5  # raised when harness/words.py cuts otherwise, or a file has another form
@@ -48,12 +49,20 @@ _HASHES, _NUMBERS = "hashes.npy", "numbers.npy"
 
 
 def folder_name() -> str:
-    """A name that changes with all that changes a score or a file."""
-    return f"bm25-{hashlib.sha256(canonical([OPTIONS, SIZE, _WORDS_VERSION]).encode()).hexdigest()[:8]}"
+    """A name, "bm25-1a2b3c4d", that changes with all that changes a score or a file."""
+    settings = canonical([OPTIONS, SIZE, _WORDS_VERSION])
+    return f"bm25-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
 
 
 def _index_words(text: str) -> list[str]:
-    return [w for w in words(text) if (len(w) > 1 or not w.isascii()) and w not in _STOP_WORDS]
+    """The words of a text that are indexed: no stop words, no single letters or digits of ASCII."""
+    return list(filter(_is_indexed, words(text)))
+
+
+def _is_indexed(word: str) -> bool:
+    if word in _STOP_WORDS:
+        return False
+    return len(word) > 1 or not word.isascii()
 
 
 class _Shard(bm25s.BM25):  # type: ignore[misc]
@@ -63,20 +72,29 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
     def __init__(
         self, frequencies: np.ndarray, local: np.ndarray, passages: int, mean_length: np.float64
     ) -> None:
-        """frequencies, local: df of the shard's words in the corpus and in it; passages,
-        mean_length: of the corpus."""
+        """Take the statistics of the corpus.
+
+        Args:
+            frequencies: In how many passages of the corpus each word of the shard stands [words].
+            local: In how many of the shard it stands [words].
+            passages: Of the corpus.
+            mean_length: Words of a passage of the corpus, on average.
+        """
         super().__init__(**OPTIONS)
-        self._all, self._local, self._passages, self._mean = (
-            frequencies,
-            local,
-            passages,
-            mean_length,
-        )
+        self._all = frequencies
+        self._local = local
+        self._passages = passages
+        self._mean = mean_length
 
     def build_index_from_ids(
         self, unique_token_ids: list[int], corpus_token_ids: list[list[int]], **_: Any
-    ) -> dict[str, Any]:
-        """The score of each word in each passage, as the sparse matrix that bm25s stores."""
+    ) -> dict[str, np.ndarray | int]:
+        """The score of each word in each passage, as the sparse matrix that bm25s stores.
+
+        Args:
+            unique_token_ids: Of the words of the shard.
+            corpus_token_ids: Of the words of each passage.
+        """
         self.nonoccurrence_array = None
         idf = scoring._build_idf_array(
             dict(enumerate(self._all.tolist())),
@@ -140,13 +158,75 @@ class _OpenShard:
         return np.asarray(self.index.get_scores_from_ids(self.numbers[known].tolist()))
 
 
+@dataclass(frozen=True)
+class _SplitPassages:
+    """The words of the passages of one shard.
+
+    Attributes:
+        words: All that stand in them; the id of a word is its place.
+        frequencies: In how many of the passages each word stands [words].
+        ids: The ids of the words of all passages, one passage after the other [tokens].
+        lengths: Of each passage, in words [passages].
+    """
+
+    words: list[str]
+    frequencies: np.ndarray
+    ids: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "_SplitPassages":
+        """Split passages into words."""
+        vocabulary: dict[str, int] = {}
+        ids: list[list[int]] = []
+        for text in texts:
+            ids.append([])
+            for word in _index_words(text):
+                ids[-1].append(vocabulary.setdefault(word, len(vocabulary)))
+        frequencies = np.zeros(len(vocabulary), dtype=np.int32)
+        for passage in ids:
+            frequencies[list(set(passage))] += 1
+        flat = np.fromiter(itertools.chain.from_iterable(ids), dtype=np.int32)
+        lengths = np.array(list(map(len, ids)), dtype=np.int32)
+        return cls(list(vocabulary), frequencies, flat, lengths)
+
+    @classmethod
+    def load(cls, path: Path) -> "_SplitPassages":
+        """Read what `save` wrote."""
+        with np.load(path) as arrays:
+            text = arrays["words"].tobytes().decode()
+            words = text.split("\n") if text else []
+            return cls(words, arrays["frequencies"], arrays["ids"], arrays["lengths"])
+
+    def save(self, path: Path) -> None:
+        """Write the words, one a line as bytes, and the arrays. Raises SaveError."""
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            ids=self.ids,
+            lengths=self.lengths,
+            words=np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8),
+            frequencies=self.frequencies,
+        )
+        write_atomic(path, buffer.getvalue(), setting="--index")
+
+    def frequency_of_word(self) -> dict[str, int]:
+        """Word -> in how many of the passages it stands."""
+        return dict(zip(self.words, self.frequencies.tolist(), strict=True))
+
+    def ids_of_passages(self) -> list[list[int]]:
+        """The ids of the words of each passage."""
+        ends = np.cumsum(self.lengths).tolist()
+        return [self.ids[start:end].tolist() for start, end in itertools.pairwise([0, *ends])]
+
+
 class BM25Index:
-    """The index of `passages` passages in `folder`; `build` makes what is missing."""
+    """The index of a corpus by words; see PassageRanker."""
 
     name = "bm25"
-    uses_words = True
 
     def __init__(self, folder: Path, passages: int) -> None:
+        """folder: of the shards; passages: of the corpus."""
         self.folder = folder
         self._tokens = folder / "tokens"
         self._shards = folder / "shards"
@@ -154,13 +234,14 @@ class BM25Index:
         self._count = -(-passages // SIZE)
         self._open: dict[int, _OpenShard] = {}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Name and settings of the retriever, for the manifest."""
         return {"retriever": self.name, "stop words": "en", "stemmer": None, **OPTIONS}
 
     def build(self, table: Passages, report: Report) -> None:
-        """Make the shards that are missing, after counting the words of all passages."""
-        missing = [n for n in range(self._count) if not (self._shards / f"{n:05}").exists()]
+        """Make the shards that are missing, after counting the words of all passages. Raises
+        SaveError."""
+        missing = [n for n in range(self._count) if not self._shard_folder(n).exists()]
         if not missing:
             return
         for folder in (self._tokens, self._shards):
@@ -170,56 +251,56 @@ class BM25Index:
         frequencies: Counter[str] = Counter()
         tokens = 0
         for n in range(self._count):
-            with np.load(self._tokens / f"{n:05}.npz") as piece:
-                frequencies.update(
-                    dict(zip(_load_words(piece), piece["frequencies"].tolist(), strict=True))
-                )
-                tokens += int(piece["lengths"].sum())
+            part = _SplitPassages.load(self._tokens_file(n))
+            frequencies.update(part.frequency_of_word())
+            tokens += int(part.lengths.sum())
         mean = np.float64(tokens / self._passages)
         for n in missing:
             report("indexing passages", n * SIZE, self._passages)
             self._write_shard(n, frequencies, mean)
         shutil.rmtree(self._tokens)
 
+    def _shard_folder(self, number: int) -> Path:
+        return self._shards / f"{number:05}"
+
+    def _tokens_file(self, number: int) -> Path:
+        return self._tokens / f"{number:05}.npz"
+
+    def _first_unsplit(self) -> int:
+        """The number of the first shard whose words are not stored; the count of shards for
+        none."""
+        for number in range(self._count):
+            if not self._tokens_file(number).exists():
+                return number
+        return self._count
+
     def _count_words(self, table: Passages, report: Report) -> None:
         """Split the passages of each shard that lacks it into words, and store the words with their
-        frequencies."""
-        first = next(
-            (n for n in range(self._count) if not (self._tokens / f"{n:05}.npz").exists()),
-            self._count,
-        )
+        frequencies. Raises SaveError."""
+        first = self._first_unsplit()
         texts = table.passage_texts(first * SIZE)
         for n in range(first, self._count):
             report("splitting passages into words", n * SIZE, self._passages)
-            vocabulary: dict[str, int] = {}
-            split = map(_index_words, itertools.islice(texts, SIZE))
-            ids = [
-                [vocabulary.setdefault(word, len(vocabulary)) for word in passage_words]
-                for passage_words in split
-            ]
-            local = np.zeros(len(vocabulary), dtype=np.int32)
-            for passage in ids:
-                local[list(set(passage))] += 1
-            buffer = io.BytesIO()
-            np.savez(
-                buffer,
-                ids=np.fromiter(itertools.chain.from_iterable(ids), dtype=np.int32),
-                lengths=np.array([len(passage) for passage in ids], dtype=np.int32),
-                words=np.frombuffer("\n".join(vocabulary).encode(), dtype=np.uint8),
-                frequencies=local,
-            )
-            write_atomic(self._tokens / f"{n:05}.npz", buffer.getvalue(), setting="--index")
+            _SplitPassages.of(itertools.islice(texts, SIZE)).save(self._tokens_file(n))
 
     def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
-        """Write a shard in one step. frequencies: word -> df in the corpus; mean: words a passage.
-        Raises SaveError."""
-        with np.load(self._tokens / f"{number:05}.npz") as piece:
-            words, local, flat = _load_words(piece), piece["frequencies"], piece["ids"]
-            ends = np.cumsum(piece["lengths"]).tolist()
-        shard = _Shard(np.array([frequencies[word] for word in words]), local, self._passages, mean)
-        ids = [flat[start:end].tolist() for start, end in itertools.pairwise([0, *ends])]
-        shard.index((ids, {word: n for n, word in enumerate(words)}), show_progress=False)
-        with new_folder(self._shards / f"{number:05}", "--index") as draft:
+        """Write a shard in one step.
+
+        Args:
+            number: Of the shard.
+            frequencies: Word -> in how many passages of the corpus it stands.
+            mean: Words of a passage of the corpus, on average.
+
+        Raises:
+            SaveError: A file cannot be written.
+        """
+        part = _SplitPassages.load(self._tokens_file(number))
+        words = part.words
+        in_corpus = np.array([frequencies[word] for word in words])
+        shard = _Shard(in_corpus, part.frequencies, self._passages, mean)
+        vocabulary = {word: n for n, word in enumerate(words)}
+        shard.index((part.ids_of_passages(), vocabulary), show_progress=False)
+        with new_folder(self._shard_folder(number), "--index") as draft:
             shard.save(draft, show_progress=False)
             (draft / "vocab.index.json").unlink()
             hashes = np.array([_hash(word) for word in words], dtype=np.uint64)
@@ -228,10 +309,9 @@ class BM25Index:
             np.save(draft / _NUMBERS, order.astype(np.int32))
 
     def search(
-        self, questions: Sequence[str], k: int, report: Report
+        self, questions: Sequence[str], k: int, report: Report, meter: Meter
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and passage numbers [questions, k], best first, ties by number; -1 where no more
-        passages match."""
+        """Rank by BM25, which calls no model; see PassageRanker."""
         queries = [self._hashes(question) for question in questions]
         scores = np.zeros((len(questions), k), dtype=np.float32)
         passages = np.full((len(questions), k), -1, dtype=np.int64)
@@ -247,7 +327,7 @@ class BM25Index:
     def _shard(self, number: int) -> _OpenShard:
         """A shard, opened at its first use."""
         if number not in self._open:
-            self._open[number] = _OpenShard.at(self._shards / f"{number:05}")
+            self._open[number] = _OpenShard.at(self._shard_folder(number))
         return self._open[number]
 
     @staticmethod
@@ -256,16 +336,15 @@ class BM25Index:
         return np.array([_hash(word) for word in _index_words(question)], dtype=np.uint64)
 
 
-def _load_words(piece: Any) -> list[str]:
-    """The words of a stored piece of the index. piece: its arrays by name; "words" has a word a
-    line, as bytes."""
-    text = piece["words"].tobytes().decode()
-    return text.split("\n") if text else []
-
-
 def _merge_best(best: np.ndarray, passages: np.ndarray, scores: np.ndarray, offset: int) -> None:
-    """Merge a later shard's `scores` into the `best` of `passages`, in place; offset: its first
-    passage's number."""
+    """Merge the scores of a later shard into the best of the earlier ones.
+
+    Args:
+        best: The best scores so far [k], highest first; changed in place.
+        passages: The numbers of their passages [k]; changed in place.
+        scores: Of the passages of the shard.
+        offset: The number of the shard's first passage.
+    """
     rows = np.flatnonzero(scores > best[-1])
     if len(rows) > len(best):
         least = np.partition(scores[rows], -len(best))[-len(best)]

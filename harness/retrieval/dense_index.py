@@ -13,7 +13,6 @@ import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import faiss
 import numpy as np
@@ -24,6 +23,7 @@ from harness.embed.encoder_info import encoder_facts
 from harness.embed.load import load_encoder
 from harness.errors import CannotRun
 from harness.retrieval.passages import Passages, Report
+from harness.retrieval.rankers import ROLE
 from harness.storage.files import make_folder, write_atomic
 
 SIZE = 2048
@@ -43,11 +43,10 @@ def folder_name(config: EncoderConfig) -> str:
 
 
 class DenseIndex:
-    """The index of `passages` passages in `folder`; `build` makes what is missing."""
-
-    uses_words = False
+    """The index of a corpus by the vectors of an encoder; see PassageRanker."""
 
     def __init__(self, folder: Path, passages: int, config: EncoderConfig) -> None:
+        """folder: of the vectors; passages: of the corpus; config: of the encoder."""
         self.name = config.name
         self.folder = folder
         self._passages = passages
@@ -55,7 +54,7 @@ class DenseIndex:
         self._count = -(-passages // SIZE)
         self._open: dict[int, np.ndarray] = {}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Name and identity of the encoder, for the manifest."""
         return {"retriever": self.name, **encoder_facts(self._config).identity}
 
@@ -68,7 +67,7 @@ class DenseIndex:
         if first is None:
             return
         make_folder(self.folder, "--index")
-        encoder = load_encoder(self._config, Meter(), "retriever")
+        encoder = load_encoder(self._config, Meter(), ROLE)
         texts = table.passage_texts(first * SIZE)
         for n in range(first, self._count):
             shard_texts = itertools.islice(texts, SIZE)
@@ -81,15 +80,11 @@ class DenseIndex:
             write_atomic(self._vector_file(n), buffer.getvalue(), setting="--index")
 
     def search(
-        self, questions: Sequence[str], k: int, report: Report
+        self, questions: Sequence[str], k: int, report: Report, meter: Meter
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and passage numbers [questions, k], best first, ties by number; -1 where the
-        corpus has no more."""
-        encoder = load_encoder(self._config, Meter(), "retriever")
-        return self.nearest(encoder.encode(list(questions), "query"), k, report)
-
-    def nearest(self, queries: np.ndarray, k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
-        """As `search`, for vectors of questions [questions, width]."""
+        """Rank by inner product with the question's vector; see PassageRanker."""
+        encoder = load_encoder(self._config, meter, ROLE)
+        queries = np.asarray(encoder.encode(list(questions), "query"))
         heap = faiss.ResultHeap(len(queries), k, keep_max=True)
         for n in range(self._count):
             report("searching passages", n * SIZE, self._passages)

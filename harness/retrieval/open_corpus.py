@@ -1,11 +1,10 @@
 """The corpus of --corpus: the folder of an index, or the address of a server that has one."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.cost.meter import Meter
-from harness.retrieval.search_index import SearchIndex, read_facts
+from harness.retrieval.search_index import CorpusFacts, SearchIndex, read_facts
 from harness.retrieval.served_index import ServedIndex, served_facts
 from harness.types import SearchHit
 
@@ -17,15 +16,6 @@ class OpenIndex(Protocol):
         """The `k` best passages, best first; meter: counts the cost of encoding the query."""
 
 
-@dataclass(frozen=True)
-class CorpusFacts:
-    """What a corpus is. described: for people and manifests; identity: all that changes what a
-    search finds."""
-
-    described: dict[str, Any]
-    identity: dict[str, Any]
-
-
 def _is_server(place: str) -> bool:
     return place.startswith(("http://", "https://"))
 
@@ -33,10 +23,8 @@ def _is_server(place: str) -> bool:
 def corpus_facts(place: str) -> CorpusFacts:
     """Find out what the corpus at a place is, without opening it. Raises UserError."""
     if _is_server(place):
-        served = served_facts(place)
-        return CorpusFacts(served.described, served.identity)
-    facts = read_facts(Path(place))
-    return CorpusFacts(facts.described, facts.identity)
+        return served_facts(place)
+    return read_facts(Path(place)).as_corpus
 
 
 def open_corpus(place: str) -> OpenIndex:

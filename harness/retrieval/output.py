@@ -8,12 +8,14 @@ The texts of the documents are read from the corpus once more and kept in a temp
 memory.
 """
 
+from __future__ import annotations
+
 import glob
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from harness.datasets.open_rows import OpenRow
 from harness.retrieval.maxp import Hit
@@ -84,6 +86,16 @@ class Recall:
         return 100 * count / self.questions
 
 
+@dataclass(frozen=True, slots=True)
+class RetrievedDocument:
+    """A document of a question, as the file holds it. score: of its best passage."""
+
+    id: str
+    title: str
+    text: str
+    score: float
+
+
 class _DocumentTexts:
     """Documents by number: id and title in memory, the text in a file."""
 
@@ -102,17 +114,16 @@ class _DocumentTexts:
             report("reading documents", len(self._heads), len(documents))
         self._file.flush()
 
-    def entry(self, hit: Hit) -> dict[str, Any]:
-        """A document as the JSON object {"id", "title", "text", "score"}; its rows are joined by a
-        space."""
+    def entry(self, hit: Hit) -> RetrievedDocument:
+        """A document as the file holds it; its rows are joined by a space."""
         document, score = hit
         parts = []
         for offset, length in self._places[document]:
             self._file.seek(offset)
             parts.append(self._file.read(length).decode())
         number, title = self._heads[document]
-        text = " ".join(part for part in parts if part)
-        return {"id": number, "title": title, "text": text, "score": round(score, 4)}
+        text = " ".join(filter(None, parts))
+        return RetrievedDocument(number, title, text, round(score, 4))
 
 
 def write(
@@ -147,10 +158,12 @@ def write(
             texts.read(table, _all_documents(hits), report)
             for number, (row, hits_of_row) in enumerate(zip(rows, hits, strict=True)):
                 report("writing questions", number, len(rows))
-                entries = list(map(texts.entry, hits_of_row))
-                recall.add(row, [f"{entry['title']}\n{entry['text']}" for entry in entries])
-                if entries:
-                    file.write(json_line({"id": row.id, "question": row.question, "docs": entries}))
+                found = list(map(texts.entry, hits_of_row))
+                recall.add(row, [f"{document.title}\n{document.text}" for document in found])
+                if found:
+                    documents = list(map(asdict, found))
+                    line = {"id": row.id, "question": row.question, "docs": documents}
+                    file.write(json_line(line))
     except OSError as error:
         raise save_error(out, error, "--out") from error
     return recall

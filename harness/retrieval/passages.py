@@ -9,15 +9,16 @@ A row of the corpus is a line that holds a Page, which is cut into passages. Onl
 consecutive rows of one document are kept (runs.npz), 20 bytes each: 120 MB for 5.9 million pages.
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 import json
 import zipfile
 from array import array
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,105 +30,221 @@ from harness.storage.files import read_object, write_atomic
 Report = Callable[[str, int, int | None], None]
 """report(stage, done, total): called often; total is None where it is unknown."""
 
-_FACTS_FILE, _RUNS_FILE = "corpus.json", "runs.npz"
+_FACTS_FILE = "corpus.json"
+_STRETCHES_FILE = "runs.npz"
 
 
 @dataclass(frozen=True)
-class Passages:
-    """The passages of a corpus. facts: what corpus.json holds (counts, checksum).
+class CorpusCounts:
+    """What corpus.json says of the corpus that an index was made from.
 
-    lines, starts, documents: of each stretch (consecutive rows of one document) the line of its
-    first row (from 0), the number of its first passage, and the number of its document.
+    Attributes:
+        name: Of the corpus file.
+        form: "rows", "flashrag", "dpr" or "kilt".
+        words: Of a passage.
+        rows: How many the file has.
+        passages: How many were cut from them.
+        documents: How many the rows belong to.
+        without_text: Rows without text, which have no passage.
+        sha256: Of the file.
     """
 
-    corpus: Corpus
-    facts: dict[str, Any]
+    name: str
+    form: str
+    words: int
+    rows: int
+    passages: int
+    documents: int
+    without_text: int
+    sha256: str
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> CorpusCounts:
+        """Parse what `to_json` returned.
+
+        Raises:
+            LookupError: A value is missing; tables of older versions have no "without text", as
+                they count a row without text as a passage.
+            ValueError: A count is no number.
+        """
+        return cls(
+            name=str(values["name"]),
+            form=str(values["form"]),
+            words=_whole_number(values, "words"),
+            rows=_whole_number(values, "rows"),
+            passages=_whole_number(values, "passages"),
+            documents=_whole_number(values, "documents"),
+            without_text=_whole_number(values, "without text"),
+            sha256=str(values["sha256"]),
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The counts as corpus.json and manifests hold them."""
+        return {
+            "name": self.name,
+            "form": self.form,
+            "words": self.words,
+            "rows": self.rows,
+            "passages": self.passages,
+            "documents": self.documents,
+            "without text": self.without_text,
+            "sha256": self.sha256,
+        }
+
+
+def _whole_number(values: Mapping[str, object], key: str) -> int:
+    """The number in field `key`. Raises LookupError, ValueError."""
+    return int(str(values[key]))
+
+
+@dataclass(frozen=True)
+class FileState:
+    """Size and time of change of a file, by which an unchanged one is known without reading it."""
+
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: Path) -> FileState:
+        """The state of a file now. Raises OSError."""
+        stat = path.stat()
+        return cls(stat.st_size, stat.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """The stretches of a corpus: rows that follow each other and belong to one document.
+
+    Attributes:
+        lines: The line (from 0) of each stretch's first row [stretches].
+        starts: The number of its first passage [stretches].
+        documents: The number of its document [stretches].
+    """
+
     lines: np.ndarray
     starts: np.ndarray
     documents: np.ndarray
 
+    @classmethod
+    def load(cls, path: Path) -> Stretches:
+        """Read what `save` wrote. Raises OSError, ValueError, LookupError, EOFError, BadZipFile."""
+        with np.load(path) as arrays:
+            return cls(arrays["lines"], arrays["starts"], arrays["documents"])
+
+    def save(self, path: Path) -> None:
+        """Write the arrays to a file. Raises SaveError."""
+        buffer = io.BytesIO()
+        np.savez(buffer, lines=self.lines, starts=self.starts, documents=self.documents)
+        write_atomic(path, buffer.getvalue(), setting="--index")
+
+
+@dataclass(frozen=True)
+class Passages:
+    """The passages of a corpus, numbered from 0 in the order of its rows.
+
+    Attributes:
+        corpus: The file.
+        counts: What corpus.json says of it.
+        file_size: Of the corpus in bytes, when the table was made.
+        stretches: Which passages belong to which document.
+    """
+
+    corpus: Corpus
+    counts: CorpusCounts
+    file_size: int
+    stretches: Stretches
+
     def __len__(self) -> int:
-        return int(self.facts["passages"])
+        return self.counts.passages
+
+    def manifest_entry(self) -> dict[str, object]:
+        """The corpus as manifests describe it."""
+        return {**self.counts.to_json(), "size": self.file_size}
 
     def documents_of(self, passages: np.ndarray) -> np.ndarray:
         """The document number of each passage number; documents are numbered by first appearance in
         the corpus."""
-        return np.asarray(self.documents[np.searchsorted(self.starts, passages, "right") - 1])
+        places = np.searchsorted(self.stretches.starts, passages, "right") - 1
+        return np.asarray(self.stretches.documents[places])
 
     def passage_texts(self, start: int = 0) -> Iterator[str]:
-        """Yield the texts of the passages from number `start` on, each after a line with its
-        title."""
+        """Yield the texts of the passages from number `start` on, each after a line with its title
+        where it has one."""
         if start >= len(self):
             return
-        stretch = int(np.searchsorted(self.starts, start, "right")) - 1
-        passage_number = int(self.starts[stretch])
+        stretch = int(np.searchsorted(self.stretches.starts, start, "right")) - 1
+        passage_number = int(self.stretches.starts[stretch])
         for number, line in self.corpus.lines():
-            if number < self.lines[stretch]:
+            if number < self.stretches.lines[stretch]:
                 continue
             page = self.corpus.page(number, line)
+            heading = ""
+            if page.title:
+                heading = f"{page.title}\n"
             for passage in self.corpus.passages(page):
                 if passage_number >= start:
-                    yield f"{page.title}\n{passage}" if page.title else passage
+                    yield heading + passage
                 passage_number += 1
 
     def pages(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
         """Yield (document number, row) for each row of these documents, in corpus order; others are
         not parsed."""
-        selected = np.isin(self.documents, np.fromiter(documents, dtype=np.int64))
-        stretch, last = -1, len(self.lines) - 1
+        numbers = self.stretches.documents
+        first_lines = self.stretches.lines
+        selected = np.isin(numbers, np.fromiter(documents, dtype=np.int64))
+        stretch, last = -1, len(first_lines) - 1
         for number, line in self.corpus.lines():
-            while stretch < last and number >= self.lines[stretch + 1]:
+            while stretch < last and number >= first_lines[stretch + 1]:
                 stretch += 1
             if selected[stretch]:
-                yield int(self.documents[stretch]), self.corpus.page(number, line)
+                yield int(numbers[stretch]), self.corpus.page(number, line)
 
 
 def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
-    """Load the passage table of a corpus from its index folder, or make it.
+    """Load the passage table of a corpus from its index folder, or make it there.
 
-    Raises UserError if the corpus is not the one that the folder was made from, DataError for a bad
-    row.
+    Args:
+        corpus: The file.
+        folder: The index's folder.
+        report: Called with the progress of reading the corpus.
+
+    Raises:
+        UserError: The folder was made from another corpus, or is damaged.
+        DataError: A row of the corpus cannot be used.
+        SaveError: The table cannot be written.
     """
-    stat = corpus.path.stat()
-    file_state = {"size": stat.st_size, "modified": stat.st_mtime_ns}
     if (folder / _FACTS_FILE).exists():
-        try:
-            facts = read_object(folder / _FACTS_FILE)
-            same = all(facts[key] == value for key, value in file_state.items())
-            digest, _ = (
-                facts["sha256"],
-                facts["without text"],
-            )  # older tables count a row without text as a passage
-            with np.load(folder / _RUNS_FILE) as runs:
-                arrays = {name: runs[name] for name in ("lines", "starts", "documents")}
-        except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
-            raise UserError(
-                f"the index in {folder} is damaged ({error}); remove that folder"
-            ) from None
-        if not same and file_hash(corpus.path) != digest:
-            raise UserError(
-                f"{corpus.path} has changed since its index was made; remove the folder {folder}, "
-                "or name another one"
-            )
-        return Passages(corpus, facts, **arrays)
-    facts, arrays = _scan_corpus(corpus, report)
-    buffer = io.BytesIO()
-    np.savez(buffer, lines=arrays["lines"], starts=arrays["starts"], documents=arrays["documents"])
-    write_atomic(folder / _RUNS_FILE, buffer.getvalue(), setting="--index")
-    facts |= {"sha256": file_hash(corpus.path), **file_state}
-    content = json.dumps(facts, indent=2).encode()
+        return _load_table(corpus, folder)
+    # Taken before the scan, so that a change during it is noticed at the next start.
+    state = FileState.of(corpus.path)
+    counts, stretches = _scan_corpus(corpus, report)
+    stretches.save(folder / _STRETCHES_FILE)
+    content = json.dumps({**counts.to_json(), **asdict(state)}, indent=2).encode()
     write_atomic(folder / _FACTS_FILE, content, setting="--index")
-    return Passages(corpus, facts, **arrays)
+    return Passages(corpus, counts, state.size, stretches)
 
 
-def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read and check the whole corpus.
+def _load_table(corpus: Corpus, folder: Path) -> Passages:
+    """Load the table from a folder that has one. Raises UserError, as `open_table`."""
+    try:
+        values = read_object(folder / _FACTS_FILE)
+        stored_state = FileState(values["size"], values["modified"])
+        counts = CorpusCounts.from_json(values)
+        stretches = Stretches.load(folder / _STRETCHES_FILE)
+    except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"the index in {folder} is damaged ({error}); remove that folder") from None
+    if stored_state != FileState.of(corpus.path) and file_hash(corpus.path) != counts.sha256:
+        raise UserError(
+            f"{corpus.path} has changed since its index was made; remove the folder {folder}, "
+            "or name another one"
+        )
+    return Passages(corpus, counts, stored_state.size, stretches)
 
-    Rows of one document that follow each other are a run; Passages keeps three numbers for each.
 
-    Returns:
-        Facts: the corpus and counts of its rows, passages and documents; and the arrays of
-        Passages, an entry a run: its first line, its first passage and its document.
+def _scan_corpus(corpus: Corpus, report: Report) -> tuple[CorpusCounts, Stretches]:
+    """Read and check the whole corpus. Returns its counts and its stretches.
+
+    Raises DataError for a row that cannot be used, and for a corpus without text.
     """
     keys, lines, starts = array("Q"), array("q"), array("q")
     rows = passages = empty = 0
@@ -147,34 +264,31 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[s
     if not passages:
         raise DataError(corpus.path, None, None, "the corpus has no text")
     documents, n_documents = _number_documents(np.asarray(keys))
-    facts = {
-        "name": corpus.name,
-        "form": corpus.form,
-        "words": corpus.words,
-        "rows": rows,
-        "passages": passages,
-        "documents": n_documents,
-        "without text": empty,
-    }
-    return facts, {
-        "lines": np.asarray(lines),
-        "starts": np.asarray(starts),
-        "documents": documents,
-    }
+    counts = CorpusCounts(
+        name=corpus.name,
+        form=corpus.form,
+        words=corpus.words,
+        rows=rows,
+        passages=passages,
+        documents=n_documents,
+        without_text=empty,
+        sha256=file_hash(corpus.path),
+    )
+    return counts, Stretches(np.asarray(lines), np.asarray(starts), documents)
 
 
 def _number_documents(keys: np.ndarray) -> tuple[np.ndarray, int]:
     """Number documents from 0 in the order of their first row.
 
     Args:
-        keys: The key of each run's document [runs].
+        keys: The key of each stretch's document [stretches].
 
     Returns:
-        The number of each run's document [runs], and how many documents there are.
+        The number of each stretch's document [stretches], and how many documents there are.
     """
-    unique_keys, first_runs, places = np.unique(keys, return_index=True, return_inverse=True)
+    unique_keys, first_stretches, places = np.unique(keys, return_index=True, return_inverse=True)
     n_documents = len(unique_keys)
-    # np.unique sorts by key, so each sorted key is given the rank of its first run.
+    # np.unique sorts by key, so each sorted key is given the rank of its first stretch.
     numbers = np.empty(n_documents, dtype=np.int32)
-    numbers[np.argsort(first_runs)] = np.arange(n_documents, dtype=np.int32)
+    numbers[np.argsort(first_stretches)] = np.arange(n_documents, dtype=np.int32)
     return numbers[places], n_documents

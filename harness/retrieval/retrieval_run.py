@@ -8,36 +8,41 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import EncoderConfig
+from harness.cost.meter import Meter
 from harness.datasets.open_rows import OpenRow
 from harness.errors import CannotRun
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.maxp import best_documents
 from harness.retrieval.output import Recall, manifest_path, write
-from harness.retrieval.passages import Report, open_table
+from harness.retrieval.passages import CorpusCounts, Report, open_table
+from harness.retrieval.rankers import open_ranker
 from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.package_versions import versions
 from harness.storage.paths import without_home
 from harness.storage.run_files import folder_lock
 from harness.types import VERSION
 
-if TYPE_CHECKING:
-    from harness.retrieval.corpus_bm25 import BM25Index
-    from harness.retrieval.dense_index import DenseIndex
-
 _PACKAGES = ("bm25s", "faiss-cpu", "numpy", "sentence-transformers", "torch")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is retrieved. encoder: None for BM25; top: documents a question; words: of a passage;
-    index: folder."""
+    """What is retrieved.
+
+    Attributes:
+        corpus: The file of its pages or passages.
+        encoder: What ranks passages; None for BM25.
+        top: Documents of each question.
+        words: Of a passage.
+        index: The folder of the corpus's indexes.
+        out: The file to write.
+    """
 
     corpus: Path
     encoder: EncoderConfig | None
@@ -49,12 +54,23 @@ class Request:
 
 @dataclass(frozen=True)
 class RetrievalResult:
-    """What was written. facts: as in the manifest; without: how many questions have no documents
-    and are left out."""
+    """What was written.
 
-    facts: dict[str, Any]
-    recall: Recall
+    Attributes:
+        manifest: The JSON object in the file beside the documents.
+        questions: How many have documents.
+        without: How many have none, and are left out.
+        corpus: Its counts.
+        retriever: "bm25", or the name of the encoder.
+        recall: How many questions have an answer in their documents.
+    """
+
+    manifest: Mapping[str, object]
+    questions: int
     without: int
+    corpus: CorpusCounts
+    retriever: str
+    recall: Recall
 
 
 def check_packages(encoder: EncoderConfig | None) -> None:
@@ -68,14 +84,16 @@ def check_packages(encoder: EncoderConfig | None) -> None:
 
 
 def retrieve(
-    request: Request, rows: Sequence[OpenRow], source: dict[str, Any], report: Report
+    request: Request, rows: Sequence[OpenRow], source: Mapping[str, object], report: Report
 ) -> RetrievalResult:
     """Complete the index, search it for each question, and write the file of passages and its
     manifest.
 
     Args:
+        request: The corpus, the retriever and the file.
         rows: The questions; their gold answers are used for the printed recall only.
         source: What the manifest says of the data set.
+        report: Called with the progress.
 
     Raises:
         UserError: The corpus cannot be used.
@@ -88,37 +106,30 @@ def retrieve(
     with folder_lock(folder):
         delete_drafts(folder)
         table = open_table(corpus, folder, report)
-        index = _make_index(folder, len(table), request.encoder)
-        index.build(table, report)
-        search = partial(index.search, report=report)
+        ranker = open_ranker(folder, len(table), request.encoder)
+        ranker.build(table, report)
+        search = partial(ranker.search, report=report, meter=Meter())
         hits = best_documents(
             search, table.documents_of, [row.question for row in rows], request.top, len(table)
         )
         recall = write(request.out, rows, hits, table, report)
     without = sum(not documents for documents in hits)
-    facts = {
+    manifest = {
         "questions": len(rows) - without,
         "top": request.top,
         "dataset": source,
-        "corpus": {key: value for key, value in table.facts.items() if key != "modified"},
-        "index": index.facts(),
+        "corpus": table.manifest_entry(),
+        "index": ranker.facts(),
         "answer recall": asdict(recall),
         "versions": {"harness": VERSION, **versions(_PACKAGES)},
     }
-    manifest = json.dumps(without_home(facts), indent=2, ensure_ascii=False) + "\n"
-    write_atomic(manifest_path(request.out), manifest.encode())
-    return RetrievalResult(facts, recall, without)
-
-
-def _make_index(
-    folder: Path, passages: int, encoder: EncoderConfig | None
-) -> BM25Index | DenseIndex:
-    """The index of the retriever, to be built. Imported here, because each needs a package of its
-    own."""
-    if encoder is None:
-        from harness.retrieval import corpus_bm25
-
-        return corpus_bm25.BM25Index(folder / corpus_bm25.folder_name(), passages)
-    from harness.retrieval import dense_index
-
-    return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), passages, encoder)
+    content = json.dumps(without_home(manifest), indent=2, ensure_ascii=False) + "\n"
+    write_atomic(manifest_path(request.out), content.encode())
+    return RetrievalResult(
+        manifest=manifest,
+        questions=len(rows) - without,
+        without=without,
+        corpus=table.counts,
+        retriever=str(ranker.facts()["retriever"]),
+        recall=recall,
+    )

@@ -15,20 +15,18 @@ al., SIGIR 2009). The folder needs no other file: the corpus may be deleted.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
-from harness.embed.load import load_encoder
 from harness.errors import UserError
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.passage_store import PassageStore, StoredPassage, write_passages
 from harness.retrieval.passages import Report, open_table
+from harness.retrieval.rankers import PassageRanker, open_ranker
 from harness.retrieval.retrieval_run import check_packages
 from harness.storage.files import (
     check_writable,
@@ -37,14 +35,13 @@ from harness.storage.files import (
     read_object,
     write_atomic,
 )
+from harness.storage.json_values import JsonValues
 from harness.storage.run_files import folder_lock
 from harness.types import VERSION, SearchHit, Shown
 
 Kind = Literal["bm25", "dense", "hybrid"]
 KINDS: tuple[Kind, ...] = ("bm25", "dense", "hybrid")
 FACTS = "index.json"
-ROLE = "retriever"
-"""The role under which the cost of encoding a query counts."""
 _RANK_CONSTANT = 60
 _LEAST_DEPTH = 100
 """Passages of each ranking that reciprocal rank fusion looks at, where no more are asked for."""
@@ -52,8 +49,15 @@ _LEAST_DEPTH = 100
 
 @dataclass(frozen=True)
 class IndexRequest:
-    """What is indexed. corpus: the file; out: the index's folder; encoder: None for BM25 alone;
-    words: of a passage."""
+    """What is indexed.
+
+    Attributes:
+        corpus: The file of its pages or passages.
+        out: The index's folder.
+        kind: Which rankings it has.
+        encoder: None for BM25 alone.
+        words: Of a passage.
+    """
 
     corpus: Path
     out: Path
@@ -62,12 +66,48 @@ class IndexRequest:
     words: int
 
 
+class CorpusDescription(JsonValues):
+    """What a searched corpus is, for people and manifests.
+
+    Attributes:
+        kind: "bm25", "dense" or "hybrid".
+        corpus: The name of its file.
+        sha256: Of the file.
+        passages: How many can be found.
+        documents: How many they belong to.
+        encoder: The encoder's name; None for BM25 alone.
+        server: The address of a served index; None for a folder.
+    """
+
+    kind: str
+    corpus: str
+    sha256: str
+    passages: int
+    documents: int
+    encoder: str | None = None
+    server: str | None = None
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """What a searched corpus is. identity: everything that changes what a search finds."""
+
+    described: CorpusDescription
+    identity: Mapping[str, object]
+
+
 @dataclass(frozen=True)
 class IndexFacts:
     """What an index is, as index.json has it.
 
-    sha256: of the corpus; encoder: its configuration, None without; identity: everything that
-    changes what a search finds.
+    Attributes:
+        kind: Which rankings it has.
+        corpus: The name of the corpus file.
+        sha256: Of the corpus file.
+        passages: How many can be found.
+        documents: How many they belong to.
+        encoder: Its configuration; None for BM25 alone.
+        identity: Everything that changes what a search finds.
     """
 
     kind: Kind
@@ -76,22 +116,27 @@ class IndexFacts:
     passages: int
     documents: int
     encoder: EncoderConfig | None
-    identity: dict[str, Any]
+    identity: Mapping[str, object]
 
     @property
-    def described(self) -> dict[str, Any]:
+    def described(self) -> CorpusDescription:
         """The facts for people and manifests."""
         encoder = None
         if self.encoder is not None:
             encoder = self.encoder.name
-        return {
-            "kind": self.kind,
-            "corpus": self.corpus,
-            "sha256": self.sha256,
-            "passages": self.passages,
-            "documents": self.documents,
-            "encoder": encoder,
-        }
+        return CorpusDescription(
+            kind=self.kind,
+            corpus=self.corpus,
+            sha256=self.sha256,
+            passages=self.passages,
+            documents=self.documents,
+            encoder=encoder,
+        )
+
+    @property
+    def as_corpus(self) -> CorpusFacts:
+        """The facts that a run over the index needs."""
+        return CorpusFacts(self.described, self.identity)
 
 
 def read_facts(folder: Path) -> IndexFacts:
@@ -135,7 +180,7 @@ def build_index(request: IndexRequest, report: Report) -> IndexFacts:
         UserError: Another corpus, or no corpus, or a package is missing.
         SaveError: A file cannot be written.
     """
-    for encoder in _encoders(request):
+    for encoder in _encoders(request.kind, request.encoder):
         check_packages(encoder)
     folder = request.out
     make_folder(folder, "--out")
@@ -143,24 +188,28 @@ def build_index(request: IndexRequest, report: Report) -> IndexFacts:
     with folder_lock(folder):
         delete_drafts(folder)
         table = open_table(Corpus(request.corpus, request.words), folder, report)
-        if int(table.facts["words"]) != request.words:
+        if table.counts.words != request.words:
             raise UserError(
-                f"{folder} was made with passages of {table.facts['words']} words; use "
+                f"{folder} was made with passages of {table.counts.words} words; use "
                 "--words of then, or another --out"
             )
         write_passages(table, folder, report)
-        identity: dict[str, Any] = {"sha256": table.facts["sha256"], "words": request.words}
-        for index in _parts(folder, len(table), request.kind, request.encoder):
-            index.build(table, report)
-            identity[index.folder.name] = index.facts()
+        identity: dict[str, object] = {
+            "kind": request.kind,
+            "sha256": table.counts.sha256,
+            "words": request.words,
+        }
+        for ranker in _rankers(folder, len(table), request.kind, request.encoder):
+            ranker.build(table, report)
+            identity[ranker.folder.name] = ranker.facts()
         facts = IndexFacts(
             kind=request.kind,
             corpus=table.corpus.name,
-            sha256=str(table.facts["sha256"]),
+            sha256=table.counts.sha256,
             passages=len(table),
-            documents=int(table.facts["documents"]),
+            documents=table.counts.documents,
             encoder=request.encoder,
-            identity={"kind": request.kind, **identity},
+            identity=identity,
         )
         write_atomic(folder / FACTS, _as_json(facts), setting="--out")
     return facts
@@ -171,34 +220,29 @@ def _as_json(facts: IndexFacts) -> bytes:
     encoder = None
     if facts.encoder is not None:
         encoder = facts.encoder.model_dump(mode="json")
-    values = {**facts.described, "encoder": encoder, "identity": facts.identity}
-    return (json.dumps({**values, "harness": VERSION}, indent=2) + "\n").encode()
+    values = {
+        **facts.described.to_json(),
+        "encoder": encoder,
+        "identity": facts.identity,
+        "harness": VERSION,
+    }
+    return (json.dumps(values, indent=2) + "\n").encode()
 
 
-def _encoders(request: IndexRequest) -> list[EncoderConfig | None]:
-    """What the parts of an index rank with; None for BM25."""
-    if request.kind == "bm25":
+def _encoders(kind: Kind, encoder: EncoderConfig | None) -> list[EncoderConfig | None]:
+    """What the rankers of an index rank with, those of words first; None for BM25."""
+    if kind == "bm25":
         return [None]
-    if request.kind == "dense":
-        return [request.encoder]
-    return [None, request.encoder]
+    if kind == "dense":
+        return [encoder]
+    return [None, encoder]
 
 
-def _parts(folder: Path, passages: int, kind: Kind, encoder: EncoderConfig | None) -> list[Any]:
-    """The indexes of words and of vectors that an index of a kind has, in this order. Imported
-    here, because each needs a package of its own."""
-    parts: list[Any] = []
-    if kind != "dense":
-        from harness.retrieval import corpus_bm25
-
-        parts.append(corpus_bm25.BM25Index(folder / corpus_bm25.folder_name(), passages))
-    if kind != "bm25":
-        from harness.retrieval import dense_index
-
-        assert encoder is not None  # an index with vectors has one
-        name = dense_index.folder_name(encoder)
-        parts.append(dense_index.DenseIndex(folder / name, passages, encoder))
-    return parts
+def _rankers(
+    folder: Path, passages: int, kind: Kind, encoder: EncoderConfig | None
+) -> list[PassageRanker]:
+    """The rankers that an index of this kind has in its folder, that of words first."""
+    return [open_ranker(folder, passages, each) for each in _encoders(kind, encoder)]
 
 
 def _no_report(_stage: str, _done: int, _total: int | None) -> None:
@@ -211,7 +255,7 @@ class SearchIndex:
     def __init__(self, folder: Path, facts: IndexFacts) -> None:
         self.facts = facts
         self._passages = PassageStore(folder)
-        self._parts = _parts(folder, facts.passages, facts.kind, facts.encoder)
+        self._rankers = _rankers(folder, facts.passages, facts.kind, facts.encoder)
 
     @classmethod
     def open(cls, folder: Path) -> SearchIndex:
@@ -232,7 +276,8 @@ class SearchIndex:
             k: Most passages.
             meter: Counts the cost of encoding the query.
         """
-        rankings = [self._ranking(part, query, self._depth(k), meter) for part in self._parts]
+        depth = self._depth(k)
+        rankings = [self._ranking(ranker, query, depth, meter) for ranker in self._rankers]
         ranked = rankings[0]
         if len(rankings) > 1:
             ranked = fused(rankings)
@@ -245,15 +290,11 @@ class SearchIndex:
             depth = max(k, _LEAST_DEPTH)
         return min(depth, self.facts.passages)
 
-    def _ranking(self, part: Any, query: str, k: int, meter: Meter) -> list[tuple[int, float]]:
-        """(passage number, score) of the best passages by one part of the index."""
-        if part.uses_words:
-            scores, numbers = part.search([query], k, _no_report)
-        else:
-            assert self.facts.encoder is not None  # a part with vectors has one
-            encoder = load_encoder(self.facts.encoder, meter, ROLE)
-            vectors = encoder.encode([query], "query")
-            scores, numbers = part.nearest(np.asarray(vectors), k, _no_report)
+    def _ranking(
+        self, ranker: PassageRanker, query: str, k: int, meter: Meter
+    ) -> list[tuple[int, float]]:
+        """(passage number, score) of the best passages by one ranker; meter: counts its cost."""
+        scores, numbers = ranker.search([query], k, _no_report, meter)
         found: list[tuple[int, float]] = []
         for number, score in zip(numbers[0].tolist(), scores[0].tolist(), strict=True):
             if number >= 0:

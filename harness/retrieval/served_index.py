@@ -1,37 +1,99 @@
 """An index that `harness serve-index` serves: --corpus http://127.0.0.1:8000."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
 import httpx2
+from pydantic import TypeAdapter, ValidationError
 
 from harness.cost.flops import Event, ModelShape
 from harness.cost.meter import Meter
 from harness.errors import RequestFailed, UserError
 from harness.retrieval.passage_store import StoredPassage
-from harness.retrieval.search_index import ROLE, hit_of
+from harness.retrieval.rankers import ROLE
+from harness.retrieval.search_index import CorpusDescription, CorpusFacts, hit_of
+from harness.storage.files import wrong_value
 from harness.types import SearchHit
 
 _TIMEOUT = 120.0
 
 
 @dataclass(frozen=True)
-class ServedFacts:
-    """What a served index is; see IndexFacts."""
+class FactsReply:
+    """What `GET /` answers. facts: as CorpusDescription; identity: as that of CorpusFacts."""
 
-    described: dict[str, Any]
-    identity: dict[str, Any]
+    facts: dict[str, object]
+    identity: dict[str, object]
 
 
-def served_facts(url: str) -> ServedFacts:
+@dataclass(frozen=True)
+class ServedHit:
+    """A passage that a search found, as it is sent."""
+
+    id: str
+    title: str
+    text: str
+    score: float
+
+    @classmethod
+    def of(cls, hit: SearchHit) -> "ServedHit":
+        """The passage as it is sent."""
+        return cls(hit.id, hit.title, hit.text, hit.score)
+
+    def as_hit(self) -> SearchHit:
+        """The passage as a search here returns it."""
+        return hit_of(StoredPassage(self.id, self.title, self.text), self.score)
+
+
+@dataclass(frozen=True)
+class ServedEvent:
+    """A call of the server's encoder. shape: its sizes, by which FLOPs are counted; None where they
+    are unknown."""
+
+    event: Event
+    shape: ModelShape | None
+
+    def record(self, meter: Meter) -> None:
+        """Count the call in `meter`, in its phase."""
+        event = replace(self.event, phase=meter.current_phase, role=ROLE)
+        meter.record(event, self.shape)
+
+
+@dataclass(frozen=True)
+class HitsReply:
+    """What `POST /hits` answers: the passages, best first, and what finding them cost."""
+
+    hits: list[ServedHit]
+    events: list[ServedEvent]
+
+    def to_json(self) -> dict[str, object]:
+        """The reply as it is sent."""
+        return asdict(self)
+
+
+_FACTS_REPLY = TypeAdapter(FactsReply)
+_HITS_REPLY = TypeAdapter(HitsReply)
+
+
+def _problem(error: ValidationError) -> str:
+    """What is wrong with a reply, "hits is missing"."""
+    wrong = wrong_value(error)
+    return f"{wrong.key} {wrong}".strip()
+
+
+def served_facts(url: str) -> CorpusFacts:
     """Ask a server what its index is. Raises UserError where nobody answers as it should."""
     try:
         values = httpx2.get(url, timeout=_TIMEOUT).raise_for_status().json()
-        return ServedFacts({**values["facts"], "server": url}, values["identity"])
-    except (httpx2.HTTPError, ValueError, LookupError, TypeError) as error:
+        reply = _FACTS_REPLY.validate_python(values)
+        described = CorpusDescription.from_json({**reply.facts, "server": url})
+    except (httpx2.HTTPError, ValueError) as error:
+        reason = str(error)
+        if isinstance(error, ValidationError):
+            reason = _problem(error)
         raise UserError(
-            f"--corpus {url}: no index is served there ({error}); start one: harness serve-index DIR"
+            f"--corpus {url}: no index is served there ({reason}); start one: harness serve-index DIR"
         ) from None
+    return CorpusFacts(described, reply.identity)
 
 
 class ServedIndex:
@@ -42,32 +104,27 @@ class ServedIndex:
         self._client = httpx2.Client(timeout=_TIMEOUT)
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The `k` best passages for a query, best first, as SearchIndex.search. Raises
-        RequestFailed."""
+        """The best passages for a query, as SearchIndex.search.
+
+        Args:
+            query: A text.
+            k: Most passages.
+            meter: Counts what the server's encoder did.
+
+        Raises:
+            RequestFailed: The server does not answer, or in another form.
+        """
         try:
-            reply = self._client.post(f"{self._url}/hits", json={"query": query, "k": k})
-            values = reply.raise_for_status().json()
+            sent = self._client.post(f"{self._url}/hits", json={"query": query, "k": k})
+            values = sent.raise_for_status().json()
         except (httpx2.HTTPError, ValueError) as error:
             raise RequestFailed(f"the index at {self._url} does not answer: {error}") from error
         try:
-            for entry in values["events"]:
-                _record(entry, meter)
-            return [_hit(entry) for entry in values["hits"]]
-        except (LookupError, TypeError) as error:
+            reply = _HITS_REPLY.validate_python(values)
+        except ValidationError as error:
             raise RequestFailed(
-                f"the index at {self._url} answered in another form: {error}"
+                f"the index at {self._url} answered in another form: {_problem(error)}"
             ) from None
-
-
-def _hit(entry: dict[str, Any]) -> SearchHit:
-    passage = StoredPassage(str(entry["id"]), str(entry["title"]), str(entry["text"]))
-    return hit_of(passage, float(entry["score"]))
-
-
-def _record(entry: dict[str, Any], meter: Meter) -> None:
-    """Count what the server's encoder did."""
-    values = {**entry["event"], "phase": meter.current_phase, "role": ROLE}
-    shape = None
-    if entry["shape"] is not None:
-        shape = ModelShape(**entry["shape"])
-    meter.record(Event(**values), shape)
+        for event in reply.events:
+            event.record(meter)
+        return [hit.as_hit() for hit in reply.hits]

@@ -10,7 +10,8 @@ import pytest
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.errors import UserError
-from harness.retrieval import corpus_bm25, dense_index, search_index
+from harness.retrieval import corpus_bm25, dense_index
+from harness.retrieval.rankers import ROLE
 from harness.retrieval.search_index import IndexRequest, SearchIndex, build_index, fused
 
 WORDS = ("mill", "river", "boat", "winter", "green", "stone", "harbour", "letter", "blue", "tower")
@@ -79,7 +80,7 @@ def test_dense_ranks_as_faiss_and_encoding_a_query_is_counted(tmp_path, monkeypa
     hits = index.search("the green mill", 5, meter)
     np.testing.assert_allclose([hit.score for hit in hits], scores[0], atol=2e-4)
     (event,) = meter.events
-    assert (event.kind, event.role) == ("embed", search_index.ROLE)
+    assert (event.kind, event.role) == ("embed", ROLE)
     assert meter.flops("all-params") > 0
 
 
