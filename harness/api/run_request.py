@@ -62,7 +62,7 @@ from harness.errors import UserError
 from harness.storage.paths import local_folder
 from harness.tracking import MOST_TRACES
 from harness.tracking.background import BackgroundTracking
-from harness.tracking.wandb_run import address
+from harness.tracking.wandb_address import address
 
 Note = Callable[[str], None]
 

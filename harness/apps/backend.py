@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
 from harness.apps.calls import Address, FunctionCall, HttpCall
-from harness.apps.reply import AppReply, compiled_map, read_reply
+from harness.apps.reply import AppReply, cached_reply, compiled_map, read_reply
 from harness.apps.settings import OPTION, AppQuestion, AppSettings, app_settings
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -84,7 +84,7 @@ class AppCall:
         if self._server is not None:
             self._server.check()
 
-    def reply_to(self, question: AppQuestion, tries: Tries) -> Any:
+    def reply_to(self, question: AppQuestion, tries: Tries) -> object:
         """The reply to a question: a text, or JSON values.
 
         Args:
@@ -182,7 +182,7 @@ class ApplicationSession(Session):
         values, _ = self.replies.get_or_send(
             key, lambda: asdict(self._sent(question)), self._meter, self._role, None
         )
-        return _reply_of(values)
+        return cached_reply(values)
 
     def _sent(self, question: AppQuestion) -> AppReply:
         """The application's reply, with its cost booked, also where it fails."""
@@ -202,6 +202,12 @@ class ApplicationSession(Session):
         tokens_known = said.tokens_in is not None and said.tokens_out is not None
         read, written = said.tokens_in or 0, said.tokens_out or 0
         is_billed = said.cost is None and tokens_known and self._model.has_price
+        billed: int | None = None
+        if is_billed:
+            billed = written
+        tokens_total = said.tokens
+        if tokens_known:
+            tokens_total = None
         self._book(
             "prefill",
             read,
@@ -210,10 +216,10 @@ class ApplicationSession(Session):
             seconds=took.seconds,
             queued=took.queued,
             retries=tries.retries,
-            billed=written if is_billed else None,
+            billed=billed,
             charged=said.cost,
             tokens_known=tokens_known,
-            tokens_total=None if tokens_known else said.tokens,
+            tokens_total=tokens_total,
             money_known=said.cost is not None or is_billed,
         )
 
@@ -247,11 +253,3 @@ class ApplicationSession(Session):
 
     def _restore(self, state: Any) -> None:
         self._refuse()
-
-
-def _reply_of(values: dict[str, Any]) -> AppReply:
-    """A reply from the JSON values of the cache."""
-    lists: dict[str, tuple[str, ...] | None] = {}
-    for name in ("sources", "contexts"):
-        lists[name] = None if values[name] is None else tuple(values[name])
-    return AppReply(**{**values, **lists})

@@ -14,11 +14,18 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import Any
 
 from harness.config import registry
 from harness.errors import CannotRun, ModelOutputError, RequestFailed, UserError
-from harness.llm.endpoint_http import RetryPolicy, Server, Tries, key_mask, parse_json
+from harness.llm.endpoint_http import (
+    RetryPolicy,
+    Server,
+    ServerCall,
+    Tries,
+    json_value,
+    key_mask,
+    parse_json,
+)
 from harness.llm.http_loop import HttpReply
 
 _MOST_BYTES = 64 * 2**20
@@ -34,7 +41,7 @@ _FORMS = {
 class Address:
     """Where requests are sent.
 
-    Args:
+    Attributes:
         url: The whole address.
         key: Sent as a bearer token.
         key_env: The environment variable that holds it, for messages.
@@ -101,7 +108,7 @@ class HttpCall:
         """Raise CannotRun where no server answers at the address."""
         self._server.check_alive()
 
-    def reply_to(self, body: str, tries: Tries) -> Any:
+    def reply_to(self, body: str, tries: Tries) -> object:
         """The reply to a body of JSON: a text, or JSON values.
 
         Args:
@@ -113,7 +120,9 @@ class HttpCall:
             CannotRun: No request would have one.
         """
         content = body.encode("utf-8", "replace")
-        return self._server.request("", _no_problem, _MOST_BYTES, tries, content, parse=_parsed)
+        # Every reply is read: one that says nothing is the question's failure, not the server's.
+        call = ServerCall("", json_value, _MOST_BYTES, content, parse=_parsed)
+        return self._server.request(call, tries)
 
 
 def _all_masked(masks: list[Callable[[str], str]]) -> Callable[[str], str]:
@@ -128,25 +137,21 @@ def _all_masked(masks: list[Callable[[str], str]]) -> Callable[[str], str]:
     return mask
 
 
-def _no_problem(_: Any) -> None:
-    """Every reply is read, and one that says nothing is the question's failure, not the server's."""
-
-
-def _parsed(kind: str, body: bytes) -> Any:
+def _parsed(kind: str, body: bytes) -> object:
     """The reply as JSON values, or as text where it is plain text."""
     if kind == "text/plain":
         return body.decode("utf-8", "replace")
     return parse_json(kind, body)
 
 
-def own_function(target: str, option: str) -> Any:
+def own_function(target: str, option: str) -> Callable[..., object]:
     """The function "module:name" that an option names.
 
     Raises:
         UserError: Nobody chose it, or it is not there.
     """
     registry.check_trusted(target)
-    function = registry.import_target(target)
+    function: object = registry.import_target(target)
     if not callable(function):
         raise UserError(f"{option} {target}: is no function")
     return function
@@ -163,8 +168,12 @@ class FunctionCall:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 
-    def reply_to(self, tries: Tries, *arguments: Any) -> Any:
+    def reply_to(self, tries: Tries, *arguments: object) -> object:
         """What the function returns for these arguments, as JSON values.
+
+        Args:
+            tries: Counts this call, as the only one.
+            arguments: The function's.
 
         Raises:
             RequestFailed: It gave no reply in time.
@@ -177,11 +186,11 @@ class FunctionCall:
             value = self._awaited(value)
         return self._as_json(value)
 
-    def _awaited(self, value: Awaitable[Any]) -> Any:
+    def _awaited(self, value: Awaitable[object]) -> object:
         """The result of an async function. All run in one event loop, so that a client that it
         keeps stays usable."""
 
-        async def result() -> Any:
+        async def result() -> object:
             return await asyncio.wait_for(value, self._timeout)
 
         try:
@@ -199,7 +208,7 @@ class FunctionCall:
                 threading.Thread(target=self._loop.run_forever, daemon=True).start()
             return self._loop
 
-    def _as_json(self, value: Any) -> Any:
+    def _as_json(self, value: object) -> object:
         """A reply as JSON values. Raises ModelOutputError for what is none."""
         try:
             return json.loads(json.dumps(value, default=_fields))
@@ -210,7 +219,7 @@ class FunctionCall:
             ) from None
 
 
-def _fields(value: Any) -> dict[str, Any]:
+def _fields(value: object) -> object:
     """The fields of a dataclass, for json.dumps. Raises TypeError for any other object."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)

@@ -12,14 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from harness.apps.formats import FIELDS
-from harness.apps.templates import compiled, described, found_at, wrong_field
+from harness.apps.templates import Place, compiled, described, wrong_field
 from harness.errors import ModelOutputError
 
-Places = Mapping[str, Any]
-"""Field of a reply -> its compiled place."""
 MAP = "--app-map"
 
 
@@ -27,7 +26,7 @@ MAP = "--app-map"
 class AppReply:
     """An answer with what the application says about it.
 
-    Args:
+    Attributes:
         answer: The text.
         sources: Names of the pages that it rests on.
         contexts: Texts that it rests on.
@@ -46,26 +45,33 @@ class AppReply:
     cost: float | None = None
 
 
-def compiled_map(places: Mapping[str, str]) -> dict[str, Any]:
-    """The places of a reply's fields, ready to be searched. Raises UserError for a wrong one."""
+_CACHED = TypeAdapter(AppReply)
+
+
+def compiled_map(places: Mapping[str, str]) -> dict[str, Place]:
+    """Field of a reply -> its place. Raises UserError for a wrong one."""
     return compiled(places, FIELDS, MAP)
 
 
-def read_reply(value: Any, places: Places) -> AppReply:
-    """The reply in `value`: a text, or JSON with the fields at `places`.
+def read_reply(value: object, places: Mapping[str, Place]) -> AppReply:
+    """The reply in what an application sent: a text, or JSON with the fields at `places`.
+
+    Args:
+        value: The text, or JSON values.
+        places: Field -> its place.
 
     Raises:
         ModelOutputError: There is no text where the answer should be, or a field of another kind.
     """
     if isinstance(value, str):
         return AppReply(value)
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, place in places.items():
-        found[name] = found_at(place, value, name, MAP)
+        found[name] = place.found_in(value)
     answer = found.get("answer")
     if not isinstance(answer, str):
         raise ModelOutputError(
-            f"the reply has no text at '{places['answer'].expression}' ({described(value)}); say "
+            f"the reply has no text at '{places['answer'].path}' ({described(value)}); say "
             "where the answer is: --app-map answer=PATH"
         )
     return AppReply(
@@ -79,7 +85,12 @@ def read_reply(value: Any, places: Places) -> AppReply:
     )
 
 
-def _texts(name: str, value: Any) -> tuple[str, ...] | None:
+def cached_reply(values: Mapping[str, object]) -> AppReply:
+    """The reply that the cache of replies holds as the JSON values of its fields."""
+    return _CACHED.validate_python(values)
+
+
+def _texts(name: str, value: object) -> tuple[str, ...] | None:
     """A list of texts, or a single one."""
     if value is None:
         return None
@@ -87,13 +98,15 @@ def _texts(name: str, value: Any) -> tuple[str, ...] | None:
         return (value,)
     if not isinstance(value, list):
         raise wrong_field(name, "should be a list of texts", MAP)
+    texts: list[str] = []
     for item in value:
         if not isinstance(item, str):
             raise wrong_field(name, "should be a list of texts", MAP)
-    return tuple(value)
+        texts.append(item)
+    return tuple(texts)
 
 
-def _count(name: str, value: Any) -> int | None:
+def _count(name: str, value: object) -> int | None:
     """A number of tokens."""
     if value is None:
         return None
@@ -102,11 +115,13 @@ def _count(name: str, value: Any) -> int | None:
     raise wrong_field(name, "should be a number of tokens", MAP)
 
 
-def _money(value: Any) -> float | None:
+def _money(value: object) -> float | None:
     """An amount of money."""
     if value is None:
         return None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and math.isfinite(value) and value >= 0:
-        return float(value)
-    raise wrong_field("cost", "should be an amount of money", MAP)
+    wrong = wrong_field("cost", "should be an amount of money", MAP)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong
+    if not math.isfinite(value) or value < 0:
+        raise wrong
+    return float(value)

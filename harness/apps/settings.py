@@ -7,7 +7,6 @@ settings.request(question)            the JSON body of a question, as text
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -27,7 +26,12 @@ OPTION = "--app"
 class AppQuestion:
     """What an application is asked: the variables of a body template.
 
-    name: of the application; options: of a multiple-choice question; documents: ids.
+    Attributes:
+        question: Its text.
+        name: Of the application.
+        options: Of a multiple-choice question.
+        documents: Ids of the documents that the question is about.
+        instruction: How to answer.
     """
 
     question: str
@@ -40,8 +44,13 @@ class AppQuestion:
 class AppSettings(Frozen):
     """The keys of `model.extra` of an application.
 
-    function: "module:function" instead of an address; headers: "$NAME" is the value of an
-    environment variable, which is read when a request is sent and stored nowhere.
+    Attributes:
+        function: "module:function" instead of an address.
+        format: The name of a known form of requests and replies.
+        map: Field of a reply -> its place, instead of the format's.
+        body: The jinja2 template of a request's body, instead of the format's.
+        headers: Of a request. "$NAME" is the value of an environment variable, which is read when a
+            request is sent and stored nowhere.
     """
 
     function: str | None = None
@@ -58,7 +67,9 @@ class AppSettings(Frozen):
     @property
     def template(self) -> str:
         """The jinja2 template of a request's body."""
-        return FORMATS[self.format].body if self.body is None else self.body
+        if self.body is not None:
+            return self.body
+        return FORMATS[self.format].body
 
     def request(self, question: AppQuestion) -> str:
         """The body of a request. Raises CannotRun where the template gives no JSON."""
@@ -68,9 +79,9 @@ class AppSettings(Frozen):
         """The headers with the values of environment variables. Raises Missing."""
         return header_values(self.headers, "application")
 
-    def identity(self, config: ModelConfig) -> dict[str, Any]:
+    def identity(self, config: ModelConfig) -> dict[str, object]:
         """All that changes an answer, as far as it is known here."""
-        identity: dict[str, Any] = {
+        identity: dict[str, object] = {
             "application": config.source,
             "map": self.places,
             "revision": config.revision,

@@ -2,7 +2,8 @@
 
 rendered('{"q": {{ question | tojson }}}', {"question": "Who?"}, "--app-body")     -> '{"q": "Who?"}'
 header_values({"X-Key": "$WIKI_KEY"}, "--app-header")                  the value of the environment variable
-compiled({"answer": "data.text"}, ("answer",), "--app-map")            -> {"answer": a JMESPath expression}
+places = compiled({"answer": "data.text"}, ("answer",), "--app-map")
+places["answer"].found_in({"data": {"text": "two years"}})             -> "two years"
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import jmespath
 from jinja2 import Environment, StrictUndefined, TemplateError, meta
@@ -24,7 +25,7 @@ _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _SECRET_NAME = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
 
 
-def rendered(template: str, variables: Mapping[str, Any], option: str) -> str:
+def rendered(template: str, variables: Mapping[str, object], option: str) -> str:
     """A body of JSON.
 
     Args:
@@ -96,8 +97,33 @@ def check_no_secret(headers: Mapping[str, str], option: str) -> None:
             )
 
 
-def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> dict[str, Any]:
-    """The places of fields, ready to be searched.
+@dataclass(frozen=True)
+class Place:
+    """Where a field of a reply stands.
+
+    Attributes:
+        field: Its name, for messages.
+        option: What names the place, for messages.
+        path: In JMESPath.
+    """
+
+    field: str
+    option: str
+    path: str
+
+    def found_in(self, value: object) -> object:
+        """What stands there in JSON values; None for nothing. Raises ModelOutputError where the path
+        does not fit."""
+        try:
+            # jmespath caches what it has parsed.
+            found: object = jmespath.search(self.path, value)
+        except JMESPathError as error:
+            raise wrong_field(self.field, str(error).splitlines()[0], self.option) from None
+        return found
+
+
+def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> dict[str, Place]:
+    """Field -> its place, checked.
 
     Args:
         places: Field -> its place, in JMESPath.
@@ -107,34 +133,17 @@ def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> d
     Raises:
         UserError: An unknown field, or no JMESPath.
     """
-    expressions: dict[str, Any] = {}
+    checked: dict[str, Place] = {}
     for field, place in places.items():
         if field not in fields:
             raise unknown(f"field '{field}' ({option})", field, fields)
         try:
-            expressions[field] = jmespath.compile(place)
+            jmespath.compile(place)
         except JMESPathError as error:
             first_line = str(error).splitlines()[0]
             raise UserError(f"{option} {field}={place}: no JMESPath ({first_line})") from None
-    return expressions
-
-
-def found_at(place: Any, value: Any, field: str, option: str) -> Any:
-    """What stands at a compiled place of JSON values; None for nothing.
-
-    Args:
-        place: Of `compiled`.
-        value: The JSON values.
-        field: Its field, for messages.
-        option: What names the place, for messages.
-
-    Raises:
-        ModelOutputError: The expression does not fit.
-    """
-    try:
-        return place.search(value)
-    except JMESPathError as error:
-        raise wrong_field(field, str(error).splitlines()[0], option) from None
+        checked[field] = Place(field, option, place)
+    return checked
 
 
 def wrong_field(field: str, problem: str, option: str) -> ModelOutputError:
@@ -142,7 +151,7 @@ def wrong_field(field: str, problem: str, option: str) -> ModelOutputError:
     return ModelOutputError(f"{field} of the reply: {problem}; correct {option} {field}=PATH")
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """What a reply is, in words without its texts."""
     if isinstance(value, dict):
         keys = ", ".join(map(str, value))

@@ -11,9 +11,10 @@ from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
 from harness.engine.runnable_presets import preset_methods
 from harness.errors import CannotRun, RequestFailed, UserError
-from harness.llm.endpoint import Reply, complete
+from harness.llm.endpoint import complete
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import api_key, one_address_problems
+from harness.llm.endpoint_reply import Reply
 from harness.method import Method
 from harness.method.abilities import needs_trained_adapters
 
@@ -165,13 +166,22 @@ def _check_raw_completion(served: _ServedModel) -> Check:
     """Check that the server completes a text without a chat template."""
     body = {"model": served.name, "prompt": "One, two,", "max_tokens": 4}
     try:
-        reply = served.server.post("/completions", body, lambda _: None, _RAW_REPLY_BYTES, Tries())
-        completes = isinstance(reply["choices"][0]["text"], str)
-    except (CannotRun, RequestFailed, LookupError, TypeError):
+        completes = served.server.post(
+            "/completions", body, _has_completion, _RAW_REPLY_BYTES, Tries()
+        )
+    except (CannotRun, RequestFailed):
         completes = False
     if not completes:
         return _check("raw completion", False, "it has none; no method needs it")
     return _check("raw completion", True, "no method needs it")
+
+
+def _has_completion(reply: Any) -> bool:
+    """Whether a parsed reply of /completions has a text."""
+    try:
+        return isinstance(reply["choices"][0]["text"], str)
+    except (LookupError, TypeError):
+        return False
 
 
 def _check_methods(n_measured: int) -> Iterator[Check]:

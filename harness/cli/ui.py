@@ -11,7 +11,7 @@ from harness.cli.command import execution
 from harness.cli.options import RESULTS, MlflowUri, Out
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
-from harness.tracking.mlflow_run import VIEW, view_url
+from harness.tracking.mlflow_view import VIEW_TAG, view_url
 from harness.tracking.store import artifacts_folder, expand_home, sqlite_path
 
 # MLflow must not send usage data about the user's own results; it reads both names.
@@ -50,9 +50,7 @@ def ui(
     sys.stderr.write(f"MLflow over {masked(uri)}: {server} (press Ctrl-C to stop)\n")
     if file is not None:
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as store:
-            experiments = store.execute(
-                _NEWEST_FIRST, (f"mlflow.sharedViewState.{VIEW}",)
-            ).fetchall()
+            experiments = store.execute(_NEWEST_FIRST, (VIEW_TAG,)).fetchall()
             for number, name in experiments:
                 sys.stderr.write(f"  {name}: {server}/{view_url(str(number))}\n")
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]

@@ -3,9 +3,10 @@ much it reads."""
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
@@ -17,6 +18,8 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object
 from harness.storage.hub_download import weights_of
 from harness.storage.paths import inside, package_folder
+
+T = TypeVar("T", list[object], dict[str, object])
 
 MODULES = "modules.json"  # of a folder of sentence-transformers
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
@@ -223,19 +226,23 @@ def pooling_of(folder: Path) -> str | None:
     Raises CannotRun for a file about it that cannot be read.
     """
     for module in _modules(folder):
-        path = folder / module.get("path", "") / "config.json"
-        if str(module.get("type", "")).endswith(".Pooling") and path.exists():
-            pooling: dict[str, Any] = _read_json(path, dict)
-            if "pooling_mode" in pooling:
-                modes = pooling["pooling_mode"]
-                if isinstance(modes, str):
-                    return modes
-                return "+".join(modes)
-            return _flagged_pooling(pooling)
+        path = folder / module.path / "config.json"
+        if module.type.endswith(".Pooling") and path.exists():
+            return _pooling_in(_read_json(path, dict))
     return None
 
 
-def _flagged_pooling(pooling: dict[str, Any]) -> str:
+def _pooling_in(settings: Mapping[str, object]) -> str:
+    """The pooling that the settings of a Pooling module say."""
+    modes = settings.get("pooling_mode")
+    if isinstance(modes, str):
+        return modes
+    if isinstance(modes, list):
+        return "+".join(map(str, modes))
+    return _flagged_pooling(settings)
+
+
+def _flagged_pooling(pooling: Mapping[str, object]) -> str:
     """The pooling of an older file, which has one flag for each way."""
     modes = []
     for key, is_on in pooling.items():
@@ -255,9 +262,7 @@ def conflict(folder: Path, config: EncoderConfig) -> str | None:
             f"pooling is {own}; name "
             "the right folder, or take its word with --set encoder.pooling=null"
         )
-    normalises = any(
-        str(module.get("type", "")).endswith(".Normalize") for module in _modules(folder)
-    )
+    normalises = any(module.type.endswith(".Normalize") for module in _modules(folder))
     if config.similarity == "dot" and normalises:
         return (
             f"encoder '{config.name}' is set to compare by dot product, but its folder normalises "
@@ -267,22 +272,33 @@ def conflict(folder: Path, config: EncoderConfig) -> str | None:
     return None
 
 
-def _modules(folder: Path) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class _Module:
+    """A step from tokens to a vector. type: its class of sentence-transformers; path: the folder of
+    its settings, below the encoder's."""
+
+    type: str
+    path: str
+
+
+def _modules(folder: Path) -> list[_Module]:
     """The modules in modules.json of an encoder's folder, [] without this file. Raises
     CannotRun."""
     path = folder / MODULES
-    modules = []
-    if path.exists():
-        modules = list(_read_json(path, list))
-    if not all(isinstance(module, dict) for module in modules):
-        raise CannotRun(_unreadable(path, "it does not list modules"))
+    if not path.exists():
+        return []
+    modules: list[_Module] = []
+    for values in _read_json(path, list):
+        if not isinstance(values, dict):
+            raise CannotRun(_unreadable(path, "it does not list modules"))
+        modules.append(_Module(str(values.get("type", "")), str(values.get("path", ""))))
     return modules
 
 
-def _read_json(path: Path, expected: type) -> Any:
+def _read_json(path: Path, expected: type[T]) -> T:
     """The value in a JSON file, of type `expected` (list or dict). Raises CannotRun."""
     try:
-        content = json.loads(path.read_bytes())
+        content: object = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise CannotRun(_unreadable(path, str(error))) from error
     if not isinstance(content, expected):
@@ -295,4 +311,5 @@ def _read_json(path: Path, expected: type) -> Any:
 
 
 def _unreadable(path: Path, why: str) -> str:
+    """The sentence on a file that cannot be read."""
     return f"the encoder's file {path} cannot be read ({why}); download the folder again, or name another"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -30,27 +30,33 @@ from harness.method import Encoder, Reranker
 from harness.parallel.members import current
 from harness.parallel.scheduler import timed
 
-_kept: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
+T = TypeVar("T")
 
 
-def load_nets(
-    config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]
-) -> tuple[Any, dict[str, Any]]:
+@dataclass(frozen=True)
+class Loaded(Generic[T]):
+    """Networks that are loaded, and the identity of their files."""
+
+    nets: T
+    identity: dict[str, object]
+
+
+_loaded: dict[tuple[str, str], Loaded[Any]] = {}
+
+
+def load_nets(config: EncoderConfig, what: str, load: Callable[[str, str | None], T]) -> Loaded[T]:
     """Load an encoder's networks, once a process.
 
     Args:
-        what: What it is ("encoder", "reranker"), for messages.
         config: Its settings.
-        load: Loads the networks from the folder of the weights.
-
-    Returns:
-        What `load` returned, and the identity of the files.
+        what: What it is ("encoder", "reranker"), for messages.
+        load: Loads the networks from the folder of the weights, to a device (None: the best).
 
     Raises:
         CannotRun: The weights are missing, damaged or of another kind.
     """
     key = (what, config.model_dump_json())
-    if key not in _kept:
+    if key not in _loaded:
         with import_error_as_cannot_run():
             import transformers
 
@@ -63,15 +69,21 @@ def load_nets(
             device = None
         try:
             with import_error_as_cannot_run():
-                _kept[key] = load(str(encoder_folder(config)), device), facts.identity
+                nets = load(str(encoder_folder(config)), device)
         except (OSError, ValueError, KeyError, RuntimeError) as e:
             raise CannotRun(f"cannot load {what} '{config.name}': {str(e).splitlines()[0]}") from e
-    return _kept[key]
+        _loaded[key] = Loaded(nets, facts.identity)
+    return _loaded[key]
 
 
 def with_token_counts(event: Event, lengths: Sequence[int], limit: int) -> Event:
-    """`event` with counts of a batch of texts. lengths: tokens of each; limit: tokens that the
-    encoder reads of one."""
+    """An event with the counts of a batch of texts.
+
+    Args:
+        event: Without them.
+        lengths: Tokens of each text.
+        limit: Tokens that the encoder reads of one.
+    """
     read = [min(length, limit) for length in lengths]
     return replace(
         event,
@@ -88,10 +100,12 @@ class Together:
     """A network of sentence-transformers, whose short calls that wait together run as one: a
     RequestQueue.
 
-    run_items: from items (texts or pairs) to a row of numbers and a length for each; most: items of
-    a call that several
-    share: a longer one gains nothing by company. With 1 each call runs alone. ahead: as in
-    RequestQueue.
+    Attributes:
+        net: The network.
+        run_items: From items (texts or pairs) to a row of numbers and a length for each.
+        most: Items of a call that several questions share: a longer one gains nothing by company.
+            With 1 each call runs alone.
+        ahead: As in RequestQueue.
     """
 
     net: Any
@@ -140,15 +154,21 @@ class SentenceEncoder:
     def __init__(
         self,
         config: EncoderConfig,
-        nets: Sequence[Together],
-        identity: dict[str, Any],
+        loaded: Loaded[tuple[Together, Together]],
         meter: Meter,
         role: str,
     ) -> None:
-        """nets: for passages and questions, or the same one twice; role: for the meter."""
-        self.name, self.identity = config.name, identity
+        """Bind networks to a meter.
+
+        Args:
+            config: The encoder's settings.
+            loaded: The networks for passages and for questions, or the same one twice.
+            meter: Counts what encoding costs.
+            role: Under which it counts.
+        """
+        self.name, self.identity = config.name, loaded.identity
         self._config, self._meter, self._role = config, meter, role
-        self._net, self._query_net = nets
+        self._net, self._query_net = loaded.nets
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
         """Vectors [len(texts), width], float32, normalised for cosine. Raises ModelOutputError on
@@ -193,8 +213,16 @@ class SentenceEncoder:
 
 
 def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndarray, list[int]]:
-    """Vectors [len(texts), width] of `net`, and the length of each text in tokens, also beyond its
-    limit."""
+    """Encode texts.
+
+    Args:
+        config: The encoder's settings.
+        net: A SentenceTransformer.
+        texts: Prefixes included.
+
+    Returns:
+        Vectors [texts, width], and the length of each text in tokens, also beyond the limit.
+    """
     vectors = net.encode(
         texts,
         batch_size=config.batch_size,
@@ -207,10 +235,17 @@ def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndar
 
 
 def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Encoder:
-    """Bind the encoder that `config` names to `meter`; loads it once a process. Raises CannotRun.
+    """Bind an encoder to a meter; loads it once a process.
 
-    alone: each call runs by itself, so that no bit of its vectors depends on the other questions in
-    flight.
+    Args:
+        config: The encoder's settings.
+        meter: Counts what encoding costs.
+        role: Under which it counts.
+        alone: Each call runs by itself, so that no bit of its vectors depends on the other
+            questions in flight.
+
+    Raises:
+        CannotRun: It cannot be loaded.
     """
     if config.base_url is not None:
         return ServedEncoder(config, meter, role)
@@ -223,10 +258,11 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
             query = _load_network(query_folder(config), config, device)
         return passage, query
 
-    nets, identity = load_nets(config, "encoder", load)
+    loaded = load_nets(config, "encoder", load)
     if alone:
-        nets = tuple(replace(net, most=1) for net in nets)
-    return SentenceEncoder(config, nets, identity, meter, role)
+        passage, query = loaded.nets
+        loaded = replace(loaded, nets=(replace(passage, most=1), replace(query, most=1)))
+    return SentenceEncoder(config, loaded, meter, role)
 
 
 def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Together:
@@ -254,14 +290,17 @@ class CrossEncoderReranker:
     def __init__(
         self,
         config: EncoderConfig,
-        net: Together,
-        identity: dict[str, Any],
+        loaded: Loaded[Together],
         meter: Meter,
         role: str,
     ) -> None:
-        self.name, self.identity = config.name, identity
-        self._config, self._together, self._meter, self._role = config, net, meter, role
-        self._net, self._shape = net.net, shape_of(net.net.model.config)
+        """config: the reranker's settings; loaded: its network; meter, role: count what it
+        costs."""
+        self.name, self.identity = config.name, loaded.identity
+        self._config, self._meter, self._role = config, meter, role
+        self._together = loaded.nets
+        self._net = loaded.nets.net
+        self._shape = shape_of(self._net.model.config)
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
         """Raw logit of each (query, passage) pair, [passages], higher is better. Raises
@@ -293,7 +332,16 @@ class CrossEncoderReranker:
 def _scores(
     config: EncoderConfig, net: Any, pairs: list[tuple[str, str]]
 ) -> tuple[np.ndarray, list[int]]:
-    """Scores [pairs] of `net`, and the length of each pair in tokens, also beyond the limit."""
+    """Score pairs of a question and a passage.
+
+    Args:
+        config: The reranker's settings.
+        net: A CrossEncoder.
+        pairs: Prefixes included.
+
+    Returns:
+        Scores [pairs], and the length of each pair in tokens, also beyond the limit.
+    """
     logits = net.predict(
         pairs,
         batch_size=config.batch_size,
@@ -326,14 +374,13 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
             )
         return Together(net, partial(_scores, config, net), config.batch_size)
 
-    net, identity = load_nets(config, "reranker", load)
-    if net.net.num_labels != 1:
-        raise CannotRun(
-            f"'{config.name}' gives {net.net.num_labels} scores a pair; a reranker gives one"
-        )
+    loaded = load_nets(config, "reranker", load)
+    n_scores = loaded.nets.net.num_labels
+    if n_scores != 1:
+        raise CannotRun(f"'{config.name}' gives {n_scores} scores a pair; a reranker gives one")
     if alone:
-        net = replace(net, most=1)
-    return CrossEncoderReranker(config, net, identity, meter, role)
+        loaded = replace(loaded, nets=replace(loaded.nets, most=1))
+    return CrossEncoderReranker(config, loaded, meter, role)
 
 
 def _missing_head_weight(model: Any, folder: Path) -> str | None:

@@ -10,8 +10,9 @@ Tokens are the server's counts (`usage`), else estimates (`Event.recounted`).
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -20,14 +21,17 @@ from harness.cost.flops import Event, Kind, ModelShape
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts, model_of_server
 from harness.errors import CannotRun, ModelOutputError
-from harness.llm.endpoint_http import RetryPolicy, Server, Tries
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries, UnusableReply
 from harness.llm.endpoint_info import api_key
 from harness.llm.endpoint_tokens import EstimatedTokens
 from harness.parallel.scheduler import timed
 
+T = TypeVar("T")
+
 # Most bytes of a reply around its vectors, and of one vector.
 _FRAME = 1 << 20
 _VECTOR = 1 << 18
+_NO_LIST = "the reply is no list of results"
 
 
 @functools.cache
@@ -40,32 +44,38 @@ def _server(config: EncoderConfig, role: str) -> Server:
     return server
 
 
-def _counted_tokens(reply: Any, estimate: int) -> int | None:
-    """The tokens that a server says it read; None where it says none, or an impossible number."""
-    if not isinstance(reply, dict):
+@dataclass(frozen=True)
+class _Results(Generic[T]):
+    """A reply: a result for each text of a batch, in the order of the texts.
+
+    tokens: read, as the server counts them; None where it does not say.
+    """
+
+    results: list[T]
+    tokens: int | None
+
+    def possible_tokens(self, estimate: int) -> int | None:
+        """The server's count of tokens; None where it says none, or an impossible number.
+        estimate: of the tokens."""
+        if self.tokens is not None and 0 < self.tokens < 64 * (estimate + 64):
+            return self.tokens
         return None
-    counted = (reply.get("usage") or {}).get("prompt_tokens")
-    if isinstance(counted, int) and 0 < counted < 64 * (estimate + 64):
-        return counted
-    return None
-
-
-def _place(row: dict[str, Any]) -> int:
-    """The number of the text that a result belongs to."""
-    place: int = row["index"]
-    return place
 
 
 class _Served:
-    """What encoders and rerankers behind a server share.
-
-    Args:
-        config: Its address, model and batch size.
-        meter: Records what its requests cost.
-        role: "encoder" or "reranker", in records and messages.
-    """
+    """What encoders and rerankers behind a server share."""
 
     def __init__(self, config: EncoderConfig, meter: Meter, role: str) -> None:
+        """Look whether the server answers.
+
+        Args:
+            config: Its address, model and batch size.
+            meter: Records what its requests cost.
+            role: "encoder" or "reranker", in records and messages.
+
+        Raises:
+            CannotRun: Wrong settings, or nobody answers.
+        """
         facts = encoder_facts(config, role)
         if facts.problems:
             raise CannotRun(facts.problems[0])
@@ -83,10 +93,10 @@ class _Served:
         self,
         kind: Kind,
         path: str,
-        body: dict[str, Any],
+        body: Mapping[str, object],
         texts: Sequence[str],
-        check: Callable[[Any], str | None],
-    ) -> Any:
+        read: Callable[[object], _Results[T]],
+    ) -> list[T]:
         """Send a batch of texts, and record what the request cost.
 
         Args:
@@ -94,27 +104,27 @@ class _Served:
             path: "/embeddings" or "/rerank".
             body: The request, which has the texts.
             texts: The batch, for counting tokens where the server does not say them.
-            check: Gives the problem of a parsed reply that cannot be used, None for a good one.
+            read: Reads a parsed reply. Raises UnusableReply.
 
         Returns:
-            The parsed reply.
+            The result of each text.
 
         Raises:
             RequestFailed: No try gave a reply that can be used; what the tries cost is recorded.
         """
         tries = Tries()
-        reply: Any = None
+        reply: _Results[T] | None = None
         estimator = EstimatedTokens()
         sizes = [estimator.count(text) for text in texts]
         estimate = sum(sizes)
         with timed() as took:
             try:
-                reply = self._server.post(path, body, check, _FRAME + _VECTOR * len(texts), tries)
+                reply = self._server.post(path, body, read, _FRAME + _VECTOR * len(texts), tries)
             finally:
                 unanswered = tries.sent - int(reply is not None)
                 if unanswered:
                     self._book(kind, unanswered * estimate, answered=False)
-        counted = _counted_tokens(reply, estimate)
+        counted = reply.possible_tokens(estimate)
         n_tokens = counted
         if n_tokens is None:
             n_tokens = estimate
@@ -129,9 +139,10 @@ class _Served:
             texts=len(texts),
             retries=tries.retries,
             recounted=int(counted is None),
-            **vars(took),
+            seconds=took.seconds,
+            queued=took.queued,
         )
-        return reply
+        return reply.results
 
     def _book(self, kind: Kind, new: int, **counts: Any) -> None:
         """Record the cost of a request; new: its tokens; counts: other fields of an Event."""
@@ -141,6 +152,7 @@ class _Served:
         self._meter.record(event, self._shape)
 
     def _batches(self, texts: Sequence[str]) -> list[Sequence[str]]:
+        """The texts in batches of the configured size."""
         size = self._config.batch_size
         return [texts[at : at + size] for at in range(0, len(texts), size)]
 
@@ -157,9 +169,8 @@ class ServedEncoder(_Served):
         rows: list[list[float]] = []
         for batch in self._batches([prefix + text for text in texts]):
             body = {"model": self._config.source, "input": list(batch), "encoding_format": "float"}
-            check = functools.partial(_vectors_problem, len(batch))
-            reply = self._ask("embed", "/embeddings", body, batch, check)
-            rows += [row["embedding"] for row in sorted(reply["data"], key=_place)]
+            read = functools.partial(_read_vectors, len(batch))
+            rows += self._ask("embed", "/embeddings", body, batch, read)
         if len(set(map(len, rows))) > 1:
             raise ModelOutputError(f"encoder '{self.name}' gave vectors of several widths")
         width = 0
@@ -190,50 +201,57 @@ class ServedReranker(_Served):
         scores: list[float] = []
         for batch in self._batches([prefix + passage for passage in passages]):
             body = {"query": question, "texts": list(batch), "raw_scores": True}
-            check = functools.partial(_scores_problem, len(batch))
-            reply = self._ask("rerank", "/rerank", body, [question + text for text in batch], check)
-            scores += [row["score"] for row in sorted(reply, key=_place)]
+            read = functools.partial(_read_scores, len(batch))
+            pairs = [question + text for text in batch]
+            scores += self._ask("rerank", "/rerank", body, pairs, read)
         return np.asarray(scores, dtype=np.float32)
 
 
-def _rows_problem(rows: Any, count: int) -> str | None:
-    """Why `rows` of a reply are not one for each of `count` texts, by "index"; None where they
-    are."""
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        return "the reply is no list of results"
-    if sorted(str(row.get("index")) for row in rows) != sorted(map(str, range(count))):
-        return f"the reply has not one result for each of {count} texts"
-    return None
+def _read_vectors(count: int, reply: object) -> _Results[list[float]]:
+    """Read a parsed reply of /embeddings to `count` texts. Raises UnusableReply."""
+    if not isinstance(reply, dict):
+        raise UnusableReply(_NO_LIST)
+    rows = _rows_in_order(reply.get("data"), count)
+    usage = reply.get("usage")
+    tokens = None
+    if isinstance(usage, dict):
+        tokens = usage.get("prompt_tokens")
+    if not isinstance(tokens, int):
+        tokens = None
+    return _Results(list(map(_vector_in, rows)), tokens)
 
 
-def _vectors_problem(count: int, reply: Any) -> str | None:
-    """Why a parsed reply of /embeddings cannot be used, None for one that can."""
-    rows: Any = None
-    if isinstance(reply, dict):
-        rows = reply.get("data")
-    problem = _rows_problem(rows, count)
-    if problem:
-        return problem
-    if all(map(_has_vector, rows)):
-        return None
-    return "the reply has an embedding that is no list of numbers"
-
-
-def _has_vector(row: dict[str, Any]) -> bool:
-    """Whether a result has an embedding: a list of numbers that is not empty."""
+def _vector_in(row: Mapping[str, object]) -> list[float]:
+    """The embedding of a result: a list of numbers that is not empty. Raises UnusableReply."""
     vector = row.get("embedding")
-    return isinstance(vector, list) and bool(vector) and all(map(_is_finite, vector))
+    if not isinstance(vector, list) or not vector or not all(map(_is_finite, vector)):
+        raise UnusableReply("the reply has an embedding that is no list of numbers")
+    return vector
 
 
-def _scores_problem(count: int, reply: Any) -> str | None:
-    """Why a parsed reply of /rerank cannot be used, None for one that can."""
-    problem = _rows_problem(reply, count)
-    if problem:
-        return problem
-    if all(_is_finite(row.get("score")) for row in reply):
-        return None
-    return "the reply has a score that is no number"
+def _read_scores(count: int, reply: object) -> _Results[float]:
+    """Read a parsed reply of /rerank to `count` texts. Raises UnusableReply."""
+    scores: list[float] = []
+    for row in _rows_in_order(reply, count):
+        score = row.get("score")
+        if not _is_finite(score):
+            raise UnusableReply("the reply has a score that is no number")
+        scores.append(score)
+    return _Results(scores, None)
 
 
-def _is_finite(value: Any) -> bool:
+def _rows_in_order(rows: object, count: int) -> list[Mapping[str, object]]:
+    """The results of a reply, one for each of `count` texts, in the order of their "index". Raises
+    UnusableReply where they are others."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UnusableReply(_NO_LIST)
+    by_index = {str(row.get("index")): row for row in rows}
+    numbers = list(map(str, range(count)))
+    if len(rows) != count or not by_index.keys() >= set(numbers):
+        raise UnusableReply(f"the reply has not one result for each of {count} texts")
+    return [by_index[number] for number in numbers]
+
+
+def _is_finite(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

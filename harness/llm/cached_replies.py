@@ -5,20 +5,84 @@ again, but its cost is booked.
     def _write(self, decoding, watch): ...        also _probe and _score; called where the cache has no reply
 
 A back end has `_request()`: all that a reply depends on beside the model and what is asked;
-`_reply_state(before)`: what the reply added to a context of `before` tokens;
-`_restore_reply(values)`: adds it again. Not cached: replies with attention to watched spans, those
+`_reply_state(before)`: what the reply added to a context of `before` tokens, as JSON values;
+`_restore_reply(added)`: adds it again. Not cached: replies with attention to watched spans, those
 of `write_plain`, and sampled ones that were given no seed.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from harness.models import Probe, Span, Written
 
 _REPLY_FIELDS = ("text", "finish", "ending", "thinking", "unclosed", "refused")
 Request = TypeVar("Request", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class AddedContext:
+    """What a reply added to the context of its session, as the cache holds it.
+
+    Attributes:
+        text: Of a written reply; None for probabilities.
+        size: Its tokens.
+        length: Tokens of the context with it, as a server counts them; None where the model is
+            loaded here.
+        ids: The reply's token ids, where the model is loaded here.
+        ran: Tokens that the model has run, those of the context before the reply not counted.
+    """
+
+    text: str | None = None
+    size: int = 0
+    length: int | None = None
+    ids: list[int] = field(default_factory=list)
+    ran: int = 0
+
+
+@dataclass(frozen=True)
+class _WrittenValues:
+    """A written reply as the cache holds it: the fields of `Written`; entries of older versions
+    lack some."""
+
+    text: str
+    finish: str
+    size: int
+    offsets: tuple[tuple[int, int], ...]
+    ending: bool = False
+    thinking: str = ""
+    unclosed: bool = False
+    refused: bool = False
+
+    def as_written(self, before: int) -> Written:
+        """The reply after a context of `before` tokens."""
+        return Written(
+            text=self.text,
+            span=Span(before, before + self.size),
+            finish=self.finish,
+            offsets=self.offsets,
+            ending=self.ending,
+            thinking=self.thinking,
+            unclosed=self.unclosed,
+            refused=self.refused,
+        )
+
+
+@dataclass(frozen=True)
+class _ProbeValues:
+    """Probabilities of labels as the cache holds them; see Probe."""
+
+    mass: dict[str, float]
+    top: str | None
+
+
+_ADDED = TypeAdapter(AddedContext)
+_PROBE = TypeAdapter(_ProbeValues)
+_SCORES = TypeAdapter(list[float])
+_WRITTEN = TypeAdapter(_WrittenValues)
 
 
 def with_reply_cache(request: Request) -> Request:
@@ -39,7 +103,7 @@ def with_reply_cache(request: Request) -> Request:
             return request(session, *arguments)
         before = session.length()
 
-        def send() -> dict[str, Any]:
+        def send() -> dict[str, object]:
             """Send the request, and describe its reply by JSON values."""
             reply = request(session, *arguments)
             return _values_of(reply, session, before)
@@ -50,7 +114,7 @@ def with_reply_cache(request: Request) -> Request:
             key, send, session._meter, session._role, session._shape
         )
         if from_cache:
-            session._restore_reply(values)
+            session._restore_reply(_ADDED.validate_python(values))
         return _reply_of(values, before)
 
     return cached  # type: ignore[return-value]
@@ -93,8 +157,14 @@ def _asked(kind: str, arguments: Sequence[Any]) -> Any:
     return text
 
 
-def _values_of(reply: Any, session: Any, before: int) -> dict[str, Any]:
-    """A reply as JSON values. before: tokens of the context without it."""
+def _values_of(reply: object, session: Any, before: int) -> dict[str, object]:
+    """A reply as JSON values.
+
+    Args:
+        reply: Written, Probe, or log-probabilities.
+        session: Whose context it is in.
+        before: Tokens of the context without it.
+    """
     if isinstance(reply, Probe):
         return {"mass": reply.mass, "top": reply.top}
     if not isinstance(reply, Written):
@@ -103,13 +173,11 @@ def _values_of(reply: Any, session: Any, before: int) -> dict[str, Any]:
     return {**values, "size": len(reply.span), **session._reply_state(before)}
 
 
-def _reply_of(values: dict[str, Any], before: int) -> Written | Probe | list[float]:
+def _reply_of(values: Mapping[str, object], before: int) -> Written | Probe | list[float]:
     """Make the reply from JSON values; before: tokens of the context in front of it."""
     if "mass" in values:
-        return Probe.of(values["mass"], values["top"])
+        probe = _PROBE.validate_python(values)
+        return Probe.of(probe.mass, probe.top)
     if "scores" in values:
-        return list(values["scores"])
-    span = Span(before, before + values["size"])
-    offsets = tuple((start, end) for start, end in values["offsets"])
-    parts = {name: values[name] for name in _REPLY_FIELDS if name in values}  # older ones lack some
-    return Written(span=span, offsets=offsets, **parts)
+        return _SCORES.validate_python(values["scores"])
+    return _WRITTEN.validate_python(values).as_written(before)

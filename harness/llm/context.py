@@ -6,12 +6,12 @@ hf_context.py adds the cache of a network of transformers.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from harness.cost.meter import Meter
+from harness.llm.cached_replies import AddedContext
 from harness.llm.endings import reply_end
 from harness.llm.template import turn_frame
 from harness.llm.tokenized_model import TokenizedModel
@@ -102,21 +102,22 @@ class TokenContext(Session):
         """Tokens in the context, queued ones included."""
         return len(self.ids)
 
-    def _request(self) -> Any:
+    def _request(self) -> list[object]:
         """The part of a cached reply's key that describes the context: a hash of its tokens, how
         many are booked (for the cost), thinking and adapter."""
         tokens = hashlib.sha256(json.dumps(self.ids).encode()).hexdigest()
         return [tokens, max(self._cached, self._booked_end), self._answering, self._adapter]
 
-    def _reply_state(self, before: int) -> dict[str, Any]:
+    def _reply_state(self, before: int) -> dict[str, object]:
         """What a kept reply adds to the context of `before` tokens: token ids, and how many of them
         have run."""
         return {"ids": self.ids[before:], "ran": self._cached - before}
 
-    def _restore_reply(self, values: Mapping[str, Any]) -> None:
+    def _restore_reply(self, added: AddedContext) -> None:
+        """Set the context as a cached reply left it."""
         self._model.remember_first_prompt(self._role, self.ids)
-        self._booked_end = len(self.ids) + int(values.get("ran", 0))
-        self.ids.extend(values.get("ids", ()))
+        self._booked_end = len(self.ids) + added.ran
+        self.ids.extend(added.ids)
 
     def _first_token(self, label: str) -> int | None:
         return next(iter(self._model.text.plain(label)), None)

@@ -19,269 +19,50 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from harness.config.schema import ModelConfig, Thinking
 from harness.cost.flops import Kind
 from harness.cost.meter import Meter
+from harness.cost.usage import Usage
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.backend import ModelFacts
-from harness.llm.cached_replies import with_reply_cache
-from harness.llm.endings import KNOWN, endings_pattern, reply_end, split_thinking
+from harness.llm.cached_replies import AddedContext, with_reply_cache
+from harness.llm.endings import KNOWN, endings_pattern
 from harness.llm.endpoint_batch import Batches, Waiting
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import addresses, api_key, endpoint_shape, endpoint_tokenizer
+from harness.llm.endpoint_reply import Reply, RequestSizes, read_reply
 from harness.llm.endpoint_tokens import EstimatedTokens, Tokens
 from harness.llm.fleet import Fleet
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, WaitsForBatch, Written
 from harness.parallel.scheduler import Took, timed
 
-_TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
-_REPLY_FRAME = 1 << 20  # of a reply around its tokens
-_DEFAULT_TOKENS = 4096  # tokens of a reply where a request names no limit
 # A log-probability that stands for 0; JSON may hold whole numbers beyond any float.
 _LOGPROB_OF_ZERO = -1e4
-_PROMPT_FRAME, _TURN_FRAME = (
-    4096,
-    64,
-)  # tokens that a template may add: a system prompt, and around each turn
-
-
-@dataclass(frozen=True)
-class Reply:
-    """One reply of /chat/completions.
-
-    tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in);
-    counts_refused: how many of its counts cannot be true and are None; first_token: (token,
-    log-probability) of what might have come first;
-    ending: whether end markers were cut off; thinking: in front of the answer; unclosed: whether
-    that did not end;
-    refused: whether the model refuses to answer."""
-
-    text: str
-    finish: str
-    tokens_in: int | None = None
-    tokens_cached: int = 0
-    tokens_out: int | None = None
-    counts_refused: int = 0
-    first_token: tuple[tuple[str, float], ...] = ()
-    ending: bool = False
-    thinking: str = ""
-    thinking_tokens: int | None = None
-    unclosed: bool = False
-    refused: bool = False
-
-    def answer(self, markers: Thinking | None) -> Reply:
-        """The reply, with thinking between `markers` (None: it has none) moved from its text to
-        `thinking`."""
-        thinking, text, closed = split_thinking(self.text, markers)
-        # All of the limit went into thinking, shown or hidden.
-        used_up = not text and self.finish == "length"
-        return replace(
-            self, text=text, thinking=self.thinking + thinking, unclosed=not closed or used_up
-        )
-
-    def cut_at_stop(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
-        """The reply up to the first stop string, without the markers at its end that the pattern
-        `endings` finds."""
-        end, ending = reply_end(self.text, stop, endings)
-        finish = self.finish
-        if self.finish == "length" and end < len(self.text):
-            finish = "stop"
-        return replace(self, text=self.text[:end], finish=finish, ending=ending)
 
 
 def complete(
-    server: Server | Batches, body: Mapping[str, Any], tries: Tries | None = None
+    server: Server | Batches, body: Mapping[str, object], tries: Tries | None = None
 ) -> Reply:
-    """Send a request to /chat/completions and parse its reply. body: of the request; tries: counts
-    the sendings.
+    """Send a request to /chat/completions and read its reply.
 
-    A reply without a message is invalid, and the request is repeated. Raises RequestFailed,
-    CannotRun, and WaitsForBatch where `server` are batches that have no reply yet.
+    Args:
+        server: Where it is sent.
+        body: The fields of the request.
+        tries: Counts how often it was sent.
+
+    Raises:
+        RequestFailed: No try gave a usable reply.
+        CannotRun: No request would have one.
+        WaitsForBatch: `server` are batches that have no reply yet.
     """
-    max_tokens = int(body.get("max_tokens") or _DEFAULT_TOKENS)
-    max_bytes = _REPLY_FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
-    parsed = server.post("/chat/completions", body, _reply_problem, max_bytes, tries or Tries())
-    choice = parsed["choices"][0]
-    message = choice["message"]
-    text = server.mask_key(_parts_text(message, "text"))
-    usage = _object(parsed.get("usage"))
-    messages = body.get("messages") or ()
-    sizes = _Sizes(
-        sent=sum(len(message["content"].encode("utf-8", "replace")) for message in messages),
-        turns=len(messages),
-        written=len(text.encode("utf-8", "replace")),
-        max_tokens=max_tokens,
-    )
-    counts = _Counts.of(usage, sizes)
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
-    if not isinstance(reasoning, str):
-        reasoning = _parts_text(message, "thinking")
-    finish = server.mask_key(str(choice.get("finish_reason") or "stop"))
-    refused = finish.lower() in _REFUSED_REASONS
-    if finish.lower() in _CUT_REASONS:
-        finish = "length"
-    refuses = bool(message.get("refusal") or _parts_text(message, "refusal"))
-    first_token = _top_logprobs(choice.get("logprobs"))
-    return Reply(
-        text=text,
-        thinking=server.mask_key(reasoning),
-        thinking_tokens=counts.thinking,
-        refused=refuses or refused,
-        finish=finish,
-        tokens_in=counts.read,
-        tokens_cached=counts.cached,
-        tokens_out=counts.written,
-        counts_refused=counts.refused,
-        first_token=tuple((server.mask_key(token), p) for token, p in first_token),
-    )
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """Bytes of a request's texts (`sent`, in so many `turns`) and of the text that was `written`;
-    max_tokens: of the reply."""
-
-    sent: int
-    turns: int
-    written: int
-    max_tokens: int
-
-
-@dataclass(frozen=True)
-class _Counts:
-    """Tokens of a reply as the server counts them; None where it does not say, or cannot be true.
-
-    refused: how many of its counts cannot be true.
-    """
-
-    read: int | None
-    cached: int
-    written: int | None
-    thinking: int | None
-    refused: int
-
-    @classmethod
-    def of(cls, usage: Mapping[str, Any], sizes: _Sizes) -> _Counts:
-        """The counts in a reply's `usage`."""
-        most_read = sizes.sent + _PROMPT_FRAME + _TURN_FRAME * sizes.turns
-        read = _token_count(usage.get("prompt_tokens"), sizes.sent, most_read)
-        most_written = max(sizes.written, sizes.max_tokens) + _TURN_FRAME
-        written = _token_count(usage.get("completion_tokens"), sizes.written, most_written)
-        cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
-        reasoning = _object(usage.get("completion_tokens_details")).get("reasoning_tokens")
-        refused = int(usage.get("prompt_tokens") is not None and read is None)
-        refused += int(usage.get("completion_tokens") is not None and written is None)
-        return cls(
-            read=read,
-            cached=_token_count(cached, 0, read or 0) or 0,
-            written=written,
-            thinking=_token_count(reasoning, 0, written or 0),
-            refused=refused,
-        )
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    """`value` where it is a JSON object, else an empty one."""
-    if isinstance(value, dict):
-        return value
-    return {}
-
-
-def _parts_text(message: Mapping[str, Any], kind: str) -> str:
-    """The text of a message's parts of `kind`: "text", "thinking" or "refusal"; a plain content is
-    one text."""
-    content = message.get("content")
-    parts: list[Any] = [{"text": content}]
-    if isinstance(content, list):
-        parts = content
-    texts: list[str] = []
-    for part in parts:
-        if isinstance(part, dict):
-            texts += _texts_of(part.get(kind))
-    return "".join(texts)
-
-
-def _texts_of(value: Any) -> list[str]:
-    """The texts of one part's value: a text, or a list of objects with texts."""
-    if isinstance(value, str):
-        return [value]
-    if not isinstance(value, list):
-        return []
-    objects = [inner for inner in value if isinstance(inner, dict)]
-    return [inner["text"] for inner in objects if isinstance(inner.get("text"), str)]
-
-
-# Words of Anthropic, Google and Mistral for "length", and of Anthropic and Google for a refusal.
-_CUT_REASONS, _REFUSED_REASONS = ("max_tokens", "model_length"), ("refusal", "safety")
-# Words of OpenRouter, vLLM, Zhipu and DeepSeek for a reply that an error of the server ended.
-_BROKEN_OFF_REASONS = ("error", "abort", "network_error", "insufficient_system_resource")
-
-
-def _reply_problem(reply: Any) -> str | None:
-    """Why a parsed reply cannot be used, None for one that can."""
-    if not isinstance(reply, dict):
-        return "the reply is no JSON object"
-    if reply.get("error"):
-        return "the reply tells of an error instead of an answer"
-    choices = reply.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return "the reply has no choices, so it is no chat completion"
-    message: Any = choices[0].get("message")
-    content = None
-    if isinstance(message, dict):
-        content = message.get("content") or ""
-    parts = []
-    if isinstance(content, list):
-        parts = content
-    if not isinstance(content, str | list) or not all(isinstance(part, dict) for part in parts):
-        return "the reply has no message with a text"
-    if any("\ud800" <= sign <= "\udfff" for sign in _parts_text(message, "text")):
-        return "the reply holds half a character, so it was garbled"
-    if message.get("content") is None and message.get("tool_calls"):
-        return "the reply calls a tool instead of answering"
-    if choices[0].get("finish_reason") in _BROKEN_OFF_REASONS:
-        return "the reply broke off with an error of the server"
-    logprobs = [p for _, p in _top_logprobs(choices[0].get("logprobs"))]
-    if not all(p < 1 for p in logprobs):  # rounding may make it a little more than 0
-        return "the reply has a log-probability that is none"
-    return None
-
-
-def _token_count(value: Any, size: int, most: int) -> int | None:
-    """`value` where it can be the number of tokens in `size` bytes of text and is at most `most`,
-    else None."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    least = -(-size // _TOKEN_BYTES)
-    if not least <= value <= most:
-        return None
-    return value
-
-
-def _top_logprobs(logprobs: Any) -> tuple[tuple[str, float], ...]:
-    """(Token, log-probability) of the alternatives to the first token, from a choice's `logprobs`;
-    () for none."""
-    content = _object(logprobs).get("content")
-    if not isinstance(content, list) or not content or not isinstance(content[0], dict):
-        return ()
-    rows = content[0].get("top_logprobs")
-    if not isinstance(rows, list):
-        return ()
-    usable = filter(_is_logprob, rows)
-    return tuple((row["token"].replace("▁", " "), row["logprob"]) for row in usable)
-
-
-def _is_logprob(row: Any) -> bool:
-    """Whether `row` has a token and its log-probability."""
-    if not isinstance(row, dict) or not isinstance(row.get("token"), str):
-        return False
-    return isinstance(row.get("logprob"), int | float)
+    sizes = RequestSizes.of(body)
+    read = partial(read_reply, sizes=sizes, mask_key=server.mask_key)
+    return server.post("/chat/completions", body, read, sizes.most_bytes, tries or Tries())
 
 
 def _known(count: int | None, otherwise: int) -> int:
@@ -371,6 +152,21 @@ class EndpointModel(LanguageModel):
             self.first_prompts[role] = {"text": conversation_text(messages), "ids": []}
 
 
+@dataclass(frozen=True)
+class _Sending:
+    """How a request was sent.
+
+    Attributes:
+        took: Its time.
+        retries: Tries after the first.
+        markers: Markers of turns that were broken up in its texts.
+    """
+
+    took: Took = field(default_factory=Took)
+    retries: int = 0
+    markers: int = 0
+
+
 class EndpointSession(Session):
     """One conversation; see harness.models for what each call means."""
 
@@ -433,64 +229,94 @@ class EndpointSession(Session):
             count for *_, count in broken
         )
 
-    def _ask(self, kind: Kind, body: dict[str, Any], stop: Sequence[str] = ()) -> Reply:
-        """Send the conversation with the fields `body`, booked as `kind` even if it fails; the
-        answer, up to `stop`."""
+    def _ask(self, kind: Kind, body: Mapping[str, object], stop: Sequence[str] = ()) -> Reply:
+        """Send the conversation, and book it even if it fails.
+
+        Args:
+            kind: How it is booked: "prefill" or "probe".
+            body: Fields of the request beside model and messages.
+            stop: The answer ends at the first of these.
+
+        Raises:
+            RequestFailed, CannotRun, WaitsForBatch: As `complete`.
+        """
         messages, markers = self._messages()
         self._model.remember_first_prompt(self._role, messages)
-        took, reply = Took(), None
+        took = Took()
+        reply: Reply | None = None
         tries = Tries(document=self._meter.document)
+        fields = {
+            "model": self._model.served,
+            "messages": messages,
+            **body,
+            **self._model.extra,
+        }
+        sent = {name: value for name, value in fields.items() if value is not None}
         try:
-            fields = {
-                "model": self._model.served,
-                "messages": messages,
-                **body,
-                **self._model.extra,
-            }
-            sent = {name: value for name, value in fields.items() if value is not None}
             with timed() as took:
                 reply = complete(self._model.batches or self._model.server, sent, tries)
             reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
         except WaitsForBatch as request:
-            meter, self._meter = self._meter, Meter()
-            max_tokens = int(sent.get("max_tokens") or _DEFAULT_TOKENS)
-            self._book_request(kind, Reply("", "length", self._length, tokens_out=max_tokens), {})
-            request.expected, self._meter = self._meter.usage(), meter
+            request.expected = self._most_usage(kind, RequestSizes.of(sent).max_tokens)
             raise
         finally:
-            self._book_request(
-                kind, reply, {**vars(took), "retries": tries.retries, "markers": markers}
-            )
-            read = self._length
-            unanswered = tries.sent - (reply is not None)
-            if unanswered:
-                pairs = unanswered * (read * (read + 1) // 2)
-                self._book(
-                    "prefill",
-                    unanswered * read,
-                    logits=unanswered,
-                    pairs=pairs,
-                    billed=0,
-                    answered=False,
-                )
+            self._book_request(kind, reply, _Sending(took, tries.retries, markers))
+            self._book_unanswered(tries.sent - int(reply is not None))
         return reply
 
-    def _book_request(self, kind: Kind, reply: Reply | None, fields: dict[str, Any]) -> None:
-        """Book one request with the tokens of its reply (None: it failed); fields: further fields
-        of Event."""
+    def _most_usage(self, kind: Kind, max_tokens: int) -> Usage:
+        """The most that a request of this kind costs whose reply has `max_tokens` at most."""
+        meter = self._meter
+        self._meter = Meter()
+        longest = Reply("", "length", self._length, tokens_out=max_tokens)
+        self._book_request(kind, longest, _Sending())
+        usage = self._meter.usage()
+        self._meter = meter
+        return usage
+
+    def _book_unanswered(self, requests: int) -> None:
+        """Book requests that were sent and got no usable reply: the server read the context."""
+        if not requests:
+            return
+        read = self._length
+        self._book(
+            "prefill",
+            requests * read,
+            logits=requests,
+            pairs=requests * (read * (read + 1) // 2),
+            billed=0,
+            answered=False,
+        )
+
+    def _book_request(self, kind: Kind, reply: Reply | None, sending: _Sending) -> None:
+        """Book one request with the tokens of its reply.
+
+        Where lengths are estimated, the server's count becomes the length of the context.
+
+        Args:
+            kind: "prefill" or "probe".
+            reply: None where it failed.
+            sending: How it was sent.
+        """
         if reply is None:
-            self._book(kind, 0, requests=1, **fields)
+            self._book(
+                kind,
+                0,
+                requests=1,
+                seconds=sending.took.seconds,
+                queued=sending.took.queued,
+                retries=sending.retries,
+                markers=sending.markers,
+            )
             return
         count = self._model.tokens.count
         read = _known(reply.tokens_in, self._length)
-        reused = min(reply.tokens_cached, read)
         thought = reply.thinking_tokens
         if thought is None:
             thought = count(reply.thinking)
         out = reply.tokens_out
         if out is None:
             out = thought + count(reply.text)
-        counts = {"logits": 1, "pairs": read * (read + 1) // 2, "reused": reused, "billed": out}
         estimated = reply.counts_refused
         if self._model.estimates:
             estimated += (reply.tokens_in, reply.tokens_out).count(None)
@@ -498,10 +324,16 @@ class EndpointSession(Session):
             kind,
             read,
             requests=1,
+            logits=1,
+            pairs=read * (read + 1) // 2,
+            reused=min(reply.tokens_cached, read),
+            billed=out,
             endings=int(reply.ending),
             recounted=estimated,
-            **counts,
-            **fields,
+            seconds=sending.took.seconds,
+            queued=sending.took.queued,
+            retries=sending.retries,
+            markers=sending.markers,
         )
         if kind == "prefill":
             self._book_writing(min(thought, out), out, read, reply.unclosed)
@@ -528,7 +360,7 @@ class EndpointSession(Session):
                 )
                 read, first = read + new, 0
 
-    def _request(self) -> Any:
+    def _request(self) -> list[object]:
         """The server's address, the hash of the conversation as it is sent, and its length."""
         messages = json.dumps(self._messages()[0])
         return [
@@ -537,15 +369,17 @@ class EndpointSession(Session):
             self._length,
         ]
 
-    def _reply_state(self, before: int) -> dict[str, Any]:
+    def _reply_state(self, before: int) -> dict[str, object]:
+        """What a cached reply has to restore of the context: its length."""
         return {"length": self._length}
 
-    def _restore_reply(self, values: Mapping[str, Any]) -> None:
-        """Set the context as the cached reply `values` left it."""
+    def _restore_reply(self, added: AddedContext) -> None:
+        """Set the context as a cached reply left it."""
         self._model.remember_first_prompt(self._role, self._messages()[0])
-        if "text" in values:
-            self._turns[-1] = "assistant", values["text"]
-            self._length = values.get("length", self._length + values["size"])
+        if added.text is None:
+            return
+        self._turns[-1] = "assistant", added.text
+        self._length = _known(added.length, self._length + added.size)
 
     def _replace_reply(self, text: str) -> None:
         self._turns[-1] = "assistant", text
@@ -587,22 +421,7 @@ class EndpointSession(Session):
         """Ask for the reply. Raises RequestFailed where none is usable, ModelOutputError where it
         is withheld."""
         thinking = self._model.thinking
-        body: dict[str, Any] = {
-            "max_tokens": decoding.max_tokens,
-            "temperature": decoding.temperature,
-            "seed": (decoding.seed or 0) % 2**31,
-        }
-        if thinking:
-            body["max_tokens"] += thinking.tokens
-        if decoding.temperature > 0:
-            body["top_p"] = decoding.top_p
-        # A stop string would end the thinking of a reasoning model too; its answer is cut here.
-        if decoding.stop and not thinking:
-            body["stop"] = list(decoding.stop)
-        if decoding.schema:
-            form = {"name": "answer", "schema": json.loads(decoding.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": form}
-        reply = self._ask("prefill", body, decoding.stop)
+        reply = self._ask("prefill", _writing_fields(decoding, thinking), decoding.stop)
         if reply.finish == "content_filter":
             raise ModelOutputError(
                 f"the server of '{self._model.name}' withheld the reply (content_filter)"
@@ -636,6 +455,27 @@ class EndpointSession(Session):
         """Tokens in the context, counted here or by the server (see the module), the frames of its
         turns included."""
         return self._length
+
+
+def _writing_fields(decoding: Decoding, thinking: Thinking | None) -> dict[str, object]:
+    """The fields of a request for a reply. thinking: of a reasoning model, None for another."""
+    max_tokens = decoding.max_tokens
+    if thinking:
+        max_tokens += thinking.tokens
+    fields: dict[str, object] = {
+        "max_tokens": max_tokens,
+        "temperature": decoding.temperature,
+        "seed": (decoding.seed or 0) % 2**31,
+    }
+    if decoding.temperature > 0:
+        fields["top_p"] = decoding.top_p
+    # A stop string would end the thinking of a reasoning model too; its answer is cut here.
+    if decoding.stop and not thinking:
+        fields["stop"] = list(decoding.stop)
+    if decoding.schema:
+        form = {"name": "answer", "schema": json.loads(decoding.schema)}
+        fields["response_format"] = {"type": "json_schema", "json_schema": form}
+    return fields
 
 
 def conversation_text(messages: Sequence[Mapping[str, str]]) -> str:

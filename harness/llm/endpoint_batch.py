@@ -15,31 +15,32 @@ before its batch is made: a process that was killed looks for a batch of this fi
 one, so that nothing is paid for twice. A batch is made without blind retries, for the same reason.
 """
 
-import dataclasses
+from __future__ import annotations
+
 import json
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NoReturn, Protocol
+from typing import IO, NoReturn, Protocol, TypeVar
 
 from harness.config.schema import digest
 from harness.errors import CannotRun, LimitReached, RequestFailed
-from harness.llm.endpoint_http import Server, Tries
+from harness.llm.endpoint_http import Server, ServerCall, Tries, UnusableReply
 from harness.llm.http_loop import FormPart, HttpReply
 from harness.models import WaitsForBatch
 from harness.storage.files import read_object, write_atomic
 
 _MOST_REQUESTS, _MOST_FILE_BYTES = 50_000, 64 * 2**20  # of a file; servers take 50,000 and 200 MB
 _MOST_REPLY_BYTES = 2**31  # bytes of a file of replies
-_POLL_SECONDS = (
-    0.5,
-    60.0,
-)  # seconds between two looks at a batch: the first wait, doubled up to the last
+# Seconds between two looks at a batch: the first wait, doubled up to the last.
+_POLL_SECONDS = (0.5, 60.0)
 _ENDED_STATES = ("completed", "failed", "expired", "cancelled")
 _URL = "/v1/chat/completions"
+T = TypeVar("T")
 
 
 class Waiting(Protocol):
@@ -52,17 +53,165 @@ class Waiting(Protocol):
         """Show that `done` of `total` are done."""
 
 
+@dataclass
+class SentBatch:
+    """A batch that was sent, as the state file holds it.
+
+    Attributes:
+        file: The id of its file of requests.
+        id: That of the batch; "" while it is not made.
+    """
+
+    file: str
+    id: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """The batch as the state file holds it."""
+        if self.id:
+            return asdict(self)
+        return {"file": self.file}
+
+
+def _read_state(path: Path) -> list[SentBatch]:
+    """The batches that a state file names; none where it is missing. Raises OSError, ValueError."""
+    if not path.exists():
+        return []
+    return [SentBatch(**values) for values in read_object(path)["batches"]]
+
+
+@dataclass(frozen=True)
+class BatchState:
+    """A batch as its server describes it.
+
+    Attributes:
+        id: "" where it has none that can be used.
+        input_file: The id of its file of requests.
+        status: "in_progress", "completed" and the like.
+        done: Requests that have a reply or an error.
+        total: All of its requests.
+        reply_files: The ids of its files of replies and of errors.
+        errors: Why it failed, as JSON values.
+    """
+
+    id: str
+    input_file: str
+    status: str
+    done: int
+    total: int
+    reply_files: Sequence[str]
+    errors: object
+
+    @classmethod
+    def read(cls, reply: object) -> BatchState:
+        """Read a parsed reply. Raises UnusableReply."""
+        if not isinstance(reply, dict):
+            raise UnusableReply("the reply is no JSON object")
+        counts = reply.get("request_counts")
+        if not isinstance(counts, dict):
+            counts = {}
+        files = (reply.get("output_file_id"), reply.get("error_file_id"))
+        return cls(
+            id=_id_in(reply),
+            input_file=str(reply.get("input_file_id") or ""),
+            status=str(reply.get("status") or ""),
+            done=_count(counts, "completed") + _count(counts, "failed"),
+            total=_count(counts, "total"),
+            reply_files=[str(file) for file in files if file],
+            errors=reply.get("errors"),
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server does no more of it."""
+        return self.status in _ENDED_STATES
+
+
+def _count(counts: Mapping[str, object], key: str) -> int:
+    """A number of requests; 0 where it is missing."""
+    number = counts.get(key)
+    if isinstance(number, int):
+        return number
+    return 0
+
+
+@dataclass(frozen=True)
+class BatchPage:
+    """A page of a server's list of batches. has_more: whether another page follows."""
+
+    batches: Sequence[BatchState]
+    has_more: bool
+
+    @classmethod
+    def read(cls, reply: object) -> BatchPage:
+        """Read a parsed reply; rows without an id are left out. Raises UnusableReply."""
+        if not isinstance(reply, dict):
+            raise UnusableReply("the reply is no JSON object")
+        rows = [row for row in reply.get("data") or () if isinstance(row, dict)]
+        batches = [BatchState.read(row) for row in rows if _id_in(row)]
+        return cls(batches, bool(reply.get("has_more")))
+
+
+@dataclass(frozen=True)
+class ReplyLine:
+    """A line of a file of replies.
+
+    Attributes:
+        custom_id: Of the request, "HASH-N".
+        status: Of the HTTP reply.
+        body: Of the reply, as JSON values.
+        error: Why there is no reply, as JSON values; None for none.
+    """
+
+    custom_id: str
+    status: int
+    body: object
+    error: object
+
+    @classmethod
+    def parse(cls, text: bytes) -> ReplyLine | None:
+        """Read a line; None for one that is no JSON object."""
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(values, dict):
+            return None
+        response = values.get("response") or {}
+        status = response.get("status_code", 200) or 500
+        return cls(str(values.get("custom_id")), status, response.get("body"), values.get("error"))
+
+    @property
+    def request(self) -> str:
+        """The hash of the request's body."""
+        return self.custom_id.partition("-")[0]
+
+    @property
+    def failure(self) -> HttpReply | None:
+        """The error in place of a reply, as HTTP has it; None for a reply."""
+        if not self.error and self.status == 200:
+            return None
+        return HttpReply(self.status, json.dumps(self.error or self.body).encode())
+
+
 class Batches:
-    """Takes the place of a Server for requests to /chat/completions. state: file that names the
-    batches sent."""
+    """Takes the place of a Server for requests to /chat/completions."""
 
     def __init__(self, server: Server, state: Path, progress: Waiting) -> None:
-        """Wait for the batches of an earlier process. Raises LimitReached if the server does not
-        say their state."""
+        """Wait for the batches of an earlier process.
+
+        Args:
+            server: Where requests are sent.
+            state: The file that names the batches sent.
+            progress: Shows how far they are.
+
+        Raises:
+            LimitReached: The server does not say their state.
+            CannotRun: It refused one.
+        """
         self._server, self._state, self._progress = server, state, progress
         self.mask_key, self.base_url = server.mask_key, server.base_url
         self._replies: dict[
-            str, list[dict[str, Any]]
+            str, list[ReplyLine]
         ] = {}  # hash of a body -> lines that are not used yet
         self._waiting: Counter[str] = Counter()
         self._sent: set[str] = set()  # hashes of bodies that this process sent
@@ -70,21 +219,31 @@ class Batches:
         self._requests = 0  # in the last file
         self._rounds = 0  # how often this process sent batches
         self._lock = threading.Lock()
-        self._batches: list[dict[str, str]] = (
-            read_object(state)["batches"] if state.exists() else []
-        )
+        self._batches = _read_state(state)
         self._receive(self._batches)
 
     def post(
         self,
         path: str,
-        body: Mapping[str, Any],
-        check: Callable[[Any], str | None],
+        body: Mapping[str, object],
+        read: Callable[[object], T],
         max_bytes: int,
         tries: Tries,
-    ) -> Any:
-        """The reply to `body` from a batch that has ended. Raises WaitsForBatch where the request
-        has to wait, RequestFailed, CannotRun."""
+    ) -> T:
+        """The reply to a request from a batch that has ended.
+
+        Args:
+            path: "/chat/completions", as of Server.post.
+            body: What is asked.
+            read: Reads a parsed reply. Raises UnusableReply.
+            max_bytes: As of Server.post.
+            tries: Counts the request as sent once.
+
+        Raises:
+            WaitsForBatch: The request has to wait for a batch.
+            RequestFailed: The batch has no usable reply to it.
+            CannotRun: No request would have one.
+        """
         key = digest(body)
         with self._lock:
             lines = self._replies.get(key)
@@ -96,30 +255,39 @@ class Batches:
                 self._collect(key, body)
             line = lines.pop(0)
         tries.made = tries.sent = 1
-        response = line.get("response") or {}
-        reply = response.get("body")
-        if line.get("error") or response.get("status_code", 200) != 200:
-            said = json.dumps(line.get("error") or reply).encode()
-            answer = HttpReply(response.get("status_code") or 500, said)
-            fields = json.dumps(
-                {**body, **json.loads(self._server.encoded(body))}
-            ).encode()  # under both names
-            problem = self._server.error_of_status(answer, fields)
-            if self._server.takes_other_name(problem) and self._rounds < 2:
-                with self._lock:
-                    self._collect(key, body)
-            if isinstance(problem, CannotRun):
-                raise problem
+        failure = line.failure
+        if failure is not None:
+            self._raise_failure(failure, key, body)
+        try:
+            return read(line.body)
+        except UnusableReply as error:
             raise RequestFailed(
-                f"the batch at {self.base_url} has an error in place of a reply: {problem}"
-            )
-        why = check(reply)
-        if why:
-            raise RequestFailed(f"{self.base_url} gave no usable reply in a batch: {why}")
-        return reply
+                f"{self.base_url} gave no usable reply in a batch: {error}"
+            ) from None
 
-    def _collect(self, key: str, body: Mapping[str, Any]) -> NoReturn:
-        """Put a request into a file for `send`; raises WaitsForBatch."""
+    def _raise_failure(self, failure: HttpReply, key: str, body: Mapping[str, object]) -> NoReturn:
+        """Raise the error of a request, or WaitsForBatch where it is asked once more with another
+        name of a field.
+
+        Args:
+            failure: What the batch has in place of a reply.
+            key: The hash of the request's body.
+            body: Of the request.
+        """
+        # The server may name a field by the name that it has here, or by the one that was sent.
+        fields = json.dumps({**body, **json.loads(self._server.encoded(body))}).encode()
+        problem = self._server.error_of_status(failure, fields)
+        if self._server.takes_other_name(problem) and self._rounds < 2:
+            with self._lock:
+                self._collect(key, body)
+        if isinstance(problem, CannotRun):
+            raise problem
+        raise RequestFailed(
+            f"the batch at {self.base_url} has an error in place of a reply: {problem}"
+        )
+
+    def _collect(self, key: str, body: Mapping[str, object]) -> NoReturn:
+        """Put a request into a file for `send`; raises WaitsForBatch. key: the hash of its body."""
         fields = json.loads(self._server.encoded(body))
         self._waiting[key] += 1
         line = {
@@ -143,24 +311,7 @@ class Batches:
     def send(self) -> None:
         """Send what waits, and return when its batches ended. Raises CannotRun, LimitReached,
         SaveError."""
-        batches = []
-        for file in self._files:  # one that is sent twice costs nothing
-            file.seek(0)
-            form = [
-                FormPart("purpose", b"batch"),
-                FormPart("file", file.read(), "batch.jsonl", "application/jsonl"),
-            ]
-            try:
-                sent = self._server.request(
-                    "/files", _id_problem, _MOST_FILE_BYTES, Tries(), form=form
-                )
-            except RequestFailed as error:
-                problem = (
-                    f"no batch was sent: {error}; a server without batches needs model.batch=false"
-                )
-                raise CannotRun(problem) from None
-            batches.append({"file": str(sent["id"])})
-            file.close()
+        batches = list(map(self._upload, self._files))  # a file that is sent twice costs nothing
         self._files.clear()
         self._sent.update(self._waiting)
         self._rounds += 1
@@ -168,69 +319,76 @@ class Batches:
         self._batches += batches
         self._save_state()
         for batch in batches:
-            batch["id"] = self._batch_id_of(batch["file"])
+            batch.id = self._batch_id_of(batch.file)
             self._save_state()
         if batches:
-            ids = ", ".join(batch["id"] for batch in batches)
+            ids = ", ".join(batch.id for batch in batches)
             self._progress.note(
                 f"{requests} requests were sent in batches ({ids}); the same command goes on with "
                 "them"
             )
         self._receive(batches)
 
+    def _upload(self, file: IO[bytes]) -> SentBatch:
+        """Upload a file of requests, and close it; its batch is not made yet. Raises CannotRun."""
+        file.seek(0)
+        form = [
+            FormPart("purpose", b"batch"),
+            FormPart("file", file.read(), "batch.jsonl", "application/jsonl"),
+        ]
+        call = ServerCall("/files", _read_id, _MOST_FILE_BYTES, form=form)
+        try:
+            uploaded = self._server.request(call, Tries())
+        except RequestFailed as error:
+            raise CannotRun(
+                f"no batch was sent: {error}; a server without batches needs model.batch=false"
+            ) from None
+        file.close()
+        return SentBatch(uploaded)
+
     def forget(self) -> None:
         """Drop what is kept of the batches, as every reply was used."""
         self._state.unlink(missing_ok=True)
 
     def _save_state(self) -> None:
+        """Write the state file, where any batch was sent. Raises SaveError."""
         if self._batches:
-            write_atomic(self._state, json.dumps({"batches": self._batches}).encode())
+            state = {"batches": [batch.to_json() for batch in self._batches]}
+            write_atomic(self._state, json.dumps(state).encode())
 
     def _batch_id_of(self, file: str) -> str:
         """The id of the batch of an uploaded file: one that is there, else a new one. Raises
         LimitReached."""
-        once = dataclasses.replace(
-            self._server, policy=dataclasses.replace(self._server.policy, retries=0)
-        )
+        policy = self._server.policy
+        once = replace(self._server, policy=replace(policy, retries=0))
         body = {"input_file_id": file, "endpoint": _URL, "completion_window": "24h"}
         problem: Exception | None = None
-        for n in range(self._server.policy.retries + 1):
+        for n in range(policy.retries + 1):
             if n:
-                time.sleep(self._server.policy.wait_before(n, 0.0))
-            ids = (
-                batch["id"] for batch in self._list_batches() if batch.get("input_file_id") == file
-            )
-            batch_id = next(ids, None)
-            if batch_id is not None:
-                return str(batch_id)
+                time.sleep(policy.wait_before(n, 0.0))
+            for batch in self._list_batches():
+                if batch.input_file == file:
+                    return batch.id
             try:
-                return str(
-                    once.post("/batches", body, _id_problem, _MOST_FILE_BYTES, Tries())["id"]
-                )
+                return once.post("/batches", body, _read_id, _MOST_FILE_BYTES, Tries())
             except RequestFailed as error:
                 problem = error
         raise self._stop_error(problem)
 
-    def _list_batches(self) -> Iterator[dict[str, Any]]:
+    def _list_batches(self) -> Iterator[BatchState]:
         """The batches that the server has, latest first. Raises LimitReached."""
         after = ""
         while True:
-            page = self._get(f"/batches?limit=100{after}")
-            rows = [
-                row
-                for row in page.get("data") or ()
-                if isinstance(row, dict) and not _id_problem(row)
-            ]
-            yield from rows
-            if not page.get("has_more") or not rows:
+            page = self._get(f"/batches?limit=100{after}", BatchPage.read)
+            yield from page.batches
+            if not page.has_more or not page.batches:
                 return
-            after = f"&after={rows[-1]['id']}"
+            after = f"&after={page.batches[-1].id}"
 
-    def _get(self, path: str) -> dict[str, Any]:
-        """The JSON object at `path`. Raises LimitReached."""
-        check = lambda reply: None if isinstance(reply, dict) else "the reply is no JSON object"  # noqa: E731
+    def _get(self, path: str, read: Callable[[object], T]) -> T:
+        """What `read` makes of the JSON at `path`. Raises LimitReached."""
         try:
-            return dict(self._server.request(path, check, _MOST_FILE_BYTES, Tries()))
+            return self._server.request(ServerCall(path, read, _MOST_FILE_BYTES), Tries())
         except (RequestFailed, CannotRun) as error:
             raise self._stop_error(error) from None
 
@@ -239,78 +397,68 @@ class Batches:
             f"stopped, as {problem}; the same command goes on with the batches that were sent"
         )
 
-    def _receive(self, batches: list[dict[str, str]]) -> None:
+    def _receive(self, batches: Sequence[SentBatch]) -> None:
         """Wait until these batches ended, and take their replies. Raises LimitReached; CannotRun
         for a refused one."""
         for batch in batches:
-            if "id" not in batch:  # a process ended between its file and its batch
-                batch["id"] = self._batch_id_of(batch["file"])
+            if not batch.id:  # a process ended between its file and its batch
+                batch.id = self._batch_id_of(batch.file)
                 self._save_state()
-        ended: dict[str, dict[str, Any]] = {}
-        wait = _POLL_SECONDS[0]
-        while True:
-            states = {
-                batch["id"]: ended.get(batch["id"]) or self._get(f"/batches/{batch['id']}")
-                for batch in batches
-            }
-            ended = {
-                name: state
-                for name, state in states.items()
-                if state.get("status") in _ENDED_STATES
-            }
-            if len(ended) == len(batches):
-                break
-            counts = [state.get("request_counts") or {} for state in states.values()]
-            done = sum(count.get("completed", 0) + count.get("failed", 0) for count in counts)
-            self._progress.part(
-                done, sum(count.get("total", 0) for count in counts), "replies of batches"
-            )
-            time.sleep(wait)
-            wait = min(2 * wait, _POLL_SECONDS[1])
-        for name, state in ended.items():
-            if state["status"] == "failed":
-                self._batches = [batch for batch in self._batches if batch.get("id") != name]
-                self._save_state() if self._batches else self.forget()
-                said = json.dumps(state.get("errors")).encode()
-                problem = self._server.error_of_status(HttpReply(400, said), None)
-                raise CannotRun(
-                    f"the batch {name} failed: {problem}; correct it, then run the same command"
-                )
-            for file in filter(None, (state.get("output_file_id"), state.get("error_file_id"))):
+        for name, state in self._wait_for([batch.id for batch in batches]).items():
+            if state.status == "failed":
+                self._raise_refused(name, state)
+            for file in state.reply_files:
                 for line in self._reply_lines(file):
-                    self._replies.setdefault(
-                        str(line.get("custom_id")).partition("-")[0], []
-                    ).append(line)
+                    self._replies.setdefault(line.request, []).append(line)
 
-    def _reply_lines(self, file: str) -> list[dict[str, Any]]:
+    def _wait_for(self, names: Sequence[str]) -> dict[str, BatchState]:
+        """Wait until the batches with these ids ended, and show how far they are. Returns id ->
+        state. Raises LimitReached."""
+        states: dict[str, BatchState] = {}
+        wait, longest = _POLL_SECONDS
+        while True:
+            for name in names:
+                if name not in states or not states[name].has_ended:
+                    states[name] = self._get(f"/batches/{name}", BatchState.read)
+            if all(state.has_ended for state in states.values()):
+                return states
+            done = sum(state.done for state in states.values())
+            total = sum(state.total for state in states.values())
+            self._progress.part(done, total, "replies of batches")
+            time.sleep(wait)
+            wait = min(2 * wait, longest)
+
+    def _raise_refused(self, name: str, state: BatchState) -> NoReturn:
+        """Forget a batch that the server refused, and raise CannotRun."""
+        self._batches = [batch for batch in self._batches if batch.id != name]
+        if self._batches:
+            self._save_state()
+        else:
+            self.forget()
+        said = HttpReply(400, json.dumps(state.errors).encode())
+        problem = self._server.error_of_status(said, None)
+        raise CannotRun(
+            f"the batch {name} failed: {problem}; correct it, then run the same command"
+        )
+
+    def _reply_lines(self, file: str) -> list[ReplyLine]:
         """Download a file of replies and parse its lines.
 
         Of lines with the same custom id the first counts. A line that is no JSON object is left
         out; its question counts as not answered.
         """
+        path = f"/files/{file}/content"
+        call = ServerCall(path, _read_bytes, _MOST_REPLY_BYTES, parse=_body_as_it_is)
         try:
-            content = self._server.request(
-                f"/files/{file}/content",
-                check=_accept_any,
-                max_bytes=_MOST_REPLY_BYTES,
-                tries=Tries(),
-                parse=_body_as_it_is,
-            )
+            content = self._server.request(call, Tries())
         except (RequestFailed, CannotRun) as error:
             raise self._stop_error(error) from None
-        lines: dict[str, dict[str, Any]] = {}
+        lines: dict[str, ReplyLine] = {}
         for text in content.splitlines():
-            try:
-                line = json.loads(text)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(line, dict):
-                lines.setdefault(str(line.get("custom_id")), line)
+            line = ReplyLine.parse(text)
+            if line is not None:
+                lines.setdefault(line.custom_id, line)
         return list(lines.values())
-
-
-def _accept_any(_content: Any) -> None:
-    """Find no problem with a file, whose lines are checked one by one."""
 
 
 def _body_as_it_is(_content_type: str, body: bytes) -> bytes:
@@ -318,13 +466,25 @@ def _body_as_it_is(_content_type: str, body: bytes) -> bytes:
     return body
 
 
-def _id_problem(reply: Any) -> str | None:
-    """Why a parsed reply names no file or batch, None where it does."""
-    has_id = (
-        isinstance(reply, dict)
-        and isinstance(reply.get("id"), str)
-        and reply["id"].replace("-", "_").isidentifier()
-    )
-    if has_id:
-        return None
-    return "the reply has no id"
+def _read_bytes(body: object) -> bytes:
+    """The bytes that `_body_as_it_is` gave; lines are checked one by one."""
+    assert isinstance(body, bytes)
+    return body
+
+
+def _read_id(reply: object) -> str:
+    """The id of a file or batch that a parsed reply names. Raises UnusableReply."""
+    name = ""
+    if isinstance(reply, dict):
+        name = _id_in(reply)
+    if not name:
+        raise UnusableReply("the reply has no id")
+    return name
+
+
+def _id_in(values: Mapping[str, object]) -> str:
+    """The id of a file or batch; "" where it has none that can stand in an address."""
+    name = values.get("id")
+    if isinstance(name, str) and name.replace("-", "_").isidentifier():
+        return name
+    return ""

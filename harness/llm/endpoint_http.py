@@ -1,14 +1,13 @@
 """Requests to an OpenAI-compatible server, with retries, waits and masked keys.
 
     server = Server(base_url, key, RetryPolicy(timeout=120, retries=4))
-    server.post("/chat/completions", body, check, max_bytes, tries := Tries()) the parsed reply,
-    which `check` accepted
-    tries.retries                                                           number of retries, failed or not
+    server.post("/chat/completions", body, read, max_bytes, tries)    what `read` made of the reply's JSON
+    tries.retries                                                     number of retries, failed or not
 
 | what happens                                                        | then                                       |
 |---------------------------------------------------------------------|--------------------------------------------|
 | 408, 409, 425, 429, 5xx; no connection; no reply within `timeout`;  | again, `retries` times; then RequestFailed |
-| a reply that is cut, too long, no JSON, or refused by `check`       |                                            |
+| a reply that is cut, too long, no JSON, or refused by `read`        |                                            |
 | 400, 413, 422 and other 4xx                                         | RequestFailed at once                      |
 | 401, 402, 403, 404, 3xx: every request would end so; 400 for a      | CannotRun at once                          |
 | model that the server does not list                                 |                                            |
@@ -23,6 +22,8 @@ the key to another host. The openai client is not used: its retries neither coun
 wait together, and without them it only sets headers, for 1.4 CPU seconds of imports.
 """
 
+from __future__ import annotations
+
 import contextlib
 import email.utils
 import json
@@ -33,9 +34,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Generic, TypeVar
 
 from harness.errors import CannotRun, RequestFailed
+from harness.llm.endpoint_errors import OTHER_NAMES, ServerError, refused_field
 from harness.llm.http_loop import (
     NO_REPLY,
     ExchangeFailed,
@@ -48,39 +50,20 @@ from harness.llm.http_loop import (
 from harness.parallel.members import current
 from harness.parallel.scheduler import add_queued
 
+T = TypeVar("T")
+
 _RETRIED_STATUS = frozenset({408, 409, 425, 429})
 _NO_MODEL = re.compile(
     r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model",
     re.I,
 )
-_REFUSES_FIELD = re.compile(
-    r"unsupported|n[o']t (support|allowed|permitted)|unknown|unrecogni[sz]ed|unexpected|extra_forbidden|deprecated"
-    r"|instead of",
-    re.I,
-)
-# Of a field with one value in all requests: a limit of tokens may be too large for one question
-# alone.
-_REFUSES_VALUE = re.compile(
-    rf"{_REFUSES_FIELD.pattern}|n[o']t (available|offer)|fixed at|invalid (parameter|field|argument)"
-    r"|only\b.{1,40}\b(allowed|supported|be set)",
-    re.I,
-)
-# Codes of OpenAI and Moonshot, and words of xAI. "Quota" alone may be that of a minute.
-_USED_UP = {
-    "insufficient_quota",
-    "billing_not_active",
-    "billing_hard_limit_reached",
-    "exceeded_current_quota_error",
-}
-_NO_CREDITS = re.compile(r"used all available credits|spending limit", re.IGNORECASE)
-_OTHER_NAMES = {"max_tokens": "max_completion_tokens"}  # OpenAI's name of the field since 2024
 _SETTINGS = {
     "logprobs": "model.logprobs=0",
     "top_logprobs": "model.logprobs=0",
     "max_completion_tokens": "model.extra.max_tokens=null",
 }
 _MOST_REPLY_BYTES = 64 * 2**20
-_MAX_QUOTED = 300  # characters of a server's own words in a message
+_MAX_QUOTED = 300  # characters of what a server says in a message
 _MAX_NAMES = 10  # models of a server that a message lists
 _LIST_TIMEOUT = 10.0  # seconds for a list of models, which is no work
 _SHORTEST_MASKED = 8  # characters; masking a shorter one would mask words
@@ -98,8 +81,10 @@ def key_mask(key: str | None) -> Callable[[str], str]:
 class Retryable(Exception):
     """A try that failed and may succeed later.
 
-    wait: seconds that the server asks for, which hold for all requests; sent: whether there was a
-    connection; gone: whether there was no whole reply, so that the server may have ended.
+    Attributes:
+        wait: Seconds that the server asks for, which hold for all requests; None for none.
+        sent: Whether there was a connection.
+        gone: Whether there was no whole reply, so that the server may have ended.
     """
 
     def __init__(
@@ -107,6 +92,58 @@ class Retryable(Exception):
     ) -> None:
         super().__init__(why)
         self.wait, self.sent, self.gone = wait, sent, gone
+
+
+class UnusableReply(Exception):
+    """A reply that was read and cannot be used; the message says why. Another try may give a usable
+    one."""
+
+
+def parse_json(kind: str, body: bytes) -> object:
+    """Parse a JSON body of the content type `kind`. Raises Retryable for anything else."""
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise Retryable(f"the reply is {kind} instead of application/json")
+    try:
+        values: object = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Retryable(
+            f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled"
+        ) from None
+    return values
+
+
+def json_value(reply: object) -> object:
+    """Read a reply whose JSON values the caller checks by itself."""
+    return reply
+
+
+@dataclass(frozen=True)
+class ServerCall(Generic[T]):
+    """What is sent to a server, and how its reply is read.
+
+    Attributes:
+        path: Below the address of the server.
+        read: Reads a parsed reply. Raises UnusableReply.
+        max_bytes: Of the reply; a longer one is refused.
+        content: JSON to post; a GET without it and without a form.
+        form: Fields and files of a form, instead of `content`.
+        parse: Parses a reply, from its content type and its body. Raises Retryable.
+    """
+
+    path: str
+    read: Callable[[object], T]
+    max_bytes: int
+    content: bytes | None = None
+    form: Sequence[FormPart] = ()
+    parse: Callable[[str, bytes], object] = parse_json
+
+
+@dataclass(frozen=True)
+class Received(Generic[T]):
+    """A usable reply: what `read` made of it, and its parsed values."""
+
+    value: T
+    parsed: object
 
 
 class _FieldRefused(CannotRun):
@@ -121,8 +158,13 @@ class _FieldRefused(CannotRun):
 class RetryPolicy:
     """How long to wait, in seconds, and how often to try again.
 
-    timeout: for a reply; retries: after the first try; first, longest: before the first retry, and
-    before any; obey: at a server's wish (Retry-After); obey_total: at all wishes of a run together.
+    Attributes:
+        timeout: For a reply.
+        retries: How many follow the first try.
+        first: Before the first retry.
+        longest: Before any retry.
+        obey: The longest wait that a server may ask for (Retry-After).
+        obey_total: The longest that it may ask for in a run, all waits together.
     """
 
     timeout: float = 120.0
@@ -142,10 +184,13 @@ class RetryPolicy:
 
 @dataclass
 class Tries:
-    """Counts how often one request was tried, and of these sent, also where it fails in the end.
+    """Counts the tries of one request, also where it fails in the end.
 
-    document: what it is about, "" where that is unknown; failed_at: addresses of the servers that
-    failed it, where there are several (fleet.py).
+    Attributes:
+        made: Tries.
+        sent: Those of them that had a connection.
+        document: What the request is about, "" where that is unknown.
+        failed_at: Addresses of the servers that failed it, where there are several (fleet.py).
     """
 
     made: int = 0
@@ -163,8 +208,13 @@ class Tries:
 class Server:
     """One server for requests of any number of threads.
 
-    key_env: the variable that holds the key, part: whose settings name it (model, encoder,
-    reranker), for messages; headers: more of them, of every request.
+    Attributes:
+        base_url: Its address.
+        key: Sent as a bearer token; None for none.
+        policy: How long to wait, and how often to try again.
+        key_env: The environment variable that holds the key, for messages.
+        part: Whose settings name the server (model, encoder, reranker), for messages.
+        headers: Further ones, of every request.
     """
 
     base_url: str
@@ -201,24 +251,32 @@ class Server:
     def post(
         self,
         path: str,
-        body: Mapping[str, Any],
-        check: Callable[[Any], str | None],
+        body: Mapping[str, object],
+        read: Callable[[object], T],
         max_bytes: int,
         tries: Tries,
-    ) -> Any:
-        """The reply to `body` as parsed JSON; `check` returns the problem of a reply, or None.
+    ) -> T:
+        """Post JSON, and read the JSON of its reply.
 
-        max_bytes: of a reply; longer ones are refused; tries: counts them. Raises RequestFailed,
-        CannotRun (see top).
+        Args:
+            path: Below the address of the server.
+            body: What is sent.
+            read: Reads a parsed reply. Raises UnusableReply.
+            max_bytes: Of the reply; a longer one is refused.
+            tries: Counts how often it was sent.
+
+        Raises:
+            RequestFailed: No try gave a usable reply.
+            CannotRun: No request would have one.
         """
         try:
-            return self.request(path, check, max_bytes, tries, self.encoded(body))
-        except CannotRun as e:
-            if not self.takes_other_name(e):
+            return self.request(ServerCall(path, read, max_bytes, self.encoded(body)), tries)
+        except CannotRun as error:
+            if not self.takes_other_name(error):
                 raise
-            return self.request(path, check, max_bytes, tries, self.encoded(body))
+            return self.request(ServerCall(path, read, max_bytes, self.encoded(body)), tries)
 
-    def encoded(self, body: Mapping[str, Any]) -> bytes:
+    def encoded(self, body: Mapping[str, object]) -> bytes:
         """`body` as JSON, its fields under the names that the server is known to take."""
         renamed = {self._names.get(name, name): value for name, value in body.items()}
         return json.dumps(renamed, ensure_ascii=False).encode("utf-8", "replace")
@@ -226,22 +284,14 @@ class Server:
     def takes_other_name(self, error: Exception) -> bool:
         """Whether `error` refuses a field that has another name, which requests have from then
         on."""
-        if not isinstance(error, _FieldRefused) or error.field not in _OTHER_NAMES:
+        if not isinstance(error, _FieldRefused) or error.field not in OTHER_NAMES:
             return False
-        self._names[error.field] = _OTHER_NAMES[error.field]
+        self._names[error.field] = OTHER_NAMES[error.field]
         return True
 
-    def request(
-        self,
-        path: str,
-        check: Callable[[Any], str | None],
-        max_bytes: int,
-        tries: Tries,
-        content: bytes | None = None,
-        **more: Any,
-    ) -> Any:
-        """As `post`, with the JSON `content` as it is; a GET without one. more: as of
-        `_send_once`."""
+    def request(self, call: ServerCall[T], tries: Tries) -> T:
+        """Send a call until it has a usable reply, and return what its `read` made of that; counts
+        in `tries`. Raises as `post`."""
         reason = ""
         for n in range(self.policy.retries + 1):
             if not self.hands_on(tries):
@@ -249,35 +299,27 @@ class Server:
             tries.made += 1
             tries.sent += 1
             try:
-                return self.try_once(path, check, max_bytes, tries, content, **more)
-            except Retryable as e:
-                reason = str(e)
-                tries.sent -= not e.sent
-                self.obey_wait(e.wait)
+                return self.try_once(call, tries).value
+            except Retryable as error:
+                reason = str(error)
+                tries.sent -= not error.sent
+                self.obey_wait(error.wait)
         sent = "1 try"
         if tries.made != 1:
             sent = f"{tries.made} tries"
         raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {reason}")
 
     def hands_on(self, tries: Tries) -> bool:
-        """Whether a request that failed is tried again at once: never by one server alone."""
+        """Whether another server tries a request that failed at once; a Fleet has such."""
         return False
 
-    def try_once(
-        self,
-        path: str,
-        check: Callable[[Any], str | None],
-        max_bytes: int,
-        tries: Tries,
-        content: bytes | None = None,
-        **more: Any,
-    ) -> Any:
+    def try_once(self, call: ServerCall[T], tries: Tries) -> Received[T]:
         """One try of `request`. Raises Retryable, RequestFailed, CannotRun."""
-        reply = self._send_once(path, content, self.policy.timeout, max_bytes, **more)
-        problem = check(reply)
-        if problem:
-            raise Retryable(problem)
-        return reply
+        parsed = self._send_once(call, self.policy.timeout)
+        try:
+            return Received(call.read(parsed), parsed)
+        except UnusableReply as error:
+            raise Retryable(str(error)) from None
 
     def check_alive(self) -> None:
         """Return when a server answers at all. Raises CannotRun where none does, or where it
@@ -294,9 +336,8 @@ class Server:
     def absence(self) -> str | None:
         """Why no server answers at all, by one try; None where one does. Raises CannotRun where it
         refuses our key."""
-        timeout = min(_LIST_TIMEOUT, self.policy.timeout)
         try:
-            self._send_once("/models", None, timeout, _MOST_REPLY_BYTES)
+            self._list_models()
         except RequestFailed:
             return None
         except Retryable as e:
@@ -304,38 +345,38 @@ class Server:
                 return str(e)
         return None
 
-    def _send_once(
-        self,
-        path: str,
-        content: bytes | None,
-        timeout: float,
-        max_bytes: int,
-        form: Sequence[FormPart] = (),
-        parse: Callable[[str, bytes], Any] | None = None,
-    ) -> Any:
-        """Try one request; returns its parsed JSON reply.
+    def _list_models(self) -> object:
+        """The parsed reply of GET /models. Raises Retryable, RequestFailed, CannotRun."""
+        timeout = min(_LIST_TIMEOUT, self.policy.timeout)
+        return self._send_once(ServerCall("/models", json_value, _MOST_REPLY_BYTES), timeout)
+
+    def _send_once(self, call: ServerCall[T], timeout: float) -> object:
+        """Try a call once; returns its parsed reply, not read yet.
 
         Args:
-            path: Below the address of the server.
-            content: JSON to post; a GET without it and without `form`.
+            call: What is sent.
             timeout: Seconds until all of the reply is there.
-            max_bytes: Of the reply.
-            form: Fields and files of a form, instead of `content`.
-            parse: Reads a reply of another kind, from its content type and body.
 
         Raises:
-            Retryable, RequestFailed, CannotRun: There is no usable reply.
+            Retryable, RequestFailed, CannotRun: There is no reply, or none that can be parsed.
         """
         headers = self._headers
-        if content is not None:
+        if call.content is not None:
             headers = {**headers, "Content-Type": "application/json"}
-        url = self.base_url.rstrip("/") + path
-        request = HttpRequest(url, headers, timeout, max_bytes, content, form, self._proxy)
+        request = HttpRequest(
+            url=self.base_url.rstrip("/") + call.path,
+            headers=headers,
+            timeout=timeout,
+            max_bytes=call.max_bytes,
+            content=call.content,
+            form=call.form,
+            proxy=self._proxy,
+        )
         reply = self._exchange(request)
         if not reply.is_success:
-            raise self.error_of_status(reply, content)
+            raise self.error_of_status(reply, call.content)
         kind = " ".join(self.mask_key(reply.kind).split())[:_MAX_QUOTED]
-        return (parse or parse_json)(kind, reply.body)
+        return call.parse(kind, reply.body)
 
     def _exchange(self, request: HttpRequest) -> HttpReply:
         """The reply to a request; no batch waits meanwhile for the question that sent it. Raises
@@ -359,82 +400,88 @@ class Server:
                 f"{self.part}.base_url"
             )
         if code in (401, 402, 403):
-            # Its own words are left out: some servers repeat the key they were given, whole or in
-            # part.
-            wish = (
-                f"check the key in {self.key_env}"
-                if self.key_env
-                else f"name its key: --set {self.part}.api_key_env=NAME"
-            )
-            return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
-        words, error = self._server_words(reply)
-        kinds = {str(error.get("code")), str(error.get("type"))}
+            return self._error_of_key(code)
+        error = ServerError.parse(reply.body)
+        words = self._quoted(error)
         # No later try can succeed.
-        if code == 429 and (kinds & _USED_UP or _NO_CREDITS.search(words)):
+        if code == 429 and error.is_used_up(words):
             return CannotRun(
                 f"{self.base_url} has no quota left for this key{words}; raise it, then run the "
                 "same command"
             )
         status = f"status {code}{words}"
-        if content is not None and (code == 404 or (code == 400 and _NO_MODEL.search(status))):
-            model, offered = str(json.loads(content).get("model")), self.offered_models()
-            if code == 404 or model not in offered:
-                names = ""
-                if offered:
-                    names = f"; it offers {', '.join(offered[:_MAX_NAMES])}"
-                names += (
-                    f" and {len(offered) - _MAX_NAMES} more" if len(offered) > _MAX_NAMES else ""
-                )
-                return CannotRun(
-                    f"{self.base_url} knows no such address, or no model '{model}' "
-                    f"({status}){names}; "
-                    f"correct {self.part}.base_url or {self.part}.source"
-                )
-        if (
-            code in (400, 422)
-            and content is not None
-            and (name := _refused_field(content, words, error))
-        ):
-            setting = _SETTINGS.get(name, f"model.extra.{name}=null")
-            return _FieldRefused(
-                f"{self.base_url} takes no '{name}' ({status}); leave it out: --set {setting} "
-                "(answers may differ, so "
-                "this is part of the run)",
-                name,
-            )
+        if content is not None:
+            refusal = self._error_of_model(code, status, content)
+            if refusal is None and code in (400, 422):
+                refusal = self._error_of_field(refused_field(content, words, error), status)
+            if refusal is not None:
+                return refusal
         if code in _RETRIED_STATUS or code >= 500:
             return Retryable(status, _retry_after(reply.retry_after))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
 
+    def _error_of_key(self, code: int) -> CannotRun:
+        """The error where the server refuses our key. What the server says is left out: some repeat
+        the key that they were given, whole or in part."""
+        wish = f"name its key: --set {self.part}.api_key_env=NAME"
+        if self.key_env:
+            wish = f"check the key in {self.key_env}"
+        return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
+
+    def _error_of_model(self, code: int, status: str, content: bytes) -> CannotRun | None:
+        """The error where the server has no such address or model; None where it may have them.
+
+        Args:
+            code: The status of the reply.
+            status: The same in words, with what the server says.
+            content: The JSON of the request.
+        """
+        if code != 404 and not (code == 400 and _NO_MODEL.search(status)):
+            return None
+        model = str(json.loads(content).get("model"))
+        offered = self.offered_models()
+        if code != 404 and model in offered:
+            return None
+        names = ""
+        if offered:
+            names = f"; it offers {', '.join(offered[:_MAX_NAMES])}"
+        if len(offered) > _MAX_NAMES:
+            names += f" and {len(offered) - _MAX_NAMES} more"
+        return CannotRun(
+            f"{self.base_url} knows no such address, or no model '{model}' "
+            f"({status}){names}; "
+            f"correct {self.part}.base_url or {self.part}.source"
+        )
+
+    def _error_of_field(self, name: str | None, status: str) -> CannotRun | None:
+        """The error where the server takes no field of this name; None for no name. status: of the
+        reply, in words."""
+        if name is None:
+            return None
+        setting = _SETTINGS.get(name, f"model.extra.{name}=null")
+        return _FieldRefused(
+            f"{self.base_url} takes no '{name}' ({status}); leave it out: --set {setting} "
+            "(answers may differ, so "
+            "this is part of the run)",
+            name,
+        )
+
     def offered_models(self) -> list[str]:
         """Names of the models that the server lists; [] where it has no list."""
         try:
-            rows = self._send_once(
-                "/models", None, min(_LIST_TIMEOUT, self.policy.timeout), _MOST_REPLY_BYTES
-            )["data"]
-            names = [self.mask_key(row["id"]) for row in rows if isinstance(row["id"], str)]
-        except (CannotRun, RequestFailed, Retryable, LookupError, TypeError):
+            parsed = self._list_models()
+        except (CannotRun, RequestFailed, Retryable):
             return []
+        names = map(self.mask_key, _listed_names(parsed))
         return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
-    def _server_words(self, reply: HttpReply) -> tuple[str, dict[str, Any]]:
-        """The message of an error reply after ": ", shortened and without keys, "" for none; and
-        the parsed error."""
-        text = reply.body.decode("utf-8", "replace")
-        error: Any = {}
-        try:
-            error = _error_in(json.loads(text))
-            text = _message_of(error)
-        except (ValueError, RecursionError):
-            pass
-        if isinstance(error, list) and error:  # pydantic lists all problems
-            error = error[0]
-        if not isinstance(error, dict):
-            error = {}
-        words = " ".join(self.mask_key(text).split())
+    def _quoted(self, error: ServerError) -> str:
+        """What the server says of an error, after ": ", shortened and without keys; "" for
+        nothing."""
+        words = " ".join(self.mask_key(error.message).split())
         if not words:
-            return "", error
-        return f": {words[:_MAX_QUOTED]}", error
+            return ""
+        return f": {words[:_MAX_QUOTED]}"
 
     @property
     def asks_to_wait(self) -> bool:
@@ -486,72 +533,20 @@ class Server:
             add_queued(min(left, _POLL_SECONDS))
 
 
-def _error_in(reply: Any) -> Any:
-    """The error in a parsed error reply, by the names that servers give it."""
-    if not isinstance(reply, dict):
-        return reply
-    return reply.get("error", reply.get("detail", reply))
-
-
-def _message_of(error: Any) -> str:
-    """The text of a parsed error."""
-    if isinstance(error, dict):
-        return str(error.get("message", error))
-    return str(error)
-
-
-def _refused_field(content: bytes, words: str, error: Mapping[str, Any]) -> str | None:
-    """The field of the request `content` that the server refuses by its `words` or parsed `error`;
-    None for none."""
-    fields = [name for name in json.loads(content) if name not in ("model", "messages")]
-    # OpenAI's `param`; pydantic's `loc`, ["body", "seed"], of a message that may repeat the
-    # document.
-    loc = error.get("loc")
-    names = [error.get("param")]
-    if isinstance(loc, list):
-        names += loc
-    named_field = _first_of(names, fields)
-    if isinstance(loc, list) and named_field is None:
-        return None
-    field = named_field or _first_mentioned(fields, words)
-    if field in (*_OTHER_NAMES, *_OTHER_NAMES.values()):
-        is_refused = _REFUSES_FIELD.search(f"{words} {error.get('code')}") is not None
-    else:
-        is_refused = named_field is not None or _REFUSES_VALUE.search(words) is not None
-    return field if is_refused else None
-
-
-def _first_of(names: Sequence[Any], fields: Sequence[str]) -> str | None:
-    """The first of `names` that is a field; None for none."""
-    for name in names:
-        if name in fields:
-            return str(name)
-    return None
-
-
-def _first_mentioned(fields: Sequence[str], words: str) -> str | None:
-    """The field that `words` mention first; None for none."""
-    places: dict[str, int] = {}
-    for name in fields:
-        pattern = rf"\b{re.escape(name)}\b"
-        if name == "stop":  # it is a word of other complaints, too
-            pattern = rf"(?:['\"`]|: ){name}\b"
-        match = re.search(pattern, words)
-        if match is not None:
-            places[name] = match.start()
-    return min(places, key=places.__getitem__, default=None)
-
-
-def parse_json(kind: str, body: bytes) -> Any:
-    """Parse a JSON body of the content type `kind`. Raises Retryable for anything else."""
-    if kind != "application/json" and not kind.endswith("+json"):
-        raise Retryable(f"the reply is {kind} instead of application/json")
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise Retryable(
-            f"the reply of {len(body)} bytes is no JSON, so it was cut off or garbled"
-        ) from None
+def _listed_names(models: object) -> list[str]:
+    """The ids in a list of models, {"data": [{"id": "m"}, ...]}; [] for anything else."""
+    rows: object = None
+    if isinstance(models, dict):
+        rows = models.get("data")
+    if not isinstance(rows, list):
+        return []
+    names: list[str] = []
+    for row in rows:
+        if not isinstance(row, dict) or "id" not in row:
+            return []
+        if isinstance(row["id"], str):
+            names.append(row["id"])
+    return names
 
 
 def _retry_after(text: str) -> float | None:

@@ -26,11 +26,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 from harness.errors import CannotRun
-from harness.llm.endpoint_http import Retryable, Server, Tries
+from harness.llm.endpoint_http import Received, Retryable, Server, ServerCall, Tries
 from harness.llm.endpoint_info import addresses
+
+T = TypeVar("T")
 
 _MOST = 1.25  # times its share: the bound of "consistent hashing with bounded loads"
 _AWAY = (10.0, 300.0)  # seconds before a server that went away is asked again: first, longest
@@ -44,8 +46,17 @@ _MAX_NAMES = 10  # models of a server that a message lists
 class _Member:
     """One server of a fleet, and what it has done.
 
-    in_flight: requests; latency: seconds of a reply, a moving mean, None before the first;
-    away_until: when it is asked again, 0 for a server that is there; away_for: seconds.
+    Attributes:
+        server: The server.
+        in_flight: Requests that it has now.
+        latency: Seconds of a reply, a moving mean; None before the first.
+        away_until: When it is asked again, by time.monotonic; 0 for a server that is there.
+        away_for: How many seconds it is left alone.
+        requests: Replies that it gave.
+        tokens: Read and written, in its replies.
+        failures: Tries that failed.
+        failures_in_a_row: Those since its last reply.
+        seconds: Of its replies together.
     """
 
     server: Server
@@ -64,12 +75,12 @@ class _Member:
         """Its address."""
         return self.server.base_url
 
-    def answered(self, reply: Any, seconds: float) -> None:
-        """Count a reply and the seconds that it took."""
+    def answered(self, tokens: int, seconds: float) -> None:
+        """Count a reply of so many tokens, and the seconds that it took."""
         self.failures_in_a_row = 0
         self.away_for = 0.0
         self.requests += 1
-        self.tokens += _tokens_of(reply)
+        self.tokens += tokens
         self.seconds += seconds
         if self.latency is None:
             self.latency = seconds
@@ -169,24 +180,12 @@ class Fleet(Server):
         """What each server did, a sentence each."""
         return [member.figures() for member in self._members]
 
-    def try_once(
-        self,
-        path: str,
-        check: Callable[[Any], str | None],
-        max_bytes: int,
-        tries: Tries,
-        content: bytes | None = None,
-        **more: Any,
-    ) -> Any:
-        """Send a request once, to one of the servers, and return its checked reply.
+    def try_once(self, call: ServerCall[T], tries: Tries) -> Received[T]:
+        """Send a request once, to one of the servers, and read its reply.
 
         Args:
-            path: Of the request, below the server's address.
-            check: What is wrong with a reply, or None.
-            max_bytes: Most bytes of a reply.
-            tries: The request's tries so far; a server that fails it is added to its `failed_at`.
-            content: The JSON to post; None for a GET.
-            more: As of `_send_once`.
+            call: The request.
+            tries: Its tries so far; a server that fails it is added to their `failed_at`.
 
         Raises:
             Retryable: There is no usable reply; another server, or a later try, may give one.
@@ -197,13 +196,13 @@ class Fleet(Server):
             member.server.wait_for_try(0)  # it may have asked for a pause
             began = time.monotonic()
             try:
-                reply = member.server.try_once(path, check, max_bytes, tries, content, **more)
+                reply = member.server.try_once(call, tries)
             except Retryable as error:
                 tries.failed_at.add(member.url)
                 self._failed(member, error)
                 raise Retryable(f"{member.url}: {error}", sent=error.sent) from None
             with self._members_lock:
-                member.answered(reply, time.monotonic() - began)
+                member.answered(_tokens_of(reply.parsed), time.monotonic() - began)
             return reply
 
     def hands_on(self, tries: Tries) -> bool:
@@ -323,10 +322,14 @@ def _rank(url: str, document: str) -> bytes:
     return hashlib.blake2b(f"{url} {document}".encode(), digest_size=8).digest()
 
 
-def _tokens_of(reply: Any) -> int:
-    """Tokens read and written, as a reply of any form counts them; 0 where it does not."""
-    usage: Mapping[str, Any] = {}
-    if isinstance(reply, dict) and isinstance(reply.get("usage"), dict):
-        usage = reply["usage"]
-    counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
-    return sum(count for count in counts if isinstance(count, int) and count > 0)
+def _tokens_of(reply: object) -> int:
+    """Tokens read and written, as a parsed reply of any form counts them; 0 where it does not."""
+    if not isinstance(reply, dict) or not isinstance(reply.get("usage"), dict):
+        return 0
+    usage = reply["usage"]
+    tokens = 0
+    for name in ("prompt_tokens", "completion_tokens"):
+        count = usage.get(name)
+        if isinstance(count, int) and count > 0:
+            tokens += count
+    return tokens

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from harness.apps.calls import Address, FunctionCall, HttpCall, own_function
 from harness.apps.templates import (
     check_no_secret,
     compiled,
     described,
-    found_at,
     header_values,
     rendered,
     variables_of,
@@ -91,30 +89,31 @@ class ServedRetriever:
 
     def _body(self, query: str, k: int, vector: Sequence[float] | None) -> str:
         """The body of a request."""
-        variables: dict[str, Any] = {"query": query, "k": k}
+        variables: dict[str, object] = {"query": query, "k": k}
         if vector is not None:
             variables["vector"] = [float(number) for number in vector]
         return rendered(self._template, variables, _BODY)
 
-    def _hits(self, reply: Any) -> list[Hit]:
+    def _hits(self, reply: object) -> list[Hit]:
         """The passages of a reply. Raises ModelOutputError."""
-        entries = found_at(self._places["hits"], reply, "hits", _MAP)
+        entries = self._places["hits"].found_in(reply)
         if not isinstance(entries, list):
-            place = self._places["hits"].expression
+            place = self._places["hits"].path
             raise ModelOutputError(
                 f"the retriever's reply has no list at '{place}' ({described(reply)}); say where "
                 f"its hits are: {_MAP} hits=PATH"
             )
         return [self._hit(entry) for entry in entries]
 
-    def _hit(self, entry: Any) -> Hit:
+    def _hit(self, entry: object) -> Hit:
         """The passage of an entry: an object, or a text alone. Raises ModelOutputError."""
         if isinstance(entry, str):
             return Hit(text=entry)
-        found: dict[str, Any] = {}
-        for name in FIELDS[1:]:
-            found[name] = found_at(self._places[name], entry, name, _MAP)
-        hit = Hit(_page(found["page"]), _text(found["text"]), _score(found["score"]))
+        hit = Hit(
+            page=_page(self._places["page"].found_in(entry)),
+            text=_text(self._places["text"].found_in(entry)),
+            score=_score(self._places["score"].found_in(entry)),
+        )
         if not hit.page and hit.text is None:
             raise ModelOutputError(
                 f"a hit of the retriever has neither a text nor a page ({described(entry)}); say "
@@ -123,7 +122,7 @@ class ServedRetriever:
         return hit
 
 
-def _page(value: Any) -> str:
+def _page(value: object) -> str:
     """The name of a page; a number, as ids of points are, as text."""
     if value is None:
         return ""
@@ -132,20 +131,21 @@ def _page(value: Any) -> str:
     return str(value)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
+    """The text of a passage. Raises ModelOutputError where it is no text."""
     if value is None or isinstance(value, str):
         return value
     raise wrong_field("text", "should be a text", _MAP)
 
 
-def _score(value: Any) -> float | None:
-    """The score that a retriever's server gave. Raises where it is no finite number."""
+def _score(value: object) -> float | None:
+    """The score that a retriever's server gave. Raises ModelOutputError where it is no finite
+    number."""
     if value is None:
         return None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
-        raise wrong_field("score", "should be a number", _MAP)
-    return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise wrong_field("score", "should be a number", _MAP)
 
 
 def _places(config: RetrieverConfig) -> dict[str, str]:
@@ -204,9 +204,9 @@ def problems_of(config: RetrieverConfig) -> list[HarnessError]:
     return problems
 
 
-def identity_of(config: RetrieverConfig) -> Mapping[str, Any]:
+def identity_of(config: RetrieverConfig) -> Mapping[str, object]:
     """What identifies a retriever: all settings that can change its results."""
-    identity: dict[str, Any] = {"retriever": config.name, "map": _places(config)}
+    identity: dict[str, object] = {"retriever": config.name, "map": _places(config)}
     if config.function is None:
         identity["address"] = config.base_url
         identity["body"] = template_of(config)

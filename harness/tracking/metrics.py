@@ -19,20 +19,36 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple, SupportsFloat
+
+import pandas as pd
 
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 from harness.storage.manifest_file import GitState
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig
+from reports.costs import question_tflops
+from reports.facts import corpus_scores, score_names
+from reports.settings import code_hash, given, made_with
 
-Point = tuple[int, str, float]
+
+class Point(NamedTuple):
+    """A value of a metric. step: the number of questions that it is about."""
+
+    step: int
+    name: str
+    value: float
+
+
+class Params(NamedTuple):
+    """The settings of a run. short: name for --set -> value as text; long: names of those whose
+    values are too long to be shown."""
+
+    short: dict[str, str]
+    long: list[str]
+
 
 _PHASES = ("index", "search", "answer")
 _ENDS = (".low", ".high")
@@ -55,8 +71,8 @@ _LEFT_OUT = re.compile(
     r"|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size|prefill_chunk|memory_fraction|package"
     r"|package_path|offers\..*))$"
 )
-# "stopped" ended by an error; a run that says nothing of its end was killed.
-STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
+_STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
+"""State of a run -> its status in MLflow; "stopped" ended by an error."""
 
 
 def metric_name(name: str) -> str:
@@ -66,8 +82,12 @@ def metric_name(name: str) -> str:
 
 
 def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
-    """Metric -> value for a whole run. table: reports.main_table.frame([run]); what it lacks is
-    left out."""
+    """Metric -> value for a whole run.
+
+    Args:
+        run: The run.
+        table: `reports.main_table.frame([run])`; a number that it lacks is left out.
+    """
     row = table.iloc[0]
     metrics = _Metrics()
     headline, *others = _all_score_names(run)
@@ -109,19 +129,18 @@ class _Metrics:
 def first_columns(run: StoredRun) -> list[str]:
     """The metrics to look at first: the headline score, what it cost, failed questions, the other
     scores."""
-    headline, *others = (metric_name(name) for name in _all_score_names(run))
+    headline, *others = map(metric_name, _all_score_names(run))
     return [headline, "TFLOPs", "failed", "n", *others]
 
 
 def _all_score_names(run: StoredRun) -> list[str]:
-    from reports.facts import corpus_scores, score_names  # which need numpy
-
+    """The scores of single questions, the headline score first, then those of the whole run."""
     return [*score_names(run), *corpus_scores(run)]
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     """The value as a finite number; None where it is none."""
-    if value is None or isinstance(value, str):
+    if not isinstance(value, SupportsFloat):
         return None
     number = float(value)
     if not math.isfinite(number):
@@ -129,7 +148,7 @@ def _number(value: Any) -> float | None:
     return number
 
 
-def percent(value: Any) -> float | None:
+def percent(value: object) -> float | None:
     """0.86444 -> 86.44, the one scale of scores in MLflow; its lists cut a longer number off."""
     number = _number(value)
     if number is None:
@@ -137,7 +156,7 @@ def percent(value: Any) -> float | None:
     return round(100 * number, 2)
 
 
-def round_digits(value: Any, count: int = 4) -> float | None:
+def round_digits(value: object, count: int = 4) -> float | None:
     """A cost rounded to its first `count` digits; None for what is no finite number."""
     number = _number(value)
     if number is None:
@@ -145,13 +164,16 @@ def round_digits(value: Any, count: int = 4) -> float | None:
     return float(f"{number:.{count}g}")
 
 
-def params(config: StoredConfig, models: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Short values of the configuration under their names for --set, and the names of those too
-    long to be shown.
+def params(config: StoredConfig, models: Mapping[str, object]) -> Params:
+    """The settings of a run under their names for --set.
 
-    models: the manifest's, role -> identity; a part that no role used has no settings here (old
-    manifests may name no models). What is null, empty or a default of a model is left out: it says
-    nothing, and MLflow shows a missing value as such.
+    What is null, empty or a default of a model is left out: it says nothing, and MLflow shows a
+    missing value as such.
+
+    Args:
+        config: Of the run.
+        models: The manifest's, role -> identity. The settings of a part that no role used are left
+            out, unless it names no models, as old manifests may.
     """
     short: dict[str, str] = {}
     long: list[str] = []
@@ -165,10 +187,10 @@ def params(config: StoredConfig, models: Mapping[str, Any]) -> tuple[dict[str, s
             long.append(name)
         else:
             short[metric_name(name)] = text
-    return short, long
+    return Params(short, long)
 
 
-def _param_text(value: Any) -> str:
+def _param_text(value: object) -> str:
     """A setting as text, "" for null."""
     if value is None:
         return ""
@@ -177,7 +199,7 @@ def _param_text(value: Any) -> str:
     return canonical(value)
 
 
-def _says_nothing(key: str, value: Any, models: Mapping[str, Any]) -> bool:
+def _says_nothing(key: str, value: object, models: Mapping[str, object]) -> bool:
     """Whether a setting is left out, of a part that no role used, or a default of a model."""
     if _LEFT_OUT.match(key):
         return True
@@ -204,17 +226,20 @@ def without_folders(value: str) -> str:
 def set_by_user(run: StoredRun) -> dict[str, str]:
     """Key -> the run's value, of each setting that the user gave, but for those that are in every
     name."""
-    from reports.settings import given  # which needs numpy
-
-    values = params(run.config, run.manifest.models)[0]
-    keys = {_param_name(key) for key in given(run)}
-    shown = sorted(keys.intersection(values).difference(("method", "dataset", "model")))
-    return {key: values[key] for key in shown}
+    values = params(run.config, run.manifest.models).short
+    names = set(map(_param_name, given(run)))
+    shown = sorted(names.intersection(values).difference(("method", "dataset", "model")))
+    return {name: values[name] for name in shown}
 
 
 def run_state(run: StoredRun) -> str:
     """finished, interrupted, stopped, or running (also for a run that was killed)."""
     return run.manifest.last_start.state or run.summary.state
+
+
+def run_status(run: StoredRun) -> str:
+    """The status of an ended run in MLflow; one that says nothing of its end was killed."""
+    return _STATUS.get(run_state(run), "KILLED")
 
 
 def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
@@ -246,8 +271,6 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
 def _made_with(run: StoredRun) -> str:
     """What made the run, in words that differ where two runs do: own code, rows, checkout, weights,
     packages."""
-    from reports.settings import code_hash, made_with  # which need numpy
-
     packages = run.manifest.packages
     parts = [f"{key} {value}" for key, value in made_with(run).items() if key not in packages]
     if run.manifest.code:
@@ -264,10 +287,8 @@ def _git_dirty(git: GitState) -> str | None:
 
 
 def running_points(run: StoredRun) -> list[Point]:
-    """(step, name, value) of the means over the first 1, 2, ... questions; the step is how many
-    these are."""
-    from reports.costs import question_tflops  # which needs numpy
-
+    """The means over the first 1, 2, ... questions, three points a question: the headline score,
+    TFLOPs and how many failed."""
     headline: str = run.config.dataset.scorers[0]
     points: list[Point] = []
     costs = question_tflops(run)
@@ -284,8 +305,8 @@ def running_points(run: StoredRun) -> list[Point]:
             scored = answered
         # MLflow compares runs by the metric that was logged first.
         if scored:
-            points.append((n, metric_name(headline), round(100 * score / scored, 2)))
+            points.append(Point(n, metric_name(headline), round(100 * score / scored, 2)))
         if answered and costs:
-            points.append((n, "TFLOPs", float(f"{spent / answered:.4g}")))
-        points.append((n, "failed", float(n - answered)))
+            points.append(Point(n, "TFLOPs", float(f"{spent / answered:.4g}")))
+        points.append(Point(n, "failed", float(n - answered)))
     return points

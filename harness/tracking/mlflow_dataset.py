@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+
+from mlflow.entities import Dataset
 
 from harness.storage.run_folder import StoredRun
-
-if TYPE_CHECKING:
-    from mlflow.entities import Dataset
 
 _COLUMNS = [
     {"type": "string", "name": "question_id", "required": True},
@@ -20,8 +18,6 @@ _COLUMNS = [
 
 def mlflow_dataset(run: StoredRun) -> Dataset | None:
     """The rows with digest, schema and number; None where the manifest does not name them."""
-    from mlflow.entities import Dataset
-
     about = run.manifest.dataset
     if not about.fingerprint:
         return None

@@ -2,14 +2,13 @@
 changes nothing.
 
     MlflowRun(run, uri, suite)    finds or makes experiment, run and the suite's parent; writes tags and params
-    .log_running(points)          (step, name, value) of metrics.running_points
+    .log_running()                the means over the first questions
     .resume()                     shows the run as running
     .log_results()                final metrics, artifacts, table, page
     .traces.log(run, most, tracing) a trace for each question (mlflow_traces.py)
-    .end(status)                  closes the run, and gives the suite's parent the worst status of its runs
+    .end()                        closes the run, and gives the suite's parent the worst status of its runs
 
-An experiment's page first shows its saved view "Comparison" and its guide. MLflow is imported
-inside functions only.
+An experiment's page first shows its saved view "Comparison" and its guide (mlflow_view.py).
 """
 
 from __future__ import annotations
@@ -23,22 +22,27 @@ import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+from mlflow import MlflowClient
+from mlflow.entities import DatasetInput, InputTag, Metric, Param, Run, RunTag
+from mlflow.exceptions import MlflowException
 
 from harness.errors import SaveError
 from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import (
-    Point,
     final_metrics,
     first_columns,
     params,
     run_state,
+    run_status,
     run_tags,
+    running_points,
     set_by_user,
     without_folders,
 )
 from harness.tracking.mlflow_dataset import mlflow_dataset
 from harness.tracking.mlflow_traces import MlflowTraces
+from harness.tracking.mlflow_view import VIEW_TAG, experiment_guide, saved_view, with_settings
 from harness.tracking.sqlite_store import open_store, sqlite_lock
 from harness.tracking.store import artifacts_uri, log_files
 from reports import columns as views
@@ -46,99 +50,6 @@ from reports import main_table
 from reports import page as page_of_runs
 from reports.facts import suite as suite_of
 from reports.table_formats import render
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
-
-
-VIEW = "harness"  # the name of the saved view in its address
-_SECTION = "harness-comparison"
-_MADE_WITH = "tags.`made_with`"
-_VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-
-
-def view_url(experiment: str) -> str:
-    """The address, behind the server's, of the page that compares an experiment's runs; experiment:
-    its id."""
-    return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&workflowType=machine_learning"
-
-
-def saved_view(columns: Sequence[str], settings: Iterable[str], created: int) -> str:
-    """A view (JSON) for the menu Views of an experiment's page, in the form of MLflow 3's own "Save
-    as new view".
-
-    columns: the metrics of the list, the first one decides its order; settings: params beside them;
-    created: milliseconds. The runs stand in a list without parents; the charts begin with the first
-    column against TFLOPs and a bar chart for each score and cost.
-    """
-    shown = [f"metrics.`{column}`" for column in columns]
-    shown += [f"params.`{key}`" for key in settings]
-    shown += ["tags.`model`", "tags.`hash8`", _MADE_WITH, "tags.`suite`"]
-    state = {
-        "selectedColumns": shown,
-        "columnOrder": shown,
-        "orderByKey": f"metrics.`{columns[0]}`",
-        "orderByAsc": False,
-        "searchFilter": "tags.method != ''",
-        "compareRunSections": [
-            {"uuid": _SECTION, "name": "Comparison", "display": True, "isReordered": False}
-        ],
-        "compareRunCharts": _charts(columns),
-    }
-    view = {
-        "name": "Comparison",
-        "createdAt": created,
-        "updatedAt": created,
-        "state": json.dumps(state),
-    }
-    return json.dumps(view)
-
-
-def _charts(columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The first column against TFLOPs, then a bar chart for each score and cost."""
-    axes = {
-        "xaxis": {"key": "TFLOPs", "type": "METRIC"},
-        "yaxis": {"key": columns[0], "type": "METRIC"},
-    }
-    scores_and_costs = [column for column in columns if column not in ("n", "failed")]
-    kinds: list[dict[str, Any]] = [{"type": "SCATTER", **axes}]
-    kinds += [{"type": "BAR", "metricKey": column} for column in scores_and_costs]
-    charts = []
-    for number, kind in enumerate(kinds):
-        about = {
-            "uuid": f"{_SECTION}-{number}",
-            "metricSectionId": _SECTION,
-            "deleted": False,
-            "isGenerated": False,
-        }
-        charts.append(about | kind)
-    return charts
-
-
-def experiment_guide(name: str, experiment: str) -> str:
-    """The description of an experiment, in markdown; experiment: its id."""
-    return (
-        f"Methods on **{name}**: **[open the comparison]({view_url(experiment)})**, or choose "
-        "Comparison in the menu "
-        "Views. All runs are then in one list, best score first; otherwise the runs of a suite "
-        "hang below its parent "
-        "run.\n\n"
-        "Scores have the scorers' names and are percent. TFLOPs: a question with its share of the "
-        "index. A step is a "
-        "number of questions: lines show the mean so far. uncertainty/: 95 % intervals. usage/: "
-        "tokens, TFLOPs, "
-        "seconds.\n\n"
-        "Traces: a question each, its scores as assessments, its gold answers as expectations; "
-        "filter them by run. "
-        "Times within a trace are estimates: the phases' own seconds, shared among the steps by "
-        "FLOPs.\n\n"
-        "Filters: `tags.method = 'pecan'`, `tags.model`, `tags.suite`, `tags.profile`, "
-        "`tags.hash8`, "
-        "`tags.git_commit`, `tags.git_dirty = 'false'`, `tags.embedded = 'false'`, `tags.state = "
-        "'finished'`.\n"
-    )
-
 
 _RUN = "harness.run"
 _STARTED = "harness.started"
@@ -166,10 +77,25 @@ _KIND = {"mlflow.experimentKind": "custom_model_development"}
 
 
 class MlflowRun:
-    """The MLflow run of one run folder; suite: its parent's name. Methods raise MLflow's errors
-    (mlflow_errors)."""
+    """The MLflow run of one run folder. Methods raise MLflow's errors (mlflow_errors).
+
+    Attributes:
+        id: MLflow's id of the run.
+        experiment: That of the data set's experiment.
+        parent: That of the suite's run; None without a suite.
+        fresh: Whether the run was made now, so that nothing of it is there yet.
+        traces: The traces of its questions.
+    """
 
     def __init__(self, run: StoredRun, uri: str, suite: str | None = None) -> None:
+        """Find the run in the store, or make it, and write its tags and params.
+
+        Args:
+            run: The run folder.
+            uri: The store.
+            suite: The name of the run above it; by default the suite that the run's own command
+                named.
+        """
         self.run = run
         self.uri = uri
         self.suite = suite or suite_of(run)
@@ -185,20 +111,21 @@ class MlflowRun:
         self._log_description()
         self.traces = MlflowTraces(uri, self.experiment, self.id)
 
-    def log_running(self, points: Sequence[Point]) -> None:
-        """Log the points that are not there yet, or differ (a run that was scored again); one
-        log_batch a thousand."""
-        from mlflow.entities import Metric
+    def log_running(self) -> None:
+        """Log the means over the first questions that are not there yet, or differ (a run that was
+        scored again).
 
+        Those over all questions are left out: at that step stand the final metrics, which are those
+        of the tables.
+        """
+        n_questions = len(self.run.records)
+        points = [point for point in running_points(self.run) if point.step < n_questions]
         now = _now()
         stored: dict[tuple[int, str], float] = {}
         if not self.fresh:
-            stored = self._stored_points({name for _, name, _ in points})
-        new = []
-        for step, name, value in points:
-            if stored.get((step, name)) != value:
-                new.append(Metric(name, value, now, step))
-        self._log(new)
+            stored = self._stored_points({point.name for point in points})
+        new = [point for point in points if stored.get((point.step, point.name)) != point.value]
+        self._log([Metric(point.name, point.value, now, point.step) for point in new])
 
     def _stored_points(self, names: Iterable[str]) -> dict[tuple[int, str], float]:
         """(step, name) -> the value that was logged last, of these metrics."""
@@ -236,8 +163,6 @@ class MlflowRun:
 
     def _log_final_metrics(self, metrics: Mapping[str, float]) -> None:
         """Log them at the step of the last question, unless the same ones are there."""
-        from mlflow.entities import Metric
-
         step = len(self.run.records)
         text = json.dumps([step, metrics], sort_keys=True)
         content = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -251,12 +176,13 @@ class MlflowRun:
         self._log([Metric(name, value, now, step, **source) for name, value in metrics.items()])
         self.client.set_tag(self.id, _NUMBERS, content)
 
-    def end(self, status: str) -> None:
+    def end(self) -> None:
         """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives, and tag it
         with its state.
 
         The suite's run gets the worst status of its child runs.
         """
+        status = run_status(self.run)
         finished = self.run.manifest.last_start.finished
         self.client.set_terminated(self.id, status, _milliseconds(finished))
         self.client.set_tag(self.id, "state", run_state(self.run))
@@ -283,8 +209,6 @@ class MlflowRun:
 
         Raises SaveError for a deleted one.
         """
-        from mlflow.exceptions import MlflowException
-
         name = self.run.config.dataset.name
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
@@ -300,17 +224,17 @@ class MlflowRun:
                 f"the MLflow experiment '{name}' was deleted; restore it there, or use another "
                 "--uri."
             )
-        view = experiment.tags.get(_VIEW_TAG)
+        view = experiment.tags.get(VIEW_TAG)
         if view:
-            wider = _wider_view(view, set_by_user(self.run))
+            wider = with_settings(view, set_by_user(self.run))
             if wider != view:
-                self.client.set_experiment_tag(experiment.experiment_id, _VIEW_TAG, wider)
+                self.client.set_experiment_tag(experiment.experiment_id, VIEW_TAG, wider)
         return str(experiment.experiment_id)
 
     def _make_experiment(self, name: str) -> str:
         """Make an experiment with its view and guide; returns its id."""
         view = saved_view(first_columns(self.run), set_by_user(self.run), _now())
-        tags = _KIND | {_VIEW_TAG: view}
+        tags = _KIND | {VIEW_TAG: view}
         made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), tags))
         self.client.set_experiment_tag(made, _NOTE, experiment_guide(name, made))
         return made
@@ -375,13 +299,12 @@ class MlflowRun:
 
     def _log_description(self) -> None:
         """Write tags, params and the rows that are the run's input."""
-        from mlflow.entities import Param, RunTag
-
         tags = run_tags(self.run, self.suite)
         tags["state"] = "running"  # `end` writes the state, after all numbers
-        values, long = params(self.run.config, self.run.manifest.models)
-        if long:
-            tags["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
+        values, too_long = params(self.run.config, self.run.manifest.models)
+        if too_long:
+            names = ", ".join(too_long)
+            tags["harness.long_params"] = f"see config.yaml: {names}"[:_LONGEST_NOTE]
         if self.parent is not None:
             tags[_PARENT] = self.parent
         stored: dict[str, str] = {}
@@ -404,14 +327,12 @@ class MlflowRun:
 
     def _log_dataset(self) -> None:
         """Name the rows, which the column Dataset of MLflow's list of runs shows."""
-        from mlflow.entities import DatasetInput, InputTag
-
         data = mlflow_dataset(self.run)
         if data is not None:
             tags = [InputTag("mlflow.data.context", "evaluation")]
             self.client.log_inputs(self.id, [DatasetInput(data, tags)])
 
-    def _log(self, metrics: Sequence[Any]) -> None:
+    def _log(self, metrics: Sequence[Metric]) -> None:
         """Log metrics in batches of the size that MLflow takes."""
         for start in range(0, len(metrics), _MOST_METRICS):
             self.client.log_batch(self.id, metrics=metrics[start : start + _MOST_METRICS])
@@ -423,24 +344,6 @@ def _worst_status(statuses: Container[str]) -> str:
         if status in statuses:
             return status
     return "FINISHED"
-
-
-def _wider_view(view: str, settings: Iterable[str]) -> str:
-    """Add columns for `settings` to a saved view of MLflow's list of runs.
-
-    MLflow stores a view as JSON, its table as JSON in the key "state" of it:
-
-        {"state": "{\"selectedColumns\": [...], \"columnOrder\": [...], ...}", ...}
-    """
-    stored_view = json.loads(view)
-    table = json.loads(stored_view["state"])
-    columns = [f"params.`{key}`" for key in settings]
-    columns.append(_MADE_WITH)
-    for key in ("selectedColumns", "columnOrder"):
-        with_new = [*table[key], *columns]
-        table[key] = list(dict.fromkeys(with_new))
-    stored_view["state"] = json.dumps(table)
-    return json.dumps(stored_view)
 
 
 def _without_quotes(value: str) -> str:

@@ -5,7 +5,7 @@
 A trace's id is made of its run and question, so that two processes that log one run cannot log a
 question twice. The metadata harness.digest says what it was made of: a question that was asked or
 scored again is logged anew, others are not sent again. What people added to a trace in MLflow stays
-as long as its answer does. MLflow is imported inside functions only.
+as long as its answer does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,18 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TypeVar
+
+from mlflow.entities import (
+    Assessment,
+    AssessmentSource,
+    Expectation,
+    Feedback,
+    TraceInfo,
+    TraceLocation,
+    TraceState,
+)
+from mlflow.tracing.client import TracingClient
 
 from harness.cost.usage import sum_phases
 from harness.storage.records import StoredRecord
@@ -25,8 +36,7 @@ from harness.tracking.traced_question import TracedQuestion, cut_middle, traced_
 from harness.tracking.tracing_time import TracingTime
 from harness.types import JUDGES
 
-if TYPE_CHECKING:
-    from mlflow.entities import Assessment, TraceInfo
+T = TypeVar("T")
 
 _DIGEST = "harness.digest"
 _SENDER = "harness"
@@ -44,8 +54,6 @@ class MlflowTraces:
     raises."""
 
     def __init__(self, uri: str, experiment: str, run_id: str) -> None:
-        from mlflow.tracing.client import TracingClient
-
         self._client = TracingClient(uri)
         self._experiment = experiment
         self._run_id = run_id
@@ -118,8 +126,6 @@ class MlflowTraces:
 
     def _trace_info(self, question: TracedQuestion, trace_id: str, end_ns: int) -> TraceInfo:
         """What MLflow lists of a question; end_ns: when it ended, nanoseconds since 1970."""
-        from mlflow.entities import TraceInfo, TraceLocation, TraceState
-
         record = question.record
         tokens = token_usage(sum_phases([record.usage], "search", "answer"))
         metadata = {
@@ -147,7 +153,7 @@ class MlflowTraces:
         )
 
 
-def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The items in lists of `size`, the last one shorter."""
     left = iter(items)
     batch = list(itertools.islice(left, size))
@@ -172,7 +178,8 @@ def _digest(record: StoredRecord) -> str:
     return f"{answer_digest(record)}-{_short_digest(parts)}"
 
 
-def _short_digest(value: Any) -> str:
+def _short_digest(value: object) -> str:
+    """16 digits of the hash of JSON values."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -220,8 +227,6 @@ def _tags(question: TracedQuestion) -> dict[str, str]:
 
 def _assessments(record: StoredRecord, trace_id: str) -> list[Assessment]:
     """Scores as feedback of code or of a judge, gold answers as an expectation."""
-    from mlflow.entities import AssessmentSource, Expectation, Feedback
-
     judged = record.notes.get(JUDGES) or {}
     judges = {metric_name(name) for name in judged}
     reasons = _reasons(record)

@@ -10,22 +10,25 @@
 A record has the seconds of the question and of each phase, no moments. So times are estimates: the
 answer stands at the end, the steps of a search share its time by their FLOPs, requests of a phase
 share it equally. Long texts are cut, and of many steps, passages and requests the first are shown:
-the run folder has all. MLflow is imported inside functions only.
+the run folder has all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+
+from mlflow.entities import SpanEvent, SpanStatus
+from mlflow.entities.span import LiveSpan
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import Tracer, set_span_in_context
 
 from harness.cost.flops import DEFAULT
 from harness.cost.usage import PhaseUsage
 from harness.tracking.traced_question import TracedQuestion, cut_middle
 from reports.search_steps import SearchStep, search_steps
-
-if TYPE_CHECKING:
-    from mlflow.entities.span import LiveSpan
 
 MOST_SPANS = 40
 _MOST_PASSAGES = 20
@@ -44,6 +47,27 @@ class _Times:
         """The part `number` of `count` equal parts."""
         length = (self.end - self.start) / count
         return _Times(self.start + number * length, self.start + (number + 1) * length)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a span shows.
+
+    Attributes:
+        name: Its name.
+        kind: MLflow's type of span.
+        times: Its start and end.
+        inputs: What went in, as JSON values.
+        outputs: What came out, as JSON values.
+        attributes: Name -> further value.
+    """
+
+    name: str
+    kind: str
+    times: _Times
+    inputs: object = None
+    outputs: object = None
+    attributes: Mapping[str, object] = field(default_factory=dict)
 
 
 class QuestionSpans:
@@ -65,55 +89,38 @@ class QuestionSpans:
         built = sum(_seconds(line.usage.get("index")) for line in self._question.indexes)
         index = min(built, whole - search - answer)  # another question may have built it
         root = self._add(
-            self._question.run.config.method.name,
-            "AGENT",
-            _Times(0.0, whole),
-            inputs=_filled({"question": record.question, "options": record.options}),
-            outputs=record.prediction,
-            attributes=self._notes(),
+            _Part(
+                self._question.run.config.method.name,
+                "AGENT",
+                _Times(0.0, whole),
+                inputs=_filled({"question": record.question, "options": record.options}),
+                outputs=record.prediction,
+                attributes=self._notes(),
+            )
         )
         if self._question.indexes:
             statuses = {line.document_id: line.status for line in self._question.indexes}
-            self._add("index", "TASK", _Times(0.0, index), root, outputs=statuses)
+            self._add(_Part("index", "TASK", _Times(0.0, index), outputs=statuses), root)
         if record.usage.get("search") or record.steps or record.shown:
             self._add_search(root, _Times(index, whole - answer))
         if record.usage.get("answer"):
             self._add_answer(root, _Times(whole - answer, whole))
         return self._made
 
-    def _add(
-        self,
-        name: str,
-        kind: str,
-        times: _Times,
-        parent: LiveSpan | None = None,
-        **values: Any,
-    ) -> LiveSpan:
-        """Make a span.
-
-        Args:
-            name: Its name.
-            kind: MLflow's type of span.
-            times: Its start and end.
-            parent: The span above it; None for the whole question.
-            **values: `inputs`, `outputs` and `attributes` as MLflow takes them.
-        """
-        from mlflow.entities.span import LiveSpan
-        from opentelemetry.trace import set_span_in_context
-
+    def _add(self, part: _Part, parent: LiveSpan | None = None) -> LiveSpan:
+        """Make a span, which `make` returns later. parent: the span above it; None for the whole
+        question."""
         context = None
         if parent is not None:
             context = set_span_in_context(parent._span)
-        started = self._tracer.start_span(name, context, start_time=self._moment(times.start))
-        span = LiveSpan(started, self._trace_id, kind)
-        span.set_inputs(values.get("inputs"))
+        start = self._moment(part.times.start)
+        started = self._tracer.start_span(part.name, context, start_time=start)
+        span = LiveSpan(started, self._trace_id, part.kind)
+        span.set_inputs(part.inputs)
         if parent is None and self._record.error is not None:
             _set_error(span, self._record.error)
-        span.end(
-            values.get("outputs"),
-            values.get("attributes"),
-            end_time_ns=self._moment(times.end),
-        )
+        end = self._moment(part.times.end)
+        span.end(part.outputs, dict(part.attributes), end_time_ns=end)
         self._made.append(span)
         return span
 
@@ -121,10 +128,13 @@ class QuestionSpans:
         """Nanoseconds since 1970 of a moment of the question."""
         return round((self._question.start + seconds) * 1e9)
 
-    def _notes(self) -> dict[str, Any]:
+    def _notes(self) -> dict[str, object]:
         """What stands beside the whole question: its id, what was cut, the costs of its phases."""
         record = self._record
-        notes: dict[str, Any] = {"question_id": record.question_id, "truncated": record.truncated}
+        notes: dict[str, object] = {
+            "question_id": record.question_id,
+            "truncated": record.truncated,
+        }
         for phase, usage in record.usage.items():
             notes[f"costs.{phase}"] = _costs(usage)
         return _filled(notes)
@@ -134,14 +144,9 @@ class QuestionSpans:
         record = self._record
         name = "search" if record.usage.get("search") or record.steps else "retrieve"
         notes = _filled({"stop_reason": record.stop_reason, "steps": len(record.steps)})
-        search = self._add(
-            name,
-            "RETRIEVER",
-            times,
-            root,
-            outputs=self._passages(record.shown),
-            attributes=notes,
-        )
+        passages = self._passages(record.shown)
+        part = _Part(name, "RETRIEVER", times, outputs=passages, attributes=notes)
+        search = self._add(part, root)
         self._add_steps(search, times)
         self._add_requests(search, times, ("search", "study"))
 
@@ -153,80 +158,80 @@ class QuestionSpans:
         start = times.start
         for step, tflops in zip(steps[:MOST_SPANS], spent, strict=False):
             end = max(start, times.start + (times.end - times.start) * tflops / most)
-            shown = []
-            if step.shown:
-                shown = [step.shown]
-            self._add(
+            shown = [step.shown] if step.shown else []
+            part = _Part(
                 _step_name(step),
                 "RETRIEVER",
                 _Times(start, end),
-                search,
                 outputs=self._passages(shown),
                 attributes=_step_notes(step),
             )
+            self._add(part, search)
             start = end
 
     def _add_answer(self, root: LiveSpan, times: _Times) -> None:
         """Add the span of the answer, and those of its requests below it."""
         notes = _costs(self._record.usage["answer"])
         notes["mlflow.chat.tokenUsage"] = token_usage(self._record.usage["answer"])
-        answer = self._add(
+        part = _Part(
             "answer",
             "LLM",
             times,
-            root,
             inputs={"question": self._record.question, "passages": len(self._record.shown)},
             outputs=self._record.prediction,
             attributes=notes,
         )
+        answer = self._add(part, root)
         self._add_requests(answer, times, ("answer",))
 
     def _add_requests(self, parent: LiveSpan, times: _Times, phases: Sequence[str]) -> None:
         """Add a span for each of the first requests of some phases."""
         sent = [request for request in self._question.requests if request["phase"] in phases]
         for number, request in enumerate(sent[:MOST_SPANS]):
-            self._add(
+            part = _Part(
                 f"{request['kind']} ({request['role']})",
                 "LLM",
                 times.share(number, len(sent)),
-                parent,
                 inputs={"prompt": request["prompt"]},
                 outputs=request["reply"],
             )
+            self._add(part, parent)
 
-    def _passages(self, shown: Sequence[Any]) -> list[dict[str, Any]]:
-        """The first of the shown passages in MLflow's form of retrieved documents."""
-        passages = []
+    def _passages(self, shown: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+        """The first of the shown passages in MLflow's form of retrieved documents. shown: as a
+        record holds them (StoredPiece)."""
+        passages: list[dict[str, object]] = []
         for piece in shown[:_MOST_PASSAGES]:
-            text = piece.get("text") or self._question.texts.get(piece.get("text_sha256", ""))
+            checksum = str(piece.get("text_sha256", ""))
+            text = piece.get("text") or self._question.texts.get(checksum)
             place = _place(piece)
-            content = cut_middle(text or f"characters of {place}", _LONGEST_PASSAGE)
+            content = cut_middle(str(text or f"characters of {place}"), _LONGEST_PASSAGE)
             notes = {"kind": piece["kind"], "doc_uri": place}
             passages.append({"page_content": content, "metadata": notes})
         return passages
 
 
-def _tracer(trace_id: str) -> Any:
+class _OneTrace(RandomIdGenerator):
+    """Gives every span the same trace id."""
+
+    def __init__(self, trace_id: str) -> None:
+        """trace_id: "tr-" and 32 hexadecimal digits."""
+        self._number = int(trace_id.removeprefix("tr-"), 16)
+
+    def generate_trace_id(self) -> int:
+        """The id, as OpenTelemetry has it."""
+        return self._number
+
+
+def _tracer(trace_id: str) -> Tracer:
     """A tracer whose spans are all of this trace and are sent nowhere by themselves."""
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-    from opentelemetry.sdk.trace.sampling import ALWAYS_ON
-
-    class OneTrace(RandomIdGenerator):
-        """Gives every span the same trace id."""
-
-        def generate_trace_id(self) -> int:
-            """The id, as OpenTelemetry has it."""
-            return int(trace_id.removeprefix("tr-"), 16)
-
-    provider = TracerProvider(ALWAYS_ON, id_generator=OneTrace(), shutdown_on_exit=False)
+    ids = _OneTrace(trace_id)
+    provider = TracerProvider(ALWAYS_ON, id_generator=ids, shutdown_on_exit=False)
     return provider.get_tracer(__name__)
 
 
 def _set_error(span: LiveSpan, error: Mapping[str, str]) -> None:
     """Give the span the error of its question."""
-    from mlflow.entities import SpanEvent, SpanStatus
-
     span.set_status(SpanStatus("ERROR", error.get("message", "")))
     about = {"exception.type": error.get("type"), "exception.stacktrace": error.get("traceback")}
     span.add_event(SpanEvent("exception", attributes=_filled(about)))
@@ -238,7 +243,7 @@ def _step_name(step: SearchStep) -> str:
     return f"{step.action} {step.node}"
 
 
-def _step_notes(step: SearchStep) -> dict[str, Any]:
+def _step_notes(step: SearchStep) -> dict[str, object]:
     """The numbers of a step."""
     return _filled(
         {
@@ -253,7 +258,7 @@ def _step_notes(step: SearchStep) -> dict[str, Any]:
     )
 
 
-def _place(piece: Mapping[str, Any]) -> str:
+def _place(piece: Mapping[str, object]) -> str:
     """Where a passage stands: "d0[3:6]", or its document alone."""
     document = str(piece.get("document_id", ""))
     if piece["kind"] != "span":
@@ -267,9 +272,9 @@ def _seconds(usage: PhaseUsage | None) -> float:
     return usage.get("seconds", 0.0)
 
 
-def _costs(usage: PhaseUsage) -> dict[str, Any]:
+def _costs(usage: PhaseUsage) -> dict[str, object]:
     """The costs of a phase that are not 0."""
-    costs: dict[str, Any] = {"TFLOPs": tflops(usage)}
+    costs: dict[str, object] = {"TFLOPs": tflops(usage)}
     for name in _COSTS:
         costs[name] = usage.get(name)
     return {name: value for name, value in costs.items() if value}
@@ -289,6 +294,6 @@ def token_usage(usage: PhaseUsage) -> dict[str, int]:
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
 
 
-def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(values: Mapping[str, object]) -> dict[str, object]:
     """The values that say something."""
     return {name: value for name, value in values.items() if value not in (None, "", [], {})}

@@ -32,8 +32,7 @@ from pathlib import Path
 from harness.errors import CannotRun, HarnessError, SaveError
 from harness.storage.paths import masked
 from harness.storage.run_folder import StoredRun, read_run
-from harness.tracking import MOST_TRACES, wandb_run
-from harness.tracking.metrics import STATUS, run_state, running_points
+from harness.tracking import MOST_TRACES, wandb_address
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
 from harness.tracking.tracing_time import TracingTime
 
@@ -70,7 +69,7 @@ class StoreError(SaveError):
         if len(folders) == 1:
             runs = "The run itself is"
         store = "MLflow"
-        if uri.startswith(wandb_run.SCHEME):
+        if uri.startswith(wandb_address.SCHEME):
             store = "W&B"
         first = ""
         path = sqlite_path(uri)
@@ -134,8 +133,8 @@ def default_uri(out: Path) -> str:
 
 def uri_problems(uri: str) -> list[str]:
     """Sentences about why `uri` cannot be used; [] when only a connection can tell."""
-    if uri.startswith(wandb_run.SCHEME):
-        return wandb_run.install_problem()
+    if uri.startswith(wandb_address.SCHEME):
+        return wandb_address.install_problem()
     sentences = []
     if importlib.util.find_spec("mlflow") is None:
         sentences.append(_INSTALL)
@@ -206,30 +205,31 @@ def track(
     if problems:
         raise CannotRun(". ".join(problems))
     run = read_run(folder)
-    if uri.startswith(wandb_run.SCHEME):
+    if uri.startswith(wandb_address.SCHEME):
         if not running:
             _log_to_wandb(run, uri, suite)
         return 0
     with mlflow_errors([folder], uri):
+        # Late, as it loads MLflow.
         from harness.tracking.mlflow_run import MlflowRun
 
         logged = MlflowRun(run, uri, suite)
-        # The step of the last question is for the final metrics, which are those of the tables.
-        logged.log_running([point for point in running_points(run) if point[0] < len(run.records)])
+        logged.log_running()
         if running:
             logged.resume()
             return logged.traces.log(run, traces, tracing)
         logged.log_results()
         missing = logged.traces.log(run, traces, tracing)
-        logged.end(
-            STATUS.get(run_state(run), "KILLED")
-        )  # last: what is finished has all of its numbers
+        logged.end()  # last: what is finished has all of its numbers
         return missing
 
 
 def _log_to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
     """Log a run to W&B. Raises StoreError."""
+    # Late, as they load W&B, and pandas for the table.
     from wandb.errors import Error
+
+    from harness.tracking import wandb_run
 
     try:
         wandb_run.log_run(run, uri, suite)

@@ -12,20 +12,18 @@ has.
 """
 
 import hashlib
-import importlib.util
 import os
-from typing import Any, Literal
+from typing import Literal
 
-from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import final_metrics, params, run_state, run_tags, running_points
+from harness.tracking.wandb_address import PROJECT, SCHEME
+from reports.facts import suite as suite_of
+from reports.main_table import frame
 
-SCHEME = "wandb:"
-PROJECT = "longdoc-harness"
-_INSTALL = "W&B is not installed; install it with: pip install 'longdoc-harness[wandb]'"
 _TAGS = ("method", "model", "dataset", "profile")
 # Nothing but what `log` names is sent: no output of the process, no code, no facts of the machine.
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: dict[str, bool | str | int] = {
     "disable_git": True,
     "disable_code": True,
     "x_disable_stats": True,
@@ -38,30 +36,20 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def address(tracker: str) -> str:
-    """The address "wandb:PROJECT" of --track wandb or wandb:PROJECT. Raises UnknownName for another
-    tracker."""
-    name, _, project = tracker.partition(":")
-    if name != "wandb":
-        raise UnknownName("tracker", name, ["wandb"], "MLflow has --mlflow")
-    return f"{SCHEME}{project}"
-
-
-def install_problem() -> list[str]:
-    """[A sentence] if W&B is not installed, else []."""
-    if importlib.util.find_spec("wandb") is None:
-        return [_INSTALL]
-    return []
-
-
 def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
-    """Log a run that has ended to W&B. uri: wandb:PROJECT; suite: its group. Raises W&B's errors
-    and OSError."""
+    """Log a run that has ended to W&B.
+
+    Args:
+        run: The run.
+        uri: "wandb:PROJECT"; "wandb:" for the default project.
+        suite: Its group there; by default the suite that the run's own command named.
+
+    Raises:
+        wandb.errors.Error: W&B refuses it.
+        OSError: Its files cannot be written.
+    """
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read when it is imported
     import wandb
-
-    from reports.facts import suite as suite_of
-    from reports.main_table import frame  # which needs pandas
 
     config = run.config
     group = suite or suite_of(run)
@@ -69,7 +57,7 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
     resume: Literal["allow"] | None = "allow"
     if os.environ.get("WANDB_MODE") == "offline":
         resume = None
-    settings: dict[str, Any] = {**params(config, run.manifest.models)[0]}
+    settings: dict[str, object] = {**params(config, run.manifest.models).short}
     settings["seed"] = config.seed
     settings["state"] = run_state(run)
     logged = wandb.init(
@@ -104,6 +92,6 @@ def _wandb_id(run: StoredRun) -> str:
 def _points_by_step(run: StoredRun) -> dict[int, dict[str, float]]:
     """Number of questions -> the means over them by name."""
     steps: dict[int, dict[str, float]] = {}
-    for step, name, value in running_points(run):
-        steps.setdefault(step, {})[name] = value
+    for point in running_points(run):
+        steps.setdefault(point.step, {})[point.name] = point.value
     return steps

@@ -8,14 +8,14 @@ from harness.storage.kept_requests import request_rows
 from harness.storage.record_texts import checksum
 from harness.storage.run_files import REQUESTS, TEXTS
 from harness.storage.run_folder import read_run
-from harness.tracking.mlflow_traces import _assessments, _tags, answer_digest, percent_scores
-from harness.tracking.question_spans import QuestionSpans
 from harness.tracking.traced_question import cut_middle, traced_questions
 from tests.reports.build import SCORE, built, flops, parsed, record, stored, usage, write_run
 from tests.reports.build import span as plain_span
 from tests.reports.build import step as plain_step
 
-pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+NO_MLFLOW = "the extra 'mlflow' is not installed"
+mlflow_traces = pytest.importorskip("harness.tracking.mlflow_traces", reason=NO_MLFLOW)
+question_spans = pytest.importorskip("harness.tracking.question_spans", reason=NO_MLFLOW)
 
 TRACE = "tr-" + "1" * 32
 
@@ -38,7 +38,7 @@ def questions(root, *records, **changes):
 
 
 def spans_of(question):
-    return QuestionSpans(question, TRACE).make()
+    return question_spans.QuestionSpans(question, TRACE).make()
 
 
 def below(spans, parent):
@@ -90,7 +90,7 @@ def test_what_was_asked_shown_and_answered(tmp_path):
     )
     assert answer.attributes["TFLOPs"] == 0.5
     assert answer.attributes["mlflow.chat.tokenUsage"]["total_tokens"] == 105
-    assert _tags(question) == {
+    assert mlflow_traces._tags(question) == {
         "mlflow.traceName": "pecan",
         "method": "pecan",
         "model": "tiny",
@@ -101,7 +101,7 @@ def test_what_was_asked_shown_and_answered(tmp_path):
 
 def test_scores_are_feedback_and_gold_answers_an_expectation(tmp_path):
     (question,) = questions(tmp_path, record(0, 0.25, **QUESTION))
-    score, gold = _assessments(question.record, TRACE)
+    score, gold = mlflow_traces._assessments(question.record, TRACE)
     assert (score.name, score.value, score.source.source_type) == (SCORE, 25.0, "CODE")
     assert (gold.name, gold.value) == ("gold_answers", ["Mira", "Mira Tal"])
 
@@ -176,7 +176,7 @@ def test_a_failed_question_has_its_error_and_no_phases(tmp_path):
     (root,) = spans_of(question)
     assert (root.status.status_code.value, root.status.description) == ("ERROR", "too long")
     assert root.events[0].attributes["exception.type"] == "WindowExceeded"
-    assert _tags(question)["error"] == "WindowExceeded"
+    assert mlflow_traces._tags(question)["error"] == "WindowExceeded"
 
 
 @pytest.mark.parametrize(
@@ -189,15 +189,17 @@ def test_a_failed_question_has_its_error_and_no_phases(tmp_path):
     ],
 )
 def test_a_digest_is_of_all_but_the_scores(change, same):
-    before = answer_digest(parsed(record(0, 0.5)))
-    assert (before == answer_digest(parsed(record(0, 0.5, **change)))) is same
+    before = mlflow_traces.answer_digest(parsed(record(0, 0.5)))
+    assert (before == mlflow_traces.answer_digest(parsed(record(0, 0.5, **change)))) is same
 
 
 def test_why_a_score_is_0(tmp_path):
     flagged = parsed(record(0, 0.0, notes={"flags": {SCORE: "no answer"}}))
-    (score,) = _assessments(flagged, TRACE)
+    (score,) = mlflow_traces._assessments(flagged, TRACE)
     assert score.rationale == "no answer"
-    assert percent_scores(parsed(record(0, 0.5, scores={"a(b)": 0.12345}))) == {"a_b_": 12.35}
+    assert mlflow_traces.percent_scores(parsed(record(0, 0.5, scores={"a(b)": 0.12345}))) == {
+        "a_b_": 12.35
+    }
 
 
 def test_what_a_judge_replied():
@@ -208,7 +210,7 @@ def test_what_a_judge_replied():
     }
     notes = {"judges": judges, "flags": {"judge.b": "unclear"}}
     scores = dict.fromkeys(judges, 1.0) | {SCORE: 1.0}
-    given = _assessments(parsed(record(0, 1.0, notes=notes, scores=scores)), TRACE)
+    given = mlflow_traces._assessments(parsed(record(0, 1.0, notes=notes, scores=scores)), TRACE)
     reasons = {feedback.name: feedback.rationale for feedback in given}
     assert reasons == {
         "judge.a": "Yes.",

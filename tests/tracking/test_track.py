@@ -15,7 +15,6 @@ from harness.scale.shard import run_shard
 from harness.storage.run_folder import find_runs, read_run
 from harness.tracking import sqlite_store
 from harness.tracking import track as tracking
-from harness.tracking.mlflow_traces import MlflowTraces
 from reports.main_table import frame
 from tests.engine.fakes import World, go, make_plan
 from tests.reports.build import built
@@ -32,7 +31,8 @@ from tests.tracking.store import (
     suite,
 )
 
-pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
+NO_MLFLOW = "the extra 'mlflow' is not installed"
+mlflow_traces = pytest.importorskip("harness.tracking.mlflow_traces", reason=NO_MLFLOW)
 track = functools.partial(tracking.track, traces=0)  # test_mlflow_traces.py has them
 
 
@@ -101,7 +101,7 @@ class TestTrack:
             seen.append(only_run(uri))
             return 0
 
-        monkeypatch.setattr(MlflowTraces, "log", log)
+        monkeypatch.setattr(mlflow_traces.MlflowTraces, "log", log)
         track(run_folder(tmp_path), uri)
         (before,) = seen
         assert (before.info.status, before.data.tags["state"], before.data.metrics[SCORE]) == (

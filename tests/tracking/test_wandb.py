@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from harness.errors import CannotRun
-from harness.tracking import wandb_run
+from harness.tracking import wandb_address
 from harness.tracking.track import StoreError, track, uri_problems
 from tests.reports.build import SCORE, record, write_run
 
@@ -39,7 +39,7 @@ def sent(monkeypatch):
     package.init, package.Settings, package.errors = init, dict, errors
     monkeypatch.setitem(sys.modules, "wandb", package)
     monkeypatch.setitem(sys.modules, "wandb.errors", errors)
-    monkeypatch.setattr(wandb_run, "install_problem", list)
+    monkeypatch.setattr(wandb_address, "install_problem", list)
     return runs
 
 
@@ -65,7 +65,7 @@ def test_a_run_is_logged_once_it_ends_and_again_under_the_same_id(tmp_path, sent
     track(folder, "wandb:")
     track(folder, "wandb:")
     assert (len({run.arguments["id"] for run in sent}), sent[0].exit_code) == (1, 1)
-    assert sent[0].arguments["project"] == wandb_run.PROJECT
+    assert sent[0].arguments["project"] == wandb_address.PROJECT
     assert len(sent) == 2
     track(
         write_run(

@@ -20,7 +20,7 @@ from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.cost.shapes import shape_of
 from harness.llm.backend import ModelFacts
-from harness.llm.cached_replies import with_reply_cache
+from harness.llm.cached_replies import AddedContext, with_reply_cache
 from harness.llm.context import TokenContext
 from harness.llm.endings import begins_thinking
 from harness.llm.tokenized_model import NetworkEnds, TokenizedModel
@@ -49,8 +49,8 @@ class VLLMSession(TokenContext):
     def _restore(self, state: int) -> None:
         self._truncate(state)
 
-    def _restore_reply(self, values: Mapping[str, object]) -> None:
-        super()._restore_reply(values)
+    def _restore_reply(self, added: AddedContext) -> None:
+        super()._restore_reply(added)
         self._cached = self._booked_end
 
     @with_reply_cache

@@ -1,0 +1,142 @@
+"""What a server says in an error reply, and which field of the request it refuses.
+
+error = ServerError.parse(b'{"error": {"message": "Unsupported parameter", "param": "seed"}}')
+error.message                                                    -> "Unsupported parameter"
+refused_field(b'{"model": "m", "seed": 1}', error.message, error) -> "seed"
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+OTHER_NAMES = {"max_tokens": "max_completion_tokens"}
+"""Field -> the name that some servers want it under: OpenAI's since 2024."""
+_REFUSES_FIELD = re.compile(
+    r"unsupported|n[o']t (support|allowed|permitted)|unknown|unrecogni[sz]ed|unexpected|extra_forbidden|deprecated"
+    r"|instead of",
+    re.I,
+)
+# Of a field with one value in all requests: a limit of tokens may be too large for one question
+# alone.
+_REFUSES_VALUE = re.compile(
+    rf"{_REFUSES_FIELD.pattern}|n[o']t (available|offer)|fixed at|invalid (parameter|field|argument)"
+    r"|only\b.{1,40}\b(allowed|supported|be set)",
+    re.I,
+)
+# Codes of OpenAI and Moonshot, and words of xAI. "Quota" alone may be that of a minute.
+_USED_UP = {
+    "insufficient_quota",
+    "billing_not_active",
+    "billing_hard_limit_reached",
+    "exceeded_current_quota_error",
+}
+_NO_CREDITS = re.compile(r"used all available credits|spending limit", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ServerError:
+    """The error in a reply.
+
+    Attributes:
+        message: Its text; the whole body where it is no JSON.
+        code: As text, "" where it has none.
+        type: As text, "" where it has none.
+        param: OpenAI's name of the field that is wrong; None for none.
+        loc: pydantic's place of the value that is wrong, ["body", "seed"]; None for none.
+    """
+
+    message: str
+    code: str = ""
+    type: str = ""
+    param: str | None = None
+    loc: Sequence[str] | None = None
+
+    @classmethod
+    def parse(cls, body: bytes) -> ServerError:
+        """Read the body of an error reply, of any form."""
+        text = body.decode("utf-8", "replace")
+        try:
+            error = _error_in(json.loads(text))
+            text = _message_of(error)
+        except (ValueError, RecursionError):
+            return cls(text)
+        if isinstance(error, list) and error:  # pydantic lists all problems
+            error = error[0]
+        if not isinstance(error, dict):
+            return cls(text)
+        param, place = error.get("param"), error.get("loc")
+        return cls(
+            message=text,
+            code=str(error.get("code") or ""),
+            type=str(error.get("type") or ""),
+            param=param if isinstance(param, str) else None,
+            loc=list(map(str, place)) if isinstance(place, list) else None,
+        )
+
+    def is_used_up(self, words: str) -> bool:
+        """Whether it says that all of the money or quota of the key is used. words: its message."""
+        if self.code in _USED_UP or self.type in _USED_UP:
+            return True
+        return _NO_CREDITS.search(words) is not None
+
+
+def _error_in(reply: object) -> object:
+    """The error in a parsed error reply, by the names that servers give it."""
+    if not isinstance(reply, dict):
+        return reply
+    error: object = reply.get("error", reply.get("detail", reply))
+    return error
+
+
+def _message_of(error: object) -> str:
+    """The text of a parsed error."""
+    if isinstance(error, dict):
+        return str(error.get("message", error))
+    return str(error)
+
+
+def refused_field(content: bytes, words: str, error: ServerError) -> str | None:
+    """The field of a request that the server refuses; None for none.
+
+    Args:
+        content: The JSON of the request.
+        words: What the server says, shortened.
+        error: The same, parsed.
+    """
+    fields = [name for name in json.loads(content) if name not in ("model", "messages")]
+    named_field = _named_field(error, fields)
+    # pydantic's message may repeat the document, so only its `loc` is looked at.
+    if error.loc is not None and named_field is None:
+        return None
+    field = named_field or _first_mentioned(fields, words)
+    if field in (*OTHER_NAMES, *OTHER_NAMES.values()):
+        is_refused = _REFUSES_FIELD.search(f"{words} {error.code}") is not None
+    else:
+        is_refused = named_field is not None or _REFUSES_VALUE.search(words) is not None
+    if not is_refused:
+        return None
+    return field
+
+
+def _named_field(error: ServerError, fields: Sequence[str]) -> str | None:
+    """The field that an error names outside of its message; None for none."""
+    for name in (error.param, *(error.loc or ())):
+        if name in fields:
+            return name
+    return None
+
+
+def _first_mentioned(fields: Sequence[str], words: str) -> str | None:
+    """The field that `words` mention first; None for none."""
+    places: dict[str, int] = {}
+    for name in fields:
+        pattern = rf"\b{re.escape(name)}\b"
+        if name == "stop":  # it is a word of other complaints, too
+            pattern = rf"(?:['\"`]|: ){name}\b"
+        match = re.search(pattern, words)
+        if match is not None:
+            places[name] = match.start()
+    return min(places, key=places.__getitem__, default=None)
