@@ -45,7 +45,7 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
         query_weights = None
         if of_queries != folder:
             query_weights = hash_files(of_queries)
-        identity = {
+        identity: dict[str, object] = {
             "weights": hash_files(folder),
             "query_weights": query_weights,
             "pooling": config.pooling or pooling_of(folder) or "mean",

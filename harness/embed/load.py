@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
+from safetensors import safe_open
 
 from harness.config.schema import EncoderConfig
 from harness.cost.flops import Event
@@ -386,8 +387,6 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
 def _missing_head_weight(model: Any, folder: Path) -> str | None:
     """The name of a weight of the network's head that the folder lacks (libraries draw it at
     random), else None."""
-    from safetensors import safe_open
-
     stored: set[str] = set()
     for path in folder.glob("*.safetensors"):
         with safe_open(str(path), "pt") as file:

@@ -13,7 +13,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError, safe_open
 
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import CannotRun
@@ -47,14 +49,72 @@ class Base:
 
     name: str
     folder: Path
-    where: Any
+    where: object
+
+
+@dataclass(frozen=True)
+class AdapterSettings:
+    """What adapter_config.json says, as far as it is used.
+
+    Attributes:
+        base_model: The name of the model that it was made for; "" for none.
+        is_lora: Whether it is of the kind LoRA.
+        rank: Of its matrices, and `rank_pattern` of some; of any type, as the file is not checked.
+        alpha: The factor of the change before it is divided by the rank; of any type.
+        is_rank_stabilised: Whether it is divided by the root of the rank.
+        is_transposed: Whether the base's matrices are stored [in, out].
+        is_mergeable: Whether its sum with the weights is W + alpha / rank x B A.
+    """
+
+    base_model: str
+    is_lora: bool
+    rank: object
+    rank_pattern: object
+    alpha: object
+    is_rank_stabilised: bool
+    is_transposed: bool
+    is_mergeable: bool
+
+    @classmethod
+    def read(cls, folder: Path) -> AdapterSettings:
+        """Read the settings in an adapter's folder. Raises OSError, ValueError."""
+        values = read_object(folder / SETTINGS)
+        return cls(
+            base_model=str(values.get("base_model_name_or_path") or ""),
+            is_lora=values.get("peft_type") == "LORA",
+            rank=values.get("r"),
+            rank_pattern=values.get("rank_pattern") or {},
+            alpha=values.get("lora_alpha"),
+            is_rank_stabilised=bool(values.get("use_rslora")),
+            is_transposed=bool(values.get("fan_in_fan_out")),
+            is_mergeable=not any(values.get(key) for key in _NOT_MERGEABLE),
+        )
+
+    def stated_ranks(self) -> list[object]:
+        """All ranks that it names."""
+        if isinstance(self.rank_pattern, dict):
+            return [self.rank, *self.rank_pattern.values()]
+        return [self.rank, self.rank_pattern]
+
+    def scale(self) -> float:
+        """The factor of B A in the sum. Raises ValueError where rank or alpha is no number."""
+        divisor = float(str(self.rank))
+        if self.is_rank_stabilised:
+            divisor = math.sqrt(divisor)
+        return float(str(self.alpha)) / divisor
 
 
 def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> list[str]:
-    """Check the adapter `name` in `folder` for `base`; returns warnings. merged: it is merged,
-    which needs no peft.
+    """Check that an adapter is whole and fits its base; returns warnings.
 
-    Raises CannotRun for an adapter that is not whole, or of another base.
+    Args:
+        name: Of the adapter, for messages.
+        folder: Its folder.
+        base: The model that it is to fit.
+        merged: It is merged into the weights, which needs no peft.
+
+    Raises:
+        CannotRun: It is not whole, or of another base.
     """
     if not merged and importlib.util.find_spec("peft") is None:
         raise CannotRun(
@@ -62,17 +122,19 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
         )
     settings, shapes = _read_adapter(name, folder)
     for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
-        made_for = str(settings.get("base_model_name_or_path") or "an unnamed model")
+        made_for = settings.base_model or "an unnamed model"
         raise _base_error(name, folder, made_for, base, sentence)
     card = read_card(folder)
     if card is None:
         if merged:
             return [f"no card says what the adapter '{name}' in '{folder}' was trained on"]
         return []
-    card_base = dict(card.get("base") or {})
+    card_base = card.get("base")
+    if not isinstance(card_base, dict):
+        card_base = {}
     # Two ways of naming weights, a commit and a hash, cannot be compared.
     where = card_base.get("where")
-    if where is None or set(where) != set(base.where) or canonical(where) == canonical(base.where):
+    if not _alike(where, base.where) or canonical(where) == canonical(base.where):
         return _training_shares(name, base, card.get("trained"))
     if card_base.get("name") != base.name:
         raise _base_error(
@@ -84,7 +146,12 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
     ]
 
 
-def read_card(folder: Path) -> dict[str, Any] | None:
+def _alike(where: object, other: object) -> bool:
+    """Whether two identities name weights in the same way: by a commit, or by a hash."""
+    return isinstance(where, dict) and isinstance(other, dict) and where.keys() == other.keys()
+
+
+def read_card(folder: Path) -> dict[str, object] | None:
     """The card that `harness train` wrote beside an adapter, None for none. Raises CannotRun for a
     damaged one."""
     path = folder / CARD
@@ -168,14 +235,12 @@ def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelCon
     return config
 
 
-def _read_adapter(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
+def _read_adapter(name: str, folder: Path) -> tuple[AdapterSettings, Shapes]:
     """Settings of an adapter, and the shapes of its matrices. Raises CannotRun."""
     if not (folder / SETTINGS).is_file():
-        problem = (
-            f"the folder '{folder}' has no {SETTINGS}"
-            if folder.is_dir()
-            else f"there is no folder '{folder}'"
-        )
+        problem = f"there is no folder '{folder}'"
+        if folder.is_dir():
+            problem = f"the folder '{folder}' has no {SETTINGS}"
         raise CannotRun(
             f"{problem}, so it is no adapter; name one that was saved with peft for '{name}'"
         )
@@ -184,7 +249,7 @@ def _read_adapter(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
             f"the adapter '{name}' in '{folder}' has no {WEIGHTS}; other formats can run code"
         )
     try:
-        return read_object(folder / SETTINGS), _tensor_shapes(folder / WEIGHTS)
+        return AdapterSettings.read(folder), _tensor_shapes(folder / WEIGHTS)
     except (OSError, ValueError) as e:
         raise CannotRun(
             f"the adapter '{name}' in '{folder}' is damaged ({e}); train it again or fetch it again"
@@ -194,8 +259,6 @@ def _read_adapter(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
 def _tensor_shapes(path: Path) -> Shapes:
     """Tensor name -> shape, from a safetensors header. Raises OSError, and ValueError for a damaged
     file."""
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(path, "np") as file:
             return {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118 - no mapping
@@ -214,26 +277,30 @@ def _base_shapes(folder: Path) -> Shapes:
     return shapes
 
 
-def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Iterator[str]:
+def _misfits(settings: AdapterSettings, shapes: Shapes, base: Shapes) -> Iterator[str]:
     """Yield a sentence for each mismatch: matrices that the base lacks, or has in another shape.
 
-    settings: adapter_config.json. A LoRA of a matrix [out, in] is A [rank, in], B [out, rank] (Hu
-    et al. 2021, eq. 3).
+    A LoRA of a matrix [out, in] is A [rank, in], B [out, rank] (Hu et al. 2021, eq. 3).
+
+    Args:
+        settings: Of the adapter.
+        shapes: Of its matrices.
+        base: Of the base's weights; {} where they are not on this machine yet.
     """
     if not any(".lora_A." in key for key in shapes):
         yield "it holds no LoRA matrices"
     ranks = {shape[0] for key, shape in shapes.items() if ".lora_A." in key and len(shape) == 2}
-    pattern = settings.get("rank_pattern") or {}
-    stated = [settings.get("r")]
-    if isinstance(pattern, dict):
-        stated += pattern.values()
-    else:
-        stated.append(pattern)
-    if not all(type(rank) is int and 0 < rank <= max(ranks, default=0) for rank in stated):
-        yield f"its {SETTINGS} has a rank (r) that its matrices do not have"  # peft would make such matrices
-    if type(settings.get("lora_alpha")) not in (int, float):
+    largest = max(ranks, default=0)
+    for rank in settings.stated_ranks():
+        if type(rank) is not int or not 0 < rank <= largest:
+            # peft would make such matrices.
+            yield f"its {SETTINGS} has a rank (r) that its matrices do not have"
+            break
+    if type(settings.alpha) not in (int, float):
         yield f"its {SETTINGS} has a lora_alpha that is no number"
-    for key, shape in sorted(shapes.items()) if base else ():
+    if not base:
+        return
+    for key, shape in sorted(shapes.items()):
         for side, axis in ((".lora_A.", 1), (".lora_B.", 0)):
             if side not in key:
                 continue
@@ -242,7 +309,10 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
             if base_shape is None:
                 yield f"it changes {module}, which is not there"
                 continue
-            size = base_shape[1 - axis if settings.get("fan_in_fan_out") else axis]
+            base_axis = axis
+            if settings.is_transposed:
+                base_axis = 1 - axis
+            size = base_shape[base_axis]
             if shape[axis] != size:
                 end = "outputs"
                 if axis:
@@ -259,9 +329,17 @@ def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) ->
     )
 
 
-def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
-    """What shares of methods in the adapter's last training mean for scores; [] if its card
-    (`trained`) says none."""
+def _training_shares(name: str, base: Base, trained: object) -> list[str]:
+    """A sentence on the shares that methods had in an adapter's last training.
+
+    Args:
+        name: Of the adapter.
+        base: Its base.
+        trained: The field of its card, {"rows": 9, "methods": {"pecan": 6, "bm25": 3}}.
+
+    Returns:
+        [The sentence], [] where the card says no shares.
+    """
     counts = {}
     if isinstance(trained, dict):
         counts = trained
@@ -306,16 +384,13 @@ def merge(net: torch.nn.Module, folder: Path) -> None:
     """
     from safetensors.torch import load_file
 
-    settings = read_object(folder / SETTINGS)
-    if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _NOT_MERGEABLE):
+    settings = AdapterSettings.read(folder)
+    if not settings.is_lora or not settings.is_mergeable:
         raise CannotRun(
             f"the adapter '{folder.name}' is not plain LoRA, so it cannot be merged; use "
             "model.adapters"
         )
-    divisor = settings["r"]
-    if settings.get("use_rslora"):
-        divisor = math.sqrt(divisor)
-    scale = settings["lora_alpha"] / divisor
+    scale = settings.scale()
     tensors = load_file(str(folder / WEIGHTS))
     weights = dict(net.named_parameters())
     for key, a in tensors.items():

@@ -11,10 +11,9 @@ it is planned.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.config import registry
 from harness.config.schema import ModelConfig
@@ -26,13 +25,8 @@ deterministic package package_path device_map trust_remote_code adapters script 
 template template_date prefill_chunk memory_fraction
 """
 _ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "price", "batch")
-_REMOVABLE = (
-    "max_tokens",
-    "temperature",
-    "top_p",
-    "seed",
-    "stop",
-)  # fields that a request may go without
+# Fields that a request may go without.
+_REMOVABLE = ("max_tokens", "temperature", "top_p", "seed", "stop")
 _FIXED = ("model", "messages", "n", "stream", "logprobs", "top_logprobs", "max_completion_tokens")
 
 
@@ -73,7 +67,7 @@ class Backend(abc.ABC):
             CannotRun: It cannot be loaded; one sentence with what to do.
         """
 
-    def folder(self, config: ModelConfig) -> tuple[Path, Any] | None:
+    def folder(self, config: ModelConfig) -> tuple[Path, object] | None:
         """The folder of a model that is made on this machine, and what identifies it; None for any
         other model."""
         return None
@@ -123,67 +117,87 @@ def load_model(config: ModelConfig) -> LanguageModel:
 def misplaced_settings(config: ModelConfig) -> list[str]:
     """A sentence for every setting that the model's back end would ignore."""
     if config.backend == "endpoint":
-        return [
-            *(
-                f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a "
-                "server; leave it out"
-                for name in _settings_given(config, _LOADED_ONLY.split())
-            ),
-            *(
-                f"model.extra.{name}: this field of a request is set by others; leave the setting "
-                "out"
-                + (
-                    ", or set it to null for requests without the field"
-                    if name in _REMOVABLE
-                    else ""
-                )
-                for name, value in config.extra.items()
-                if name in _FIXED
-                or (name in _REMOVABLE and (value is not None or name in config.sampling))
-            ),
-        ]
-    unread: Iterable[str] = ()
-    if config.backend == "scripted" or config.template == "none":
-        unread = config.extra
-    return [
-        *(
+        return [*_ignored_by_servers(config), *_fixed_fields(config)]
+    return [*_ignored_when_loaded(config), *_ignored_by_templates(config)]
+
+
+def _ignored_by_servers(config: ModelConfig) -> Iterator[str]:
+    """A sentence for each setting of loading, which a server ignores."""
+    for name in _settings_given(config, _LOADED_ONLY.split()):
+        yield (
+            f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a "
+            "server; leave it out"
+        )
+
+
+def _fixed_fields(config: ModelConfig) -> Iterator[str]:
+    """A sentence for each field of a request that `extra` may not set."""
+    for name, value in config.extra.items():
+        is_removable = name in _REMOVABLE
+        is_set = value is not None or name in config.sampling
+        if name not in _FIXED and not (is_removable and is_set):
+            continue
+        null = ""
+        if is_removable:
+            null = ", or set it to null for requests without the field"
+        yield (
+            f"model.extra.{name}: this field of a request is set by others; leave the setting "
+            f"out{null}"
+        )
+
+
+def _ignored_when_loaded(config: ModelConfig) -> Iterator[str]:
+    """A sentence for each setting of requests, which a model that is loaded here ignores."""
+    for name in _settings_given(config, _ENDPOINT_ONLY):
+        yield (
             f"model.{name} is for a model behind a server; leave it out, or set "
             "model.backend=endpoint"
-            for name in _settings_given(config, _ENDPOINT_ONLY)
-        ),
-        *(
-            f"model.extra.{name} is for a chat template, and none is in use; leave it out"
-            for name in unread
-        ),
-    ]
+        )
+
+
+def _ignored_by_templates(config: ModelConfig) -> Iterator[str]:
+    """A sentence for each variable of a chat template, where none is in use."""
+    if config.backend != "scripted" and config.template != "none":
+        return
+    for name in config.extra:
+        yield f"model.extra.{name} is for a chat template, and none is in use; leave it out"
 
 
 def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
     """The names of settings that are not at their defaults; the dtype float32 counts as a default,
     as in older runs."""
-    fields = ModelConfig.model_fields
-    names_set = [
-        n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)
-    ]
-    # float32 was the default before "auto", and stands in the run.yaml of every older run.
-    return [name for name in names_set if name != "dtype" or config.dtype != "float32"]
+    given: list[str] = []
+    for name in names:
+        default = ModelConfig.model_fields[name].get_default(call_default_factory=True)
+        # float32 was the default before "auto", and stands in the run.yaml of every older run.
+        defaults = [default, "float32"] if name == "dtype" else [default]
+        if getattr(config, name) not in defaults:
+            given.append(name)
+    return given
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is known of a model before it is loaded. name: as in tables; identity: all that changes
-    the output.
+    """What is known of a model before it is loaded.
 
-    problems: sentences that forbid the run; absent: problem -> what to get ("weights of
-    owner/name"), of those that a plan can do without; sizes: those of its config.json that are
-    known, by their names there; refusals: capability -> why this model lacks it, a sentence without
-    its full stop, where there is more to say.
+    Attributes:
+        name: As in tables.
+        capabilities: A subset of CAPABILITIES.
+        window: Tokens of context, output included.
+        identity: All that changes the output.
+        problems: Sentences that forbid the run.
+        warnings: Sentences for the user.
+        refusals: Capability -> why this model lacks it, a sentence without its full stop, where
+            there is more to say.
+        absent: Problem -> what to get ("weights of owner/name"), of the problems that a plan can do
+            without.
+        sizes: Those of its config.json that are known, by their names there.
     """
 
     name: str
     capabilities: frozenset[str] = frozenset()
     window: int = 0
-    identity: dict[str, Any] = field(default_factory=dict)
+    identity: dict[str, object] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     refusals: dict[str, str] = field(default_factory=dict)
@@ -192,10 +206,15 @@ class ModelFacts:
 
     @classmethod
     def without_weights(
-        cls, name: str, error: CannotRun, identity: Mapping[str, Any] | None = None
+        cls, name: str, error: CannotRun, identity: Mapping[str, object] | None = None
     ) -> ModelFacts:
-        """Facts of a model whose weights are missing, as `error` says; identity: what is known of
-        it nevertheless."""
+        """Facts of a model whose weights are missing.
+
+        Args:
+            name: As in tables.
+            error: Says what is missing.
+            identity: What is known of it nevertheless.
+        """
         problem = f"not run: weights: {error}"
         absent = {}
         if isinstance(error, Missing):

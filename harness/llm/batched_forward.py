@@ -12,7 +12,7 @@ harness/llm/network.py.
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,7 +131,7 @@ class _Packed:
         self.logit_rows += range(end - request.logits, end)
         self.labels += [request.labels] * request.logits
 
-    def arguments(self, device: torch.device) -> dict[str, Any]:
+    def arguments(self, device: torch.device) -> dict[str, object]:
         """What the network is called with."""
         caches: list[tuple[Any, int]] = []
         for part in self.parts:
@@ -155,15 +155,21 @@ class _Packed:
 
 
 def _logits(
-    net: Any, arguments: dict[str, Any], keep: Any, labels: Sequence[Sequence[int]]
+    net: Any, arguments: Mapping[str, object], keep: Any, labels: Sequence[Sequence[int]]
 ) -> Tensor:
-    """Run the network on the `arguments`; returns float32 logits [rows, vocab] of the rows that
-    `keep` names.
+    """Run the network, and return the logits of some of its rows.
 
-    keep: how many last rows, or the indices of rows; labels: for each row, ids of tokens whose
-    logits are computed in float32: in bfloat16 those of two labels are often one number, and a
-    probe then a tie. Where the head is not a plain linear layer in memory (logits scaled or capped
-    after it, an adapter, quantised weights), its own logits stay.
+    Args:
+        net: A causal language model of transformers.
+        arguments: What it is called with.
+        keep: How many last rows, or the indices of rows.
+        labels: For each of these rows, ids of tokens whose logits are computed in float32: in
+            bfloat16 those of two labels are often one number, and a probe then a tie. Where the
+            head is not a plain linear layer in memory (logits scaled or capped after it, an
+            adapter, quantised weights), its own logits stay.
+
+    Returns:
+        Logits [rows, vocab], float32.
     """
     head: Any = None
     if any(labels):

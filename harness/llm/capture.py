@@ -18,7 +18,7 @@ at the first call.
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -403,12 +403,19 @@ class Pack:
             if rows:
                 self.writing = torch.tensor(rows)
 
-    def attend(self, module: Any, query: Tensor, scaling: float, kwargs: dict[str, Any]) -> Tensor:
-        """Attention of every context over its own keys in one layer; returns [1, sum of new, heads,
-        size].
+    def attend(
+        self, module: Any, query: Tensor, scaling: float, kwargs: Mapping[str, object]
+    ) -> Tensor:
+        """Attention of every context over its own keys in one layer.
 
-        module: the layer; query: [1, heads, sum of new, size]; scaling: factor of the scores;
-        kwargs: for the kernel.
+        Args:
+            module: The layer.
+            query: [1, heads, sum of new, size].
+            scaling: The factor of the scores.
+            kwargs: For the kernel.
+
+        Returns:
+            [1, sum of new, heads, size].
         """
         if self.at is not None:
             return self._in_one_call(module.layer_idx, query, scaling, self.at(query.device))
@@ -534,14 +541,20 @@ def _attention(
     return out, None
 
 
-def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: dict[str, Any]) -> bool:
-    """Whether `mask` is the causal mask of the last `new` tokens and nothing more; kwargs: of the
-    attention call."""
+def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: Mapping[str, object]) -> bool:
+    """Whether a mask is the causal one and nothing more.
+
+    Args:
+        module: The layer.
+        mask: Of its attention call; None: what the call or the layer says of itself.
+        new: Tokens of the call.
+        kwargs: Of the call.
+    """
     if mask is None:
         is_causal = kwargs.get("is_causal")
-        return new == 1 or bool(
-            getattr(module, "is_causal", True) if is_causal is None else is_causal
-        )
+        if is_causal is None:
+            is_causal = getattr(module, "is_causal", True)
+        return new == 1 or bool(is_causal)
     earlier = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).tril_(
         mask.shape[-1] - new
     )
@@ -557,10 +570,23 @@ def _fused_attention(
     value: Tensor,
     mask: Tensor | None,
     scale: float,
-    kwargs: dict[str, Any],
+    kwargs: Mapping[str, object],
 ) -> tuple[Tensor, Tensor | None]:
-    """Fused attention: output [1, new, heads, size], and the log-sum-exp [1, heads, new] where the
-    kernel gives it."""
+    """Run fused attention.
+
+    Args:
+        module: The layer.
+        query: [1, heads, new, size].
+        key: [1, kv heads, keys, size].
+        value: [1, kv heads, keys, size].
+        mask: None for the causal one.
+        scale: The factor of the scores.
+        kwargs: Of the call, for transformers' own kernel.
+
+    Returns:
+        The output [1, new, heads, size], and the log-sum-exp of the scores [1, heads, new], None
+        where the kernel does not give it.
+    """
     # The CPU kernel wants heads of one size; the keys of latent attention (DeepSeek-V2) are longer
     # than its values.
     if (

@@ -11,7 +11,6 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import urlsplit
 
 from harness.config.schema import ModelConfig, Shape
@@ -59,7 +58,7 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
             f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS"
         )
         problems.append(UserError(unknown))
-    identity: dict[str, Any] = {
+    identity: dict[str, object] = {
         "served": config.source or config.name,
         "revision": config.revision,
         "tokenizer": tokenizer[1] if tokenizer else ESTIMATE,

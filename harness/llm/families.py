@@ -7,7 +7,7 @@ attention, code of the model's own. The same test shows which families cannot se
 all, because their cache cannot be rolled back.
 """
 
-from typing import Any
+from collections.abc import Mapping
 
 # Families without windows in this version of transformers.
 _PLAIN_NAMES = """
@@ -80,18 +80,16 @@ _NO_ROLLBACK = dict.fromkeys(_RECURRENT.split(), _KEEPS_STATE) | dict.fromkeys(
 )
 
 
-def cache_problem(settings: dict[str, Any]) -> str | None:
-    """Why no session can run on a model with this config.json, as the rest of a sentence; None when
-    one can."""
+def cache_problem(settings: Mapping[str, object]) -> str | None:
+    """Why no session can run on a model, as the rest of a sentence; None when one can. settings:
+    its config.json."""
     if "num_hidden_layers" not in settings and isinstance(settings.get("text_config"), dict):
         return "is a multimodal model, and only text models can be loaded; use a text model"
     reason = _NO_ROLLBACK.get(str(settings.get("model_type")))
-    if reason is None and any(kind not in _KINDS for kind in settings.get("layer_types") or []):
+    if reason is None and _layer_kinds(settings) - _KINDS:
         reason = "has layers without full attention, whose cache cannot be rolled back"
-    if (
-        settings.get("use_bidirectional_attention") in (True, "all")
-        or settings.get("is_causal") is False
-    ):
+    is_bidirectional = settings.get("use_bidirectional_attention") in (True, "all")
+    if is_bidirectional or settings.get("is_causal") is False:
         reason = "attends to later tokens, which a session has not read yet"
     if reason:
         return f"{reason}; use another model"
@@ -104,13 +102,15 @@ def is_checked(family: str) -> bool:
 
 
 def capture_problem(
-    settings: dict[str, Any], window: int, trust_remote_code: bool = False
+    settings: Mapping[str, object], window: int, trust_remote_code: bool = False
 ) -> str | None:
-    """Why attention capture is not exact for a model with this config.json, as the rest of a
-    sentence; None if it is.
+    """Why attention capture is not exact for a model, as the rest of a sentence; None if it is.
 
-    window: tokens of context that a session may hold; a sliding window at least as long never takes
-    effect.
+    Args:
+        settings: Its config.json.
+        window: Tokens of context that a session may hold; a sliding window at least as long never
+            takes effect.
+        trust_remote_code: Whether code of the model's own runs.
     """
     reason = _score_change(settings, trust_remote_code)
     if reason is not None:
@@ -132,28 +132,40 @@ def capture_problem(
     return f"applies {name} of {size or 'unknown'} tokens, which attention capture does not reproduce{way_out}"
 
 
-def _score_change(settings: dict[str, Any], trust_remote_code: bool) -> str | None:
+def _score_change(settings: Mapping[str, object], trust_remote_code: bool) -> str | None:
     """What changes the attention scores or their mask at any length of the context, in words; None
     for nothing."""
     family = str(settings.get("model_type"))
     if trust_remote_code and "auto_map" in settings:
         return "runs code of its own (auto_map in its config.json)"
     cap = settings.get("attn_logit_softcapping", _SOFT_CAPS.get(family))
-    if cap:
+    if isinstance(cap, int | float) and cap:
         return f"soft-caps its attention scores at {cap:g}"
     return _REFUSAL_REASONS.get(family)
 
 
-def _window_size(settings: dict[str, Any]) -> int | None:
+def _layer_kinds(settings: Mapping[str, object]) -> set[str]:
+    """The kinds of attention that config.json says its layers have: {"full_attention"}."""
+    kinds = settings.get("layer_types")
+    if not isinstance(kinds, list):
+        return set()
+    return set(map(str, kinds))
+
+
+def _window_size(settings: Mapping[str, object]) -> int | None:
     """Tokens of the sliding window or chunk of a checked family; None: there is none, 0: its size
     is unknown."""
-    family, kinds = settings["model_type"], set(settings.get("layer_types") or [])
-    size = settings.get(
-        "attention_chunk_size" if family == "llama4_text" else "sliding_window",
-        _WINDOWS.get(family),
-    )
-    if family in _SWITCHED and not settings.get("use_sliding_window"):
-        size = None
+    family = str(settings["model_type"])
+    kinds = _layer_kinds(settings)
     if family not in _EVERY_LAYER and kinds == {"full_attention"}:
         return None
-    return size or (0 if kinds - {"full_attention"} else None)
+    key = "sliding_window"
+    if family == "llama4_text":
+        key = "attention_chunk_size"
+    size = settings.get(key, _WINDOWS.get(family))
+    is_off = family in _SWITCHED and not settings.get("use_sliding_window")
+    if isinstance(size, int) and size and not is_off:
+        return size
+    if kinds - {"full_attention"}:
+        return 0
+    return None

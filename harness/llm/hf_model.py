@@ -25,9 +25,8 @@ from harness.llm.network import THREADS, Network, free_bytes_for_weights
 from harness.llm.tokenized_model import NetworkEnds, TokenizedModel
 from harness.llm.trial_passes import trial_cache_problem
 
-_NARROW_WIDTH = (
-    512  # a product of a narrower model is over before a second thread has begun to help
-)
+_NARROW_WIDTH = 512
+"""A product of a narrower model is over before a second thread has begun to help."""
 
 
 class LoadedModel(Network, TokenizedModel):
@@ -45,9 +44,8 @@ class LoadedModel(Network, TokenizedModel):
             raise CannotRun(problem)
         # Refuse kernels whose sums depend on threads' order.
         if config.deterministic and self.device.type == "cuda":
-            os.environ.setdefault(
-                "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
-            )  # read at the first product of the process
+            # Read at the first product of the process.
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
         self.net = self._load(config, folder)
         _set_threads(self.shape.width, config.deterministic)
@@ -88,7 +86,7 @@ class LoadedModel(Network, TokenizedModel):
         Raises CannotRun for a damaged file, and for weights that do not fit config.json.
         """
         kernel = {"sdpa": capture.install(), "eager": "eager"}.get(self.identity["attention"])
-        options: dict[str, Any] = {"trust_remote_code": config.trust_remote_code}
+        options: dict[str, object] = {"trust_remote_code": config.trust_remote_code}
         try:
             sizes = AutoConfig.from_pretrained(folder, **options)
             self._measure(sizes)
@@ -171,7 +169,11 @@ def _set_threads(width: int, deterministic: bool = False) -> None:
     width: of hidden states; deterministic: one a core in any case, as sums may depend on it and
     other models share it.
     """
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(
-            THREADS if deterministic else 1 if width < _NARROW_WIDTH else min(THREADS, free_cores())
-        )
+    if "OMP_NUM_THREADS" in os.environ:
+        return
+    threads = min(THREADS, free_cores())
+    if width < _NARROW_WIDTH:
+        threads = 1
+    if deterministic:
+        threads = THREADS
+    torch.set_num_threads(threads)

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 from harness.config.schema import SAMPLING, ModelConfig, canonical
 from harness.errors import import_error_as_cannot_run
 from harness.llm.backend import Backend, ModelFacts
+from harness.llm.endpoint import EndpointModel
+from harness.llm.endpoint_info import endpoint_facts
+from harness.llm.model_info import local_folder, template_problem, transformers_facts
 from harness.models import LanguageModel
 from harness.parallel.phases import phase
 
 if TYPE_CHECKING:
     from harness.llm.hf_session import HFModel
 
-_MAX_KEPT = 2  # the runs of a suite use one or two models; loading an 8B model again for every run takes minutes
+_MOST_LOADED = 2
+"""The runs of a suite use one or two models; loading an 8B model again for every run takes
+minutes."""
 _loaded: OrderedDict[str, HFModel] = OrderedDict()
+"""The settings of a model -> the model, that of the latest run last."""
 
 
 class Transformers(Backend):
@@ -23,24 +29,19 @@ class Transformers(Backend):
 
     def facts(self, config: ModelConfig) -> ModelFacts:
         """See transformers_facts."""
-        from harness.llm.model_info import (
-            transformers_facts,
-        )  # also below: not for a table or a server
-
         return transformers_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
         """The loaded model, as new; models that differ in sampling alone are one. Raises
         CannotRun."""
-        from harness.llm.model_info import local_folder
-
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
         if key not in _loaded:
-            while len(_loaded) >= _MAX_KEPT:
+            while len(_loaded) >= _MOST_LOADED:
                 _loaded.popitem(last=False)
             folder, _ = local_folder(config)
             with import_error_as_cannot_run():
                 with phase("imports"):
+                    # Late, as it loads torch.
                     from harness.llm.hf_session import HFModel
 
                 _loaded[key] = HFModel(config, facts, str(folder))
@@ -50,8 +51,6 @@ class Transformers(Backend):
 
     def system_problem(self, config: ModelConfig) -> str | None:
         """See template_problem."""
-        from harness.llm.model_info import template_problem
-
         return template_problem(config)
 
 
@@ -60,15 +59,11 @@ class Endpoint(Backend):
 
     def facts(self, config: ModelConfig) -> ModelFacts:
         """See endpoint_facts."""
-        from harness.llm.endpoint_info import endpoint_facts
-
         return endpoint_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
         """Connect to the server and ask whether it answers, anew for each run. Raises CannotRun
         where it does not."""
-        from harness.llm.endpoint import EndpointModel
-
         return EndpointModel(config, facts)
 
 

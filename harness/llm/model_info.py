@@ -5,9 +5,10 @@ Reads config.json and hashes files; imports no torch. The plan calls it before a
 """
 
 import json
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from harness.config import registry
 from harness.config.schema import ModelConfig
@@ -32,12 +33,12 @@ vocab_size
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 # Of a model on the hub: no pickles, no code. Sub-folders hold other formats, or a sentence
 # encoder's pooling settings.
-_FILE_PATTERNS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
+_FILE_PATTERNS: tuple[str, ...] = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
 _CONFIG_PATTERN = "*/config.json"
-_MOVED_PACKAGES = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
-_DISTRIBUTIONS = {
-    "pocket": "longdoc-harness-pocket"
-}  # what pip calls a package, where another owns that name
+_MOVED_PACKAGES = {"harness.pocket": "pocket"}
+"""The name of a package in runs of the first edition -> its name now."""
+_DISTRIBUTIONS = {"pocket": "longdoc-harness-pocket"}
+"""A package -> what pip calls it, where another owns that name."""
 
 
 def transformers_facts(config: ModelConfig) -> ModelFacts:
@@ -53,17 +54,17 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
     except CannotRun as e:
         known = {"window": config.window} if config.window else {}
         return ModelFacts.without_weights(config.name, e, known)
-    settings = _read_json(folder / "config.json", config.name)
+    settings = _read_config(folder, config.name)
     _check_sizes(settings, config.name)
     reason = families.cache_problem(settings)
     if reason:
         return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
     tokenizer = tokenizer_files.tokenizer_folder(config, folder)
-    positions = int(settings.get("max_position_embeddings") or 0)
+    positions = _size(settings, "max_position_embeddings") or 0
     problems = _size_problems(config, positions, tokenizer)
     window, too_long = thinking_room(config, config.window or positions)
-    adapters, warnings, unfit = _adapters(config, Base(config.name, folder, origin))
-    problems += [*too_long, *unfit]
+    adapters = _check_adapters(config, Base(config.name, folder, origin))
+    problems += [*too_long, *adapters.problems]
     refusals = _refusals(config, settings, config.window or positions)
     capabilities = _ALL_CAPABILITIES - refusals.keys()
     if config.adapters:
@@ -72,7 +73,7 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
         "weights": origin,
         "dtype": resolved_dtype(config, settings),
         "attention": _kernel(config, settings),
-        "adapters": adapters,
+        "adapters": adapters.hashes,
         "tokenizer": tokenizer_files.tokenizer_digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
@@ -85,16 +86,16 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
             _template_pieces(config, tokenizer)
         except CannotRun as e:
             problems.append(str(e))
-    sizes = {key: settings[key] for key in _SIZE_KEYS.split() if settings.get(key) is not None}
+    sizes = {key: _size(settings, key) for key in _SIZE_KEYS.split()}
     return ModelFacts(
         name=config.name,
         capabilities=capabilities,
         window=window,
         identity=identity,
         problems=problems,
-        warnings=warnings,
+        warnings=adapters.warnings,
         refusals=refusals,
-        sizes=sizes,
+        sizes={key: size for key, size in sizes.items() if size is not None},
     )
 
 
@@ -121,8 +122,9 @@ def _size_problems(config: ModelConfig, positions: int, tokenizer: Path) -> list
     return problems
 
 
-def _kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
-    """The attention kernel in use: "transformers" where the fused one is not exact."""
+def _kernel(config: ModelConfig, settings: Mapping[str, object]) -> str:
+    """The attention kernel in use: "transformers" where the fused one is not exact. settings: its
+    config.json."""
     if config.attention == "eager":
         return config.attention
     if families.capture_problem(settings, 0, config.trust_remote_code) is None:
@@ -130,9 +132,9 @@ def _kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
     return "transformers"
 
 
-def _set_only(config: ModelConfig) -> dict[str, Any]:
+def _set_only(config: ModelConfig) -> dict[str, object]:
     """The settings that change outputs and are part of the identity only where they are set."""
-    identity: dict[str, Any] = {}
+    identity: dict[str, object] = {}
     if config.thinking:
         identity["thinking"] = config.thinking.model_dump()
     if config.extra:
@@ -142,7 +144,7 @@ def _set_only(config: ModelConfig) -> dict[str, Any]:
     return identity
 
 
-def _quantised(settings: dict[str, Any]) -> dict[str, str]:
+def _quantised(settings: Mapping[str, object]) -> dict[str, str]:
     """{"quantised": "gptq, 4 bits"} for weights that config.json (`settings`) says are quantised,
     else {}."""
     quant = settings.get("quantization_config")
@@ -159,37 +161,49 @@ def _quantised(settings: dict[str, Any]) -> dict[str, str]:
     return {"quantised": method}
 
 
-def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dict[str, str]:
-    """Capability -> why the model lacks it. settings: its config.json; window: tokens of its
-    context."""
+def _refusals(config: ModelConfig, settings: Mapping[str, object], window: int) -> dict[str, str]:
+    """Capability -> why the model lacks it.
+
+    Args:
+        config: Of the model.
+        settings: Its config.json.
+        window: Tokens of its context.
+    """
     if config.attention == "eager":
-        reason = "attention capture needs model.attention=sdpa"
-    elif problem := families.capture_problem(settings, window, config.trust_remote_code):
-        reason = f"'{config.name}' {problem}"
-    else:
-        return {}
-    return {"attention": reason}
+        return {"attention": "attention capture needs model.attention=sdpa"}
+    problem = families.capture_problem(settings, window, config.trust_remote_code)
+    if problem is not None:
+        return {"attention": f"'{config.name}' {problem}"}
+    return {}
 
 
-def _adapters(config: ModelConfig, base: Base) -> tuple[dict[str, str], list[str], list[str]]:
-    """Hash of each adapter by name, warnings about them, and a sentence for each that does not fit
-    `base`."""
+class _CheckedAdapters(NamedTuple):
+    """The adapters of a model. hashes: name -> hash; problems: a sentence for each that does not
+    fit the model."""
+
+    hashes: dict[str, str]
+    warnings: list[str]
+    problems: list[str]
+
+
+def _check_adapters(config: ModelConfig, base: Base) -> _CheckedAdapters:
+    """Check the adapters that a configuration names. base: the model that they are to fit."""
     folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
     if config.adapter:
         folders[MERGED] = adapter_folder(config.adapter)
     hashes: dict[str, str] = {}
     warnings: list[str] = []
-    problems = []
+    problems: list[str] = []
     for name, path in folders.items():
         try:
             warnings += check_adapter(name, path, base, merged=name == MERGED)
             hashes[name] = hash_files(path)
         except CannotRun as e:
             problems.append(str(e))
-    return hashes, warnings, problems
+    return _CheckedAdapters(hashes, warnings, problems)
 
 
-def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
+def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, object]:
     """The folder with the model's files, and what identifies them (recipe, file hash, or hub id
     with commit).
 
@@ -248,7 +262,9 @@ def _is_weights(name: str) -> bool:
 
 def _is_safe(name: str) -> bool:
     """Whether a file of the hub belongs to a model and holds neither pickles nor code."""
-    patterns = (_CONFIG_PATTERN,) if "/" in name else _FILE_PATTERNS
+    patterns = _FILE_PATTERNS
+    if "/" in name:
+        patterns = (_CONFIG_PATTERN,)
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
@@ -256,7 +272,9 @@ def needs_conversion(config: ModelConfig) -> bool:
     """Whether the model is a GGUF file that is not converted yet; converting takes a minute."""
     if config.package:
         root = package_folder(_MOVED_PACKAGES.get(config.package, config.package))
-        file = inside(root, config.package_path or "") if root else Path()
+        file = Path()
+        if root is not None:
+            file = inside(root, config.package_path or "")
     else:
         file = Path(config.source or config.name).expanduser()
     return file.suffix == gguf.SUFFIX and not gguf.is_converted(file)
@@ -278,15 +296,13 @@ def _gguf_file(source: str, revision: str | None) -> Path:
     repo = f"{owner}/{short}"
     commit, files = resolve(MODELS, repo, revision)
     if name not in files:
-        some = (
-            ", ".join(sorted(f for f in files if f.endswith(Path(name).suffix)))
-            or "none of that kind"
-        )
+        alike = sorted(file for file in files if file.endswith(Path(name).suffix))
+        some = ", ".join(alike) or "none of that kind"
         raise CannotRun(f"the model '{repo}' on the hub has no file '{name}'; it has: {some}")
     return download(MODELS, repo, commit, name)
 
 
-def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
+def _packaged_folder(config: ModelConfig) -> tuple[Path, object]:
     """The folder and identity of a model that an installed package holds.
 
     A GGUF file is converted first, which takes a minute, unless the user's cache has it. A
@@ -313,9 +329,9 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
     return folder, {"files": hash_files(folder)}
 
 
-def resolved_dtype(config: ModelConfig, settings: dict[str, Any]) -> str:
-    """The dtype to load in: the config's, or for "auto" that of config.json (`settings`), float32
-    for unknown ones."""
+def resolved_dtype(config: ModelConfig, settings: Mapping[str, object]) -> str:
+    """The dtype to load in: that of the configuration, or for "auto" that of config.json
+    (`settings`), float32 for unknown ones."""
     if config.dtype != "auto":
         return config.dtype
     stored = _stored_dtype(settings)
@@ -324,23 +340,31 @@ def resolved_dtype(config: ModelConfig, settings: dict[str, Any]) -> str:
     return "float32"
 
 
-def _stored_dtype(settings: dict[str, Any]) -> str:
+def _stored_dtype(settings: Mapping[str, object]) -> str:
     """The dtype that config.json names, "None" where it names none ("torch_dtype" before
     transformers 5)."""
     return str(settings.get("dtype") or settings.get("torch_dtype")).removeprefix("torch.")
 
 
-def _read_json(path: Path, name: str) -> dict[str, Any]:
-    """Read a JSON file of the model `name`. Raises CannotRun where it cannot be read."""
+def _read_config(folder: Path, name: str) -> dict[str, object]:
+    """Read config.json in the folder of a model. Raises CannotRun where it cannot be read."""
     try:
-        return read_object(path)
+        return read_object(folder / "config.json")
     except (OSError, ValueError) as e:
         raise CannotRun(
             f"the config.json of '{name}' cannot be read ({e}); copy the model's folder again"
         ) from e
 
 
-def _check_sizes(settings: dict[str, Any], name: str) -> None:
+def _size(settings: Mapping[str, object], key: str) -> int | None:
+    """A size that config.json says; None where it says none, or one for each layer."""
+    size = settings.get(key)
+    if isinstance(size, int):
+        return size
+    return None
+
+
+def _check_sizes(settings: Mapping[str, object], name: str) -> None:
     """Raise CannotRun for a config.json without a family, or with a size that is no positive whole
     number."""
     if not isinstance(settings.get("model_type"), str) and "auto_map" not in settings:
@@ -349,11 +373,9 @@ def _check_sizes(settings: dict[str, Any], name: str) -> None:
         )
     for key in _SIZE_KEYS.split():
         value = settings.get(key)
-        if (
-            value is not None
-            and not isinstance(value, list)
-            and (type(value) is not int or value < 1)
-        ):
+        if value is None or isinstance(value, list):
+            continue
+        if type(value) is not int or value < 1:
             raise CannotRun(
                 f"the config.json of '{name}' has {key}={json.dumps(value)[:40]}, which is no "
                 "positive whole number; "
@@ -422,33 +444,38 @@ def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
     )
 
 
+def _cache_numbers(settings: Mapping[str, object]) -> int:
+    """How many numbers the keys and values of a token are: 2 L KV h. settings: config.json."""
+    layers = _size(settings, "num_hidden_layers") or 0
+    heads = _size(settings, "num_attention_heads") or 0
+    kv_heads = _size(settings, "num_key_value_heads") or heads
+    head_size = _size(settings, "head_dim")
+    if head_size is None:
+        head_size = (_size(settings, "hidden_size") or 0) // max(heads, 1)
+    return 2 * layers * kv_heads * head_size
+
+
 def memory_problem(
     config: ModelConfig, folder: str | Path, window: int, free: int | None = None
 ) -> str | None:
     """A sentence when weights and one full cache need more than memory_fraction of what is free,
     else None.
 
-    window: tokens; free: bytes, None: of main memory. Needed: weights (file sizes, by dtype) + 2 L
-    KV h x window.
+    Args:
+        config: Of the model.
+        folder: Its folder.
+        window: Tokens of the cache.
+        free: Bytes; None for those of main memory.
     """
     if free is None:
         free = available_bytes()
-    settings = _read_json(Path(folder) / "config.json", config.name)
+    settings = _read_config(Path(folder), config.name)
     if free is None or "num_hidden_layers" not in settings:
         return None
     width = _BYTES[resolved_dtype(config, settings)]
     stored = _BYTES.get(_stored_dtype(settings), width)
     weights = sum(p.stat().st_size for p in Path(folder).glob("*.safetensors")) * width / stored
-    heads = settings["num_attention_heads"]
-    size = settings.get("head_dim") or settings["hidden_size"] // heads
-    cache = (
-        2
-        * settings["num_hidden_layers"]
-        * (settings.get("num_key_value_heads") or heads)
-        * size
-        * window
-        * width
-    )
+    cache = _cache_numbers(settings) * window * width
     if weights + cache <= free * config.memory_fraction:
         return None
     return (

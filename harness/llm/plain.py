@@ -131,13 +131,15 @@ class PlainReply:
     def counted(self) -> Iterator[None]:
         """Context manager: every pass of the network inside is in `passes`."""
 
-        def before_pass(_module: Any, _args: Any, named: dict[str, Any]) -> None:
+        def before_pass(_module: Any, _args: Any, named: dict[str, object]) -> None:
             """Note how many tokens a pass reads, and how many are in its KV cache."""
             cache = named.get("past_key_values")
             cached = 0
             if cache is not None:
                 cached = self._length(cache)
-            self.passes.append(PlainPass(named["input_ids"].shape[1], cached))
+            ids = named["input_ids"]
+            assert isinstance(ids, Tensor)
+            self.passes.append(PlainPass(ids.shape[1], cached))
 
         def after_head(_module: Any, _args: Any, logits: Tensor) -> None:
             self.passes[-1].logits += logits.shape[1]

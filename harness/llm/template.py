@@ -15,7 +15,12 @@ import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
+
+from jinja2 import Template, TemplateError, meta, nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from harness.config.schema import Thinking
 from harness.errors import CannotRun
@@ -30,13 +35,17 @@ _HINT = "set model.template=none or give a template file with model.template=FIL
 
 @dataclass(frozen=True)
 class Pieces:
-    """The texts that a chat template puts between contents: begin, mid and next as in the module's
-    drawing.
+    """The texts that a chat template puts between contents; see the module's drawing.
 
-    trims: the template strips white space around a content (Llama-3.1's does). system: what stands
-    before a system turn's content and between it and the first user turn's, None where the template
-    has no system role. thinks: after `mid`, what opens a reasoning model's thinking, or is an
-    empty one (closed: it ends its thinking).
+    Attributes:
+        begin: Before the first user turn's content.
+        mid: Between a user turn's content and the reply.
+        next: Between a reply and the next user turn's content.
+        trims: Whether the template strips white space around a content (Llama-3.1's does).
+        system: What stands before a system turn's content, and between it and the first user
+            turn's; None where the template has no system role.
+        thinks: After `mid`, what opens a reasoning model's thinking, or is an empty one.
+        closed: Whether `thinks` ends the thinking.
     """
 
     begin: str
@@ -94,24 +103,25 @@ def template_words(name: str) -> str:
 
 def cut_template(
     template: str,
-    tokens: Mapping[str, Any],
+    tokens: Mapping[str, object],
     name: str,
     date: str,
     thinking: Thinking | None = None,
-    extra: Mapping[str, Any] | None = None,
+    extra: Mapping[str, object] | None = None,
 ) -> Pieces:
     """Cut the chat template of the model `name` into pieces.
 
     Args:
-        template: its text.
-        tokens: what it may name: "bos_token" -> "<s>".
-        name: of the model, for messages.
-        date: the day that the template is shown as today ("26 Jul 2024").
-        thinking: markers of a reasoning model; it may open the thinking of a reply that is to be
+        template: Its text.
+        tokens: What it may name: "bos_token" -> "<s>".
+        name: Of the model, for messages.
+        date: The day that the template is shown as today ("26 Jul 2024").
+        thinking: Markers of a reasoning model; it may open the thinking of a reply that is to be
             written, which earlier replies do not have.
-        extra: further variables (enable_thinking), which it must have.
+        extra: Further variables (enable_thinking), which it must have.
 
-    Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, or fails.
+    Raises:
+        CannotRun: It drops, repeats or rewrites a content, or fails.
     """
     applied = _AppliedTemplate(template, tokens, name, date, extra or {})
     once = applied.to_turns(_USER)
@@ -144,16 +154,16 @@ class _AppliedTemplate:
     def __init__(
         self,
         template: str,
-        tokens: Mapping[str, Any],
+        tokens: Mapping[str, object],
         name: str,
         date: str,
-        extra: Mapping[str, Any],
+        extra: Mapping[str, object],
     ) -> None:
         """Args: as of `cut_template`."""
         self._template = template
         self._name = name
         self._extra = extra
-        self._variables = {
+        self._variables: dict[str, object] = {
             "tools": None,
             "documents": None,
             "add_generation_prompt": True,
@@ -161,7 +171,7 @@ class _AppliedTemplate:
             "strftime_now": datetime.datetime.strptime(date, "%d %b %Y").strftime,
             **tokens,
         }
-        self._program: Any = None
+        self._program: Template | None = None
 
     def to(self, messages: list[dict[str, str]]) -> str:
         """The template applied to messages. Raises what the template raises."""
@@ -184,51 +194,54 @@ class _AppliedTemplate:
 
     def check_extra(self) -> None:
         """Raise CannotRun for a variable of the user's that the template does not have."""
-        from jinja2 import meta
-
         if not self._extra:
             return
         named = meta.find_undeclared_variables(environment().parse(self._template))
         free = named - {*self._variables, "messages"}
         unknown = sorted(self._extra.keys() - free)
         if unknown:
-            has = f"it has {', '.join(sorted(free))}" if free else "it has none"
+            has = "it has none"
+            if free:
+                has = f"it has {', '.join(sorted(free))}"
             raise CannotRun(
                 f"model.extra.{unknown[0]}: {template_words(self._name)} has no such variable of "
                 f"yours; {has}"
             )
 
 
+class _Generation(Extension):
+    """{% generation %} marks what a training learns; the text is as without it."""
+
+    tags = {"generation"}  # noqa: RUF012 - as its base class has it
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """The content of the tag."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    """What a template calls to refuse messages."""
+    raise TemplateError(message)
+
+
+def _as_json(value: object, **how: Any) -> str:
+    """The filter `tojson`, with letters of other scripts as they are."""
+    return json.dumps(value, **{"ensure_ascii": False, **how})
+
+
 @functools.cache
-def environment() -> Any:
+def environment() -> ImmutableSandboxedEnvironment:
     """Jinja's sandbox with the functions and tags that transformers gives chat templates.
 
     transformers' own `apply_chat_template` has today's date for `strftime_now`, and turns ours into
     a string.
     """
-    from jinja2 import TemplateError
-    from jinja2.ext import Extension
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    class Generation(Extension):
-        """{% generation %} marks what a training learns; the text is as without it."""
-
-        tags = {"generation"}  # noqa: RUF012 - as its base class has it
-
-        def parse(self, parser: Any) -> Any:
-            next(parser.stream)
-            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-    def raise_exception(message: str) -> None:
-        raise TemplateError(message)
-
     sandbox = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
-    sandbox.globals["raise_exception"] = raise_exception
-    sandbox.filters["tojson"] = lambda value, **how: json.dumps(
-        value, **{"ensure_ascii": False, **how}
-    )
+    sandbox.globals["raise_exception"] = _raise_exception
+    sandbox.filters["tojson"] = _as_json
     return sandbox
 
 
@@ -239,17 +252,14 @@ def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, 
     render: messages -> text. A template without the role drops the content, or raises an error of
     its own.
     """
+    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}]
     try:
-        rendered = render(
-            [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}]
-        )
+        rendered = render(messages)
     except Exception:  # noqa: BLE001 - a template may raise whatever it likes
         return None
-    if (
-        rendered.count(_SYSTEM) != 1
-        or rendered.count(_USER) != 1
-        or rendered.index(_SYSTEM) > rendered.index(_USER)
-    ):
+    if rendered.count(_SYSTEM) != 1 or rendered.count(_USER) != 1:
+        return None
+    if rendered.index(_SYSTEM) > rendered.index(_USER):
         return None
     before, _, rest = rendered.partition(_SYSTEM)
     return before, rest.partition(_USER)[0]

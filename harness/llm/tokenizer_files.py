@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
@@ -18,16 +18,11 @@ from harness.storage.file_hash import file_hash, hash_named
 from harness.storage.files import read_object
 from harness.storage.hub_download import download, resolve, weights_of
 
-VOCABULARY = (
-    "vocab.*",
-    "merges.txt",
-    "*.model",
-)  # what tokens are made of where no tokenizer.json holds it all
+VOCABULARY = ("vocab.*", "merges.txt", "*.model")
+"""What tokens are made of where no tokenizer.json holds it all."""
 _TOKEN_FILES = ("*token*.json", "*.tiktoken", *VOCABULARY)
-_OTHER_FILES = (
-    "chat_template.jinja",
-    "config.json",
-)  # config.json tells which class a tokenizer is of
+# config.json tells which class a tokenizer is of.
+_OTHER_FILES = ("chat_template.jinja", "config.json")
 
 
 def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
@@ -102,10 +97,17 @@ def template_digest(config: ModelConfig, folder: Path) -> str:
     return hashlib.sha256(json.dumps(template).encode()).hexdigest()
 
 
-def chat_template(folder: Path) -> tuple[str | None, dict[str, str]]:
-    """The chat template, None where the folder has none that can be read; tokens it may name:
-    "bos_token" -> "<s>"."""
-    settings: dict[str, Any] = {}
+class ChatTemplate(NamedTuple):
+    """A chat template. text: None where a folder has none that can be read; tokens: those that it
+    may name, "bos_token" -> "<s>"."""
+
+    text: str | None
+    tokens: dict[str, str]
+
+
+def chat_template(folder: Path) -> ChatTemplate:
+    """The chat template of a tokenizer's folder."""
+    settings: dict[str, object] = {}
     jinja = folder / "chat_template.jinja"
     try:
         for name in ("special_tokens_map.json", "tokenizer_config.json"):
@@ -115,25 +117,30 @@ def chat_template(folder: Path) -> tuple[str | None, dict[str, str]]:
         if jinja.exists():
             text = jinja.read_bytes().decode()
     except (OSError, ValueError):
-        return None, {}
+        return ChatTemplate(None, {})
     if isinstance(text, list):
         text = _default_template(text)
-    return text if isinstance(text, str) else None, _named_tokens(settings)
+    if not isinstance(text, str):
+        text = None
+    return ChatTemplate(text, _named_tokens(settings))
 
 
-def _default_template(templates: list[Any]) -> Any:
+def _default_template(templates: list[object]) -> object:
     """The one of several chat templates that is named "default"; None for none."""
     for template in templates:
         if isinstance(template, dict) and template.get("name") == "default":
-            return template.get("template")
+            text: object = template.get("template")
+            return text
     return None
 
 
-def _named_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
+def _named_tokens(settings: Mapping[str, object]) -> dict[str, str]:
     """The special tokens that a tokenizer's settings name, as text: "bos_token" -> "<s>"."""
     tokens: dict[str, str] = {}
     for name, value in settings.items():
-        text = value.get("content") if isinstance(value, dict) else value
+        text = value
+        if isinstance(value, dict):
+            text = value.get("content")
         if name.endswith("_token") and isinstance(text, str):
             tokens[name] = text
     return tokens

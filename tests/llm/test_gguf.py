@@ -251,7 +251,9 @@ def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, file, monkeypatch):
 
 def test_a_missing_chat_template_is_said_before_a_file_is_converted(tmp_path, net, monkeypatch):
     file = write(tmp_path / "plain.gguf", net, template=None)
-    monkeypatch.setattr("harness.llm.gguf._write", lambda *_: pytest.fail("it was converted"))
+    monkeypatch.setattr(
+        "harness.llm.gguf_conversion.write", lambda *_: pytest.fail("it was converted")
+    )
     (problem,) = model_facts(ModelConfig(name=str(file))).problems
     assert problem.startswith("'plain.gguf' has no chat template; set --set model.template=none")
     monkeypatch.undo()
