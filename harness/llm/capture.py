@@ -58,9 +58,14 @@ class AttentionCall(NamedTuple):
     """One layer's call of attention for one context of `tokens` tokens, the `new` ones of this pass
     included.
 
-    query [1, heads, new, size]; key [1, kv_heads, tokens, size], which a cache may hold in another
-    form (latents, in DeepSeek-V2); lse: log-sum-exp of each row's scores [1, heads, new], or None;
-    scaling: factor of the scores.
+    Attributes:
+        layer: The number of the layer.
+        query: [1, heads, new, size].
+        key: [1, kv_heads, tokens, size], which a cache may hold in another form (latents, in
+            DeepSeek-V2).
+        lse: Log-sum-exp of each row's scores [1, heads, new]; None where the kernel does not give
+            it.
+        scaling: The factor of the scores.
     """
 
     layer: int
@@ -92,8 +97,12 @@ class FeedCapture:
     span.
 
     Rows and spans are positions [start, end) in the context; every span ends at or before its rows.
-    first: position of the pass's first new token; totals: for each request the sums [spans] so far;
-    layers: calls seen so far.
+
+    Attributes:
+        first: The position of the pass's first new token.
+        requests: (rows, spans) of each.
+        totals: For each request the sums [spans] so far.
+        layers: Calls seen so far.
     """
 
     first: int
@@ -174,12 +183,15 @@ class FeedCapture:
 
 @dataclass
 class HeadCapture:
-    """Measures the attention of every query head from the rows of a pass to each of the keys
-    [start, end) of the cache.
+    """Measures the attention of every query head from the rows of a pass to some keys of the cache.
 
-    Heads that share a key/value head are kept separate, and nothing is averaged over heads. first:
-    position of the pass's first new token; rows: how many were added; sums: layer -> float32
-    [heads, keys], summed over rows.
+    Heads that share a key/value head are kept separate, and nothing is averaged over heads.
+
+    Attributes:
+        keys: Positions [start, end).
+        first: The position of the pass's first new token.
+        rows: How many were added.
+        sums: Layer -> float32 [heads, keys], summed over rows.
     """
 
     keys: tuple[int, int]
@@ -192,11 +204,12 @@ class HeadCapture:
         (start, end), layer = self.keys, call.layer
         for _, weights in weight_blocks(call.query[0], call.key[0], self.first, call.scaling):
             part = torch.zeros(call.query.shape[1], end - start, device=weights.device)
-            seen = weights[:, :, start:end].sum(
-                1
-            )  # a block's weights end with the key of its last row
+            # A block's weights end with the key of its last row.
+            seen = weights[:, :, start:end].sum(1)
             part[:, : seen.shape[1]] = seen
-            self.sums[layer] = self.sums[layer] + part if layer in self.sums else part
+            if layer in self.sums:
+                part = self.sums[layer] + part
+            self.sums[layer] = part
         if layer == min(self.sums):
             self.rows += call.query.shape[2]
 
@@ -219,14 +232,19 @@ class HeadCapture:
 
 @dataclass
 class WriteCapture:
-    """Measures the attention of written tokens to `spans`: keeps their queries and reduces them in
+    """Measures the attention of written tokens to spans: keeps their queries and reduces them in
     blocks.
 
-    first: position of the oldest row that waits; cache: of the context; rows: means [rows, spans]
-    of each block;
-    steps: for each row that waits its queries [layers, heads, size] and log-sum-exps [layers,
-    heads], if known; keys: [kv_heads, tokens, size] of each layer where a cache holds them in
-    another form, else [].
+    Attributes:
+        first: The position of the oldest row that waits.
+        spans: Positions [start, end) in the context.
+        cache: Of the context.
+        rows: Means [rows, spans] of each block that was reduced.
+        steps: For each row that waits its queries [layers, heads, size] and log-sum-exps [layers,
+            heads], None where they are unknown.
+        keys: [kv_heads, tokens, size] of each layer, where a cache holds them in another form; else
+            [].
+        scaling: The factor of the scores.
     """
 
     first: int
@@ -242,12 +260,17 @@ class WriteCapture:
     def take(self, call: AttentionCall) -> None:
         """Store one layer's query row; with the last layer's, the step is complete."""
         self._calls.append(call)
-        if len(self._calls) == len(self.cache.layers):
-            device = self._calls[0].query.device
-            queries = torch.stack([call.query[0, :, 0].to(device) for call in self._calls])
-            sums = [call.lse[0, :, 0].to(device) for call in self._calls if call.lse is not None]
-            self.keys, self._calls = [call.key[0] for call in self._calls], []
-            self.add(queries, torch.stack(sums) if sums else None, call.scaling)
+        if len(self._calls) < len(self.cache.layers):
+            return
+        calls, self._calls = self._calls, []
+        device = calls[0].query.device
+        queries = torch.stack([each.query[0, :, 0].to(device) for each in calls])
+        lses = [each.lse[0, :, 0].to(device) for each in calls if each.lse is not None]
+        sums = None
+        if lses:
+            sums = torch.stack(lses)
+        self.keys = [each.key[0] for each in calls]
+        self.add(queries, sums, call.scaling)
 
     def add(self, queries: Tensor, sums: Tensor | None, scaling: float) -> None:
         """Keep a step's queries [layers, heads, size] and log-sum-exps [layers, heads]; scaling:
@@ -267,39 +290,55 @@ class WriteCapture:
     def reduce(self) -> None:
         """Turn the waiting rows into means. Raises RuntimeError where not all layers were seen."""
         with self._reducing:  # the context itself, or one that takes its place in memory
-            seen, layers = (
-                len(self._calls) or max((len(q) for q, _ in self.steps), default=0),
-                len(self.cache.layers),
-            )
+            layers = len(self.cache.layers)
+            seen = len(self._calls)
+            if not seen:
+                seen = max((len(queries) for queries, _ in self.steps), default=0)
             if seen not in (0, layers):
                 raise RuntimeError(f"attention was captured in {seen} of {layers} layers")
             if not self.steps:
                 return
-            queries = torch.stack(
-                [query for query, _ in self.steps], 2
-            )  # [layers, heads, rows, size]
-            sums = [sums for _, sums in self.steps if sums is not None]
+            # [layers, heads, rows, size]
+            queries = torch.stack([queries for queries, _ in self.steps], 2)
+            lses = [lse for _, lse in self.steps if lse is not None]
             keys = self.keys or [layer.keys[0] for layer in self.cache.layers]
-            if sums:
-                total = self._from_sums(queries, torch.stack(sums, 2), keys)
-            else:
-                pairs = zip(queries, keys, strict=True)
-                parts = [
-                    block_weights(q.to(k.device), k, self.first, self.spans, self.scaling).cpu()
-                    for q, k in pairs
-                ]
-                total = torch.stack(parts).sum(0)
+            total = self._over_layers(queries, lses, keys)
             self.rows.append(total.cpu().numpy() / len(keys))
             self.first += len(self.steps)
             self.steps, self.keys = [], []
 
+    def _over_layers(
+        self, queries: Tensor, lses: Sequence[Tensor], keys: Sequence[Tensor]
+    ) -> Tensor:
+        """The attention of the rows that wait, summed over the layers.
+
+        Args:
+            queries: [layers, heads, rows, size].
+            lses: Log-sum-exps [layers, heads] of each row; none where they are unknown.
+            keys: [kv_heads, tokens, size] of each layer.
+
+        Returns:
+            [rows, spans], float32.
+        """
+        if lses:
+            return self._from_sums(queries, torch.stack([*lses], 2), keys)
+        return self._from_scores(queries, keys)
+
+    def _from_scores(self, queries: Tensor, keys: Sequence[Tensor]) -> Tensor:
+        """As `_over_layers`, without log-sum-exps: from all scores of a row."""
+        parts: list[Tensor] = []
+        for query, key in zip(queries, keys, strict=True):
+            own = query.to(key.device)
+            parts.append(block_weights(own, key, self.first, self.spans, self.scaling).cpu())
+        return torch.stack(parts).sum(0)
+
     def _from_sums(self, queries: Tensor, sums: Tensor, keys: Sequence[Tensor]) -> Tensor:
-        """Sum over the layers [rows, spans]; queries [layers, heads, rows, size], sums [layers,
-        heads, rows]."""
+        """As `_over_layers`, from the log-sum-exps `sums` [layers, heads, rows]: only the keys of the
+        spans are read."""
         layers, heads, rows, _ = queries.shape
-        columns, picked = (
-            torch.from_numpy(part).to(queries.device) for part in span_columns(self.spans)
-        )
+        span_positions, span_shares = span_columns(self.spans)
+        columns = torch.from_numpy(span_positions).to(queries.device)
+        picked = torch.from_numpy(span_shares).to(queries.device)
         together = 1
         if queries.is_cuda:
             together = max(1, 2**28 // (heads * rows * len(columns)))  # 1 GiB of weights
@@ -338,8 +377,14 @@ class CaptureTransaction:
 
 @dataclass
 class Part:
-    """One context's share of a packed pass: tokens [start, end) of the pass, its cache, what
-    measures its attention."""
+    """One context's share of a packed pass.
+
+    Attributes:
+        start: Its first token in the pass.
+        end: The token after its last one.
+        cache: Its keys and values.
+        capture: What measures its attention; None for nothing.
+    """
 
     start: int
     end: int
@@ -369,11 +414,16 @@ class Part:
 class Pack:
     """The contexts of one packed pass, in the order of their tokens.
 
-    pool: holds their keys; at: device -> where they stand in it, for one kernel call over all;
-    None: a call for each.
-    writing: rows of the contexts whose written tokens are watched; calls: layers that attended in
-    one call; queries,
-    sums: of the rows `writing`, a layer each ([heads, rows, size] and [heads, rows]).
+    Attributes:
+        parts: The share of each.
+        pool: Holds their keys.
+        at: Device -> where they stand in the pool, for one kernel call over all; None: a call for
+            each.
+        writing: Rows of the contexts whose written tokens are watched; None for none.
+        calls: How many layers attended in one call.
+        queries: Of these rows, a layer each [heads, rows, size].
+        sums: Log-sum-exps of their scores, a layer each [heads, rows].
+        scaling: The factor of the scores.
     """
 
     parts: list[Part]
@@ -477,9 +527,8 @@ class Pack:
         """Queries [rows, layers, heads, size] and log-sum-exps [rows, layers, heads] of the rows
         `writing`."""
         device = self.queries[0].device
-        queries, sums = (
-            torch.stack([part.to(device) for part in parts]) for parts in (self.queries, self.sums)
-        )
+        queries = torch.stack([part.to(device) for part in self.queries])
+        sums = torch.stack([part.to(device) for part in self.sums])
         return queries.permute(2, 0, 1, 3).contiguous(), sums.permute(2, 0, 1).contiguous()
 
 
@@ -515,7 +564,9 @@ def _attention(
 ) -> tuple[Tensor, None]:
     """The attention function that transformers calls: fused attention, measured by the active
     capture or pack."""
-    scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
+    scale = query.shape[-1] ** -0.5
+    if scaling is not None:
+        scale = float(scaling)
     unknown = sorted(
         name for name, value in kwargs.items() if value is not None and name not in NEUTRAL
     )

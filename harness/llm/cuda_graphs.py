@@ -38,17 +38,44 @@ class Step(NamedTuple):
     sums: Tensor
 
 
+class InputRow(NamedTuple):
+    """The new token of one context of a step.
+
+    Attributes:
+        place: Of the context's keys in the pool.
+        token: Its new token.
+        keys: How many it has before the token; a bounded cache holds fewer than were read.
+        position: Of the token.
+        context: The number of the context in the step; None for a row that fills a recording up.
+    """
+
+    place: int
+    token: int
+    keys: int
+    position: int
+    context: int | None
+
+
 class RecordedSteps:
     """Decode steps of one network with one adapter, recorded once and replayed.
 
-    longest: most tokens of a context; tolerance: largest difference between the logits of a
-    recording and those of the eager step, relative to their size; problem: why steps are no longer
-    recorded, None while they are.
+    Attributes:
+        problem: Why steps are no longer recorded; None while they are.
     """
 
     def __init__(self, net: Any, pool: KVPool, longest: int, tolerance: float) -> None:
+        """Record nothing yet.
+
+        Args:
+            net: The network, of transformers.
+            pool: Holds the keys of its contexts.
+            longest: Most tokens of a context.
+            tolerance: Largest difference between the logits of a recording and those of the eager
+                step, relative to their size.
+        """
         self._net, self._pool = net, pool
         self._longest, self._tolerance = longest, tolerance
+        # Number of contexts -> the tensor of the inputs, and what replays the step.
         self._recordings: dict[int, tuple[Tensor, Callable[[], Step]]] = {}
         self._scaling = 1.0
         self._filling = pool.cache()
@@ -62,60 +89,72 @@ class RecordedSteps:
         captures: Sequence[WriteCapture | None],
         eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
-        """Run one more token of each context; returns float32 logits [1, vocab] of each.
+        """Run one more token of each context.
 
-        slots: of the contexts, with room for the token; captures: what measures the attention of
-        each; eagerly: runs the same step without a recording.
+        Args:
+            tokens: The token of each context.
+            slots: Of the contexts, with room for the token.
+            captures: What measures the attention of each; None for nothing.
+            eagerly: Runs the same step without a recording.
+
+        Returns:
+            Float32 logits [1, vocab] of each context.
         """
         if self.problem is not None or len(tokens) > MAX_CONTEXTS:
             return eagerly()
         size = 1 << (len(tokens) - 1).bit_length()
-        filling = slot_of(self._filling)
         # Another thread may make the pool grow; what is started before that still finds the old
         # buffers.
         with self._pool.lock:
             try:
                 if size > len(tokens):
-                    filling.reserve(BLOCK)
+                    slot_of(self._filling).reserve(BLOCK)
             except MemoryError:  # the contexts themselves have room
                 return eagerly()
             if self._pool.growths != self._growths:
-                self._recordings, self._growths = {}, self._pool.growths
-            # As `_input_rows` takes them, of each context and of the filling; attention wants them
-            # by their places.
-            rows = [
-                (slot.start, token, slot.used[0], slot.used[0])
-                for slot, token in zip(slots, tokens, strict=True)
-            ]
-            rows += [(filling.start + n, 0, 0, 0) for n in range(size - len(tokens))]
-            order = sorted(range(size), key=lambda n: rows[n][0])
+                self._recordings = {}
+                self._growths = self._pool.growths
+            rows = self._input_rows(tokens, slots, size)
             if size not in self._recordings:
-                return self._record_and_check(
-                    size, [rows[n] for n in order], order, slots, captures, eagerly
-                )
-            step = self._replay(size, [rows[n] for n in order])
+                return self._record_and_check(rows, slots, captures, eagerly)
+            step = self._replay(rows)
             for slot in slots:
                 slot.used = [used + 1 for used in slot.used]
-            row = {n: at for at, n in enumerate(order)}
-            watched = [
-                (row[n], capture) for n, capture in enumerate(captures) if capture is not None
-            ]
-            if watched:
-                at = torch.tensor([at for at, _ in watched], device=step.queries.device)
-                keep_steps(
-                    [capture for _, capture in watched],
-                    step.queries[at],
-                    step.sums[at],
-                    self._scaling,
-                )
-            at = torch.tensor([row[n] for n in range(len(tokens))], device=step.logits.device)
+            self._keep_watched(step, rows, captures)
+            at = torch.tensor(_rows_of_contexts(rows, len(tokens)), device=step.logits.device)
             return list(step.logits[at][:, None])  # a copy: the next step overwrites them
+
+    def _input_rows(
+        self, tokens: Sequence[int], slots: Sequence[Slot], size: int
+    ) -> list[InputRow]:
+        """The `size` rows of a step by their places, as attention wants them; tokens, slots: as of
+        `run`."""
+        rows: list[InputRow] = []
+        for context, (slot, token) in enumerate(zip(slots, tokens, strict=True)):
+            rows.append(InputRow(slot.start, token, slot.used[0], slot.used[0], context))
+        first = slot_of(self._filling).start
+        for n in range(size - len(tokens)):
+            rows.append(InputRow(first + n, 0, 0, 0, None))  # noqa: PERF401
+        return sorted(rows, key=_place)
+
+    def _keep_watched(
+        self, step: Step, rows: Sequence[InputRow], captures: Sequence[WriteCapture | None]
+    ) -> None:
+        """Give the captures of watched contexts their queries and log-sum-exps of a step."""
+        places = _rows_of_contexts(rows, len(captures))
+        watched: list[WriteCapture] = []
+        watched_rows: list[int] = []
+        for place, capture in zip(places, captures, strict=True):
+            if capture is not None:
+                watched.append(capture)
+                watched_rows.append(place)
+        if watched:
+            at = torch.tensor(watched_rows, device=step.queries.device)
+            keep_steps(watched, step.queries[at], step.sums[at], self._scaling)
 
     def _record_and_check(
         self,
-        size: int,
-        rows: Sequence[tuple[int, int, int, int]],
-        order: Sequence[int],
+        rows: Sequence[InputRow],
         slots: Sequence[Slot],
         captures: Sequence[WriteCapture | None],
         eagerly: Callable[[], list[Tensor | None]],
@@ -124,17 +163,22 @@ class RecordedSteps:
         recording differs.
 
         A step whose recording has a problem is taken back and run once more.
-        size: contexts of the recording; rows: as `_input_rows` takes them; order[i]: which context
-        row i is of.
+
+        Args:
+            rows: Of the step, of `_input_rows`.
+            slots: As of `run`.
+            captures: As of `run`.
+            eagerly: As of `run`.
         """
         captured = CaptureTransaction(captures)
         expected = eagerly()
         try:
-            self._recordings[size] = self._record(size, rows)
-            replayed = self._replay(size, rows).logits
-            for n, row in enumerate(expected):
+            self._recordings[len(rows)] = self._record(rows)
+            replayed = self._replay(rows).logits
+            places = _rows_of_contexts(rows, len(expected))
+            for place, row in zip(places, expected, strict=True):
                 assert row is not None
-                off = float((replayed[order.index(n)] - row[0]).norm() / row.norm())
+                off = float((replayed[place] - row[0]).norm() / row.norm())
                 if not off <= self._tolerance:
                     self.problem = (
                         f"a recorded step gave other logits than the step itself ({off:.1%} off)"
@@ -149,12 +193,11 @@ class RecordedSteps:
             return eagerly()
         return expected
 
-    def _record(
-        self, size: int, rows: Sequence[tuple[int, int, int, int]]
-    ) -> tuple[Tensor, Callable[[], Step]]:
-        """Record a step of `size` contexts; returns the tensor of its inputs, and a function that
-        replays the step."""
-        numbers = _input_rows(rows).to(self._net.device)
+    def _record(self, rows: Sequence[InputRow]) -> tuple[Tensor, Callable[[], Step]]:
+        """Record a step of these rows; returns the tensor of its inputs, and a function that replays
+        the step."""
+        size = len(rows)
+        numbers = _input_tensor(rows).to(self._net.device)
 
         def step() -> Step:
             """One pass over `size` contexts that adds a token to each; the graph records its
@@ -167,9 +210,8 @@ class RecordedSteps:
             mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=numbers.device)
             ids, positions, places, keys, written = numbers
             at = PackLayout(first, places.int(), keys[:size].int(), 1, self._longest)
-            layers = [
-                PackedLayer(n, self._pool, written[:size]) for n in range(len(self._pool.keys))
-            ]
+            n_layers = len(self._pool.keys)
+            layers = [PackedLayer(n, self._pool, written[:size]) for n in range(n_layers)]
             pack = Pack([], self._pool, lambda _device: at, writing=slice(size))
             with attention_calls(pack=pack):
                 out = self._net(
@@ -186,27 +228,36 @@ class RecordedSteps:
         with torch.inference_mode(), torch.cuda.device_of(numbers):  # type: ignore[no-untyped-call]
             return numbers, record_graph(step)
 
-    def _replay(self, size: int, rows: Sequence[tuple[int, int, int, int]]) -> Step:
-        """Replay a step on `rows`; the next step overwrites what it returns."""
-        numbers, play = self._recordings[size]
+    def _replay(self, rows: Sequence[InputRow]) -> Step:
+        """Replay a step on these rows; the next step overwrites what it returns."""
+        numbers, play = self._recordings[len(rows)]
         with torch.inference_mode():
-            numbers.copy_(_input_rows(rows))
+            numbers.copy_(_input_tensor(rows))
             return play()
 
 
-def _input_rows(rows: Sequence[tuple[int, int, int, int]]) -> Tensor:
-    """int64 [5, contexts + 1]: token, position, place, number of keys and place of the new token of
-    each context.
+def _place(row: InputRow) -> int:
+    return row.place
 
-    rows: (place of its keys in the pool, new token, keys before it, position) of each context; a
-    bounded cache holds fewer keys than were read. The last column only ends the places.
-    """
-    place, _, before, _ = rows[-1]
-    columns = [
-        [token, position, place, before + 1, place + before]
-        for place, token, before, position in rows
-    ]
-    return torch.tensor([*columns, [0, 0, place + before + 1, 0, 0]]).T.contiguous()
+
+def _rows_of_contexts(rows: Sequence[InputRow], contexts: int) -> list[int]:
+    """Which of the rows is of context 0, 1, ...; contexts: how many there are."""
+    numbers = [0] * contexts
+    for number, row in enumerate(rows):
+        if row.context is not None:
+            numbers[row.context] = number
+    return numbers
+
+
+def _input_tensor(rows: Sequence[InputRow]) -> Tensor:
+    """int64 [5, rows + 1]: token, position, place, number of keys and place of the new token of each
+    row. The last column only ends the places."""
+    columns: list[list[int]] = []
+    for row in rows:
+        new_place = row.place + row.keys
+        columns.append([row.token, row.position, row.place, row.keys + 1, new_place])
+    end = rows[-1].place + rows[-1].keys + 1
+    return torch.tensor([*columns, [0, 0, end, 0, 0]]).T.contiguous()
 
 
 def record_graph(step: Callable[[], Step]) -> Callable[[], Step]:
@@ -219,9 +270,8 @@ def record_graph(step: Callable[[], Step]) -> Callable[[], Step]:
     graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
         # "thread_local": other threads, the encoder's say, may use the card meanwhile.
-        with torch.cuda.graph(
-            graph, stream=_stream(torch.cuda.current_device()), capture_error_mode="thread_local"
-        ):
+        stream = _stream(torch.cuda.current_device())
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             out = step()
     finally:
         torch.cuda.set_stream(before)  # torch leaves its stream in place where a recording fails

@@ -46,40 +46,56 @@ _FIRST = re.compile(r"\s*(<[^<>\s]+>)")
 def endings_pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
     """A pattern for any number of `markers` with white space after each, at the end of a text;
     None for no marker."""
-    longest_first = sorted(
-        {marker for marker in markers if len(marker) > 1}, key=lambda marker: (-len(marker), marker)
-    )
-    if longest_first:
-        return re.compile(rf"(?:(?:{'|'.join(map(re.escape, longest_first))})\s*)+\Z")
-    return None
+    long_markers = {marker for marker in markers if len(marker) > 1}
+    if not long_markers:
+        return None
+    longest_first = sorted(long_markers, key=lambda marker: (-len(marker), marker))
+    alternatives = "|".join(map(re.escape, longest_first))
+    return re.compile(rf"(?:(?:{alternatives})\s*)+\Z")
 
 
 def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:
-    """(Where a reply ends: before its first stop string and the markers in front of it; whether
-    there were markers)."""
-    stopped = min((text.index(s) for s in stop if s in text), default=len(text))
-    marked = None
-    if endings is not None:
-        marked = endings.search(text[:stopped])
+    """Where a reply ends.
+
+    Args:
+        text: Of the reply.
+        stop: It ends before the first of these strings.
+        endings: Finds the markers at its end, of `endings_pattern`; None for no markers.
+
+    Returns:
+        (the end, whether markers were cut off there).
+    """
+    end = len(text)
+    for string in stop:
+        place = text.find(string)
+        if place != -1:
+            end = min(end, place)
+    if endings is None:
+        return end, False
+    marked = endings.search(text[:end])
     if marked is None:
-        return (stopped, False)
-    return (marked.start(), True)
+        return end, False
+    return marked.start(), True
 
 
 def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: str = "") -> set[str]:
     """A model's own markers: added tokens that are special or in its chat template, and what ends a
     reply there.
 
-    added: (content, whether it is special); after_reply: what the template puts after a reply,
-    perhaps a marker.
+    Args:
+        added: (content, whether it is special) of each added token.
+        template: The text of the chat template.
+        after_reply: What the template puts after a reply, perhaps a marker.
     """
-    markers = {
-        content
-        for content, special in added
-        if special or (content.strip() and content in template)
-    }
+    markers: set[str] = set()
+    for content, is_special in added:
+        is_in_template = bool(content.strip()) and content in template
+        if is_special or is_in_template:
+            markers.add(content)
     first = _FIRST.match(after_reply)
-    return markers | ({first[1]} if first else set())
+    if first:
+        markers.add(first[1])
+    return markers
 
 
 def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool]:
@@ -115,8 +131,10 @@ def thinking_room(config: ModelConfig, window: int) -> tuple[int, list[str]]:
     thought = 0
     if config.thinking:
         thought = config.thinking.tokens
-    if not 0 < window <= thought:
-        return window - thought if window else 0, []
+    if not window:
+        return 0, []
+    if window > thought:
+        return window - thought, []
     return 0, [
         f"model.thinking.tokens={thought} fills the whole window of {window} tokens; set fewer"
     ]

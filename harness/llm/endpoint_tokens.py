@@ -9,7 +9,6 @@ Without a tokenizer lengths are estimates (`EstimatedTokens`), and the window is
 (endpoint_info.py).
 """
 
-import contextlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,12 +26,15 @@ ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat tem
 def break_markers(text: str, markers: Iterable[str]) -> tuple[str, int]:
     """Put a space after the first character of each marker: "a<|end|>" -> ("a< |end|>", 1), the
     number of spaces."""
-    longest_first = sorted(
-        (marker for marker in markers if len(marker.strip()) > 1), key=len, reverse=True
-    )
-    return re.subn(
-        "|".join(map(re.escape, longest_first)), lambda found: f"{found[0][0]} {found[0][1:]}", text
-    )
+    long_markers = [marker for marker in markers if len(marker.strip()) > 1]
+    long_markers.sort(key=len, reverse=True)
+    return re.subn("|".join(map(re.escape, long_markers)), _broken, text)
+
+
+def _broken(found: re.Match[str]) -> str:
+    """The marker that a pattern found, with a space after its first character."""
+    marker = found[0]
+    return f"{marker[0]} {marker[1:]}"
 
 
 # Characters of Chinese, Japanese and Korean, most of which are a token or more.
@@ -54,7 +56,7 @@ class EstimatedTokens:
 
     def count(self, text: str) -> int:
         """Estimated number of tokens of `text`."""
-        return sum(1 for _ in _PIECE.finditer(text))
+        return len(_PIECE.findall(text))
 
     def first_token_text(self, text: str) -> str:
         """ "", as no first token is known; the plan refuses methods that need it."""
@@ -71,27 +73,30 @@ class Tokens(Text):
     def __init__(self, folder: Path, name: str) -> None:
         tokenizer = FastTokenizer(folder)
         super().__init__(tokenizer, name)
-        added = [
-            (t.content, t.special)
-            for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
-        ]
-        template = tokenizer.chat_template or ""
-        self.markers = markers_of(added, template)
-        pieces = None
-        # Templates call functions of their servers' own; the count is a budget's.
-        with contextlib.suppress(CannotRun):
-            date = ModelConfig.model_fields["template_date"].default
-            tokens = tokenizer.special_tokens_map
-            pieces = None
-            if template:
-                pieces = cut_template(template, tokens, name, date, Thinking())
-        frame: tuple[str, ...] = ()
-        if pieces:
-            frame = (pieces.begin, pieces.mid, pieces.thinks)
-        self.turn_tokens = sum(len(self.trusted(piece)) for piece in frame) or ALLOWANCE
+        added_tokens = tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
+        added = [(token.content, token.special) for token in added_tokens]
+        self.markers = markers_of(added, tokenizer.chat_template or "")
+        self.turn_tokens = self._frame_tokens(tokenizer, name) or ALLOWANCE
         """Tokens that the template adds to one user turn, the head of the reply and the BOS
         included."""
         self._broken = {*self.markers, *KNOWN, *OPENING}
+
+    def _frame_tokens(self, tokenizer: FastTokenizer, name: str) -> int:
+        """Tokens of a user turn's frame; 0 without a chat template, or with one that cannot be cut.
+        name: of the model."""
+        template = tokenizer.chat_template
+        if not template:
+            return 0
+        date = ModelConfig.model_fields["template_date"].default
+        try:
+            pieces = cut_template(template, tokenizer.special_tokens_map, name, date, Thinking())
+        except CannotRun:
+            # Templates call functions of their servers' own; the count is a budget's.
+            return 0
+        tokens = 0
+        for piece in (pieces.begin, pieces.mid, pieces.thinks):
+            tokens += len(self.trusted(piece))
+        return tokens
 
     def first_token_text(self, text: str) -> str:
         """The text of the first token of `text`; "" where it has none."""

@@ -59,7 +59,14 @@ class Rule(BaseModel):
 
 
 class Script(BaseModel):
-    """The whole table; attention: (row contains, column contains, weight); window: tokens."""
+    """The whole table.
+
+    Attributes:
+        replies: Rules of replies; the first that fits the context answers.
+        probes: Rules of probabilities.
+        attention: (row contains, column contains, weight); the first that fits holds.
+        window: Tokens of a context.
+    """
 
     model_config = ConfigDict(extra="forbid")
     replies: list[Rule] = []
@@ -80,7 +87,10 @@ class ScriptedSession(Session):
 
     def _open(self, turn: str) -> None:
         self._asked = self._text()
-        self._append(f"[{turn}]" if turn == "system" else f"\n[{turn}]")
+        head = f"\n[{turn}]"
+        if turn == "system":
+            head = f"[{turn}]"
+        self._append(head)
 
     def _append(self, text: str) -> Span:
         """Append text; returns its span in tokens."""
@@ -96,7 +106,7 @@ class ScriptedSession(Session):
         return "".join(self._tokens[span.start : span.end])
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
-        values = (self._model.attend(text, self._text_of(w)) for w in watch)
+        values = [self._model.attend(text, self._text_of(watched)) for watched in watch]
         return Span(span.start, span.end, None, tuple(values))
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
@@ -136,10 +146,13 @@ class ScriptedSession(Session):
         `first_tokens` and `after`."""
         self.flush()
         self._book("probe", 1, self.length(), requests=1)
-        by_token = self._model.pick_rule("probes", self._text()).p or {}
-        mass = {label: by_token.get(label, 0.0) for label in labels}
-        best = max(by_token or {"": 0.0}, key=lambda token: by_token.get(token, 0.0))
-        return Probe.of(mass, best if mass.get(best) else None)
+        by_token = self._model.pick_rule("probes", self._text()).p or {"": 0.0}
+        of_labels = {label: by_token.get(label, 0.0) for label in labels}
+        likeliest = max(by_token, key=by_token.__getitem__)
+        top = None
+        if of_labels.get(likeliest):
+            top = likeliest
+        return Probe.of(of_labels, top)
 
     def _score(self, text: str) -> list[float]:
         """Log-probabilities -1, -2, -3, ... for the tokens of any text."""
@@ -169,7 +182,7 @@ class ScriptedSession(Session):
         span = self._append(text)
         self._book("decode", len(span), span.start, out=len(span))
         self._n_read = self.length()
-        offsets = tuple((m.start(), m.end()) for m in _TOKEN.finditer(text))
+        offsets = tuple(self._model.offsets(text))
         finish = "stop"
         if len(tokens) > decoding.max_tokens:
             finish = "length"
@@ -183,11 +196,13 @@ class ScriptedSession(Session):
     ) -> np.ndarray:
         """[tokens, watched spans]: a written token has the attention of the line of `text` that it
         stands in."""
-        columns = [self._text_of(w) for w in watch]
+        columns = [self._text_of(watched) for watched in watch]
         rows = np.zeros((len(offsets), len(columns)))
-        for i, (_, end) in enumerate(offsets):
-            line = text[text.rfind("\n", 0, end - 1) + 1 : (text + "\n").index("\n", end - 1)]
-            rows[i] = [self._model.attend(line, c) for c in columns]
+        for row, (_, end) in enumerate(offsets):
+            line_start = text.rfind("\n", 0, end - 1) + 1
+            line_end = (text + "\n").index("\n", end - 1)
+            line = text[line_start:line_end]
+            rows[row] = [self._model.attend(line, column) for column in columns]
         return rows
 
     def length(self) -> int:
@@ -232,7 +247,10 @@ class ScriptedModel(LanguageModel):
         no row fits."""
         if self._attention is not None:
             return self._attention(row, column)
-        return next((w for r, c, w in self._table if r in row and c in column), 0.0)
+        for in_row, in_column, weight in self._table:
+            if in_row in row and in_column in column:
+                return weight
+        return 0.0
 
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None
@@ -242,7 +260,7 @@ class ScriptedModel(LanguageModel):
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of each token: a word with the white space before it."""
-        return [(m.start(), m.end()) for m in _TOKEN.finditer(text)]
+        return [match.span() for match in _TOKEN.finditer(text)]
 
     def turn_tokens(self) -> int:
         """2: "[user]" and "[reply]" are a token each."""
@@ -289,8 +307,6 @@ class Scripted(Backend):
             raise CannotRun(problems[0])
         model = ScriptedModel(script.model_copy(update={"window": room}), config.name)
         if config.thinking:
-            model.thinking, model.identity["thinking"] = (
-                config.thinking,
-                config.thinking.model_dump(),
-            )
+            model.thinking = config.thinking
+            model.identity["thinking"] = config.thinking.model_dump()
         return model

@@ -9,6 +9,7 @@ where they are control tokens.
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -17,17 +18,39 @@ from tokenizers.decoders import DecodeStream
 from harness.errors import CannotRun, ForgedTurn
 from harness.llm.template import PLAIN, Pieces
 
-Token = tuple[int, tuple[int, int]]  # a token's id and the range of characters it covers
+Range = tuple[int, int]
+"""The first character that a token covers, and the one after its last."""
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """The tokens of a text, and the characters that each covers."""
+
+    ids: list[int]
+    offsets: list[Range]
 
 
 class Text:
-    """Encodes and decodes for the model `name`. pieces: its chat template, whose tokens no text
-    from data may produce.
+    """Encodes and decodes texts of one model.
 
-    tokenizer: of transformers, or FastTokenizer. Raises CannotRun for a slow one.
+    Attributes:
+        tokenizer: Of transformers, or FastTokenizer.
+        added: Ids of the tokens that were added to the vocabulary.
+        control: Ids of the control tokens.
+        bos: The token that begins a context, None where the tokenizer puts none there.
     """
 
     def __init__(self, tokenizer: Any, name: str, pieces: Pieces = PLAIN) -> None:
+        """Make a copy of the tokenizer that knows no added tokens.
+
+        Args:
+            tokenizer: Of transformers, or FastTokenizer.
+            name: Of the model, for messages.
+            pieces: Its chat template, whose tokens no text from data may produce.
+
+        Raises:
+            CannotRun: The tokenizer is a slow one.
+        """
         if not getattr(tokenizer, "is_fast", False):
             raise CannotRun(
                 f"the tokenizer of '{name}' has no tokenizer.json; convert it to the fast format "
@@ -51,8 +74,9 @@ class Text:
         self._backend = backend
         self._has_dummy_prefix = self._finds_dummy_prefix()
         bos = tokenizer.bos_token_id
-        begins_with_bos = bos is not None and bos in tokenizer("a")["input_ids"][:1]
-        self.bos = bos if begins_with_bos else None
+        self.bos: int | None = None
+        if bos is not None and bos in tokenizer("a")["input_ids"][:1]:
+            self.bos = bos
         used = {*self.trusted(pieces.begin), *self.trusted(pieces.mid), *self.trusted(pieces.next)}
         visible = {token["id"] for token in added if token["content"].strip()}
         self._name = name
@@ -69,7 +93,7 @@ class Text:
     def plain(self, text: str) -> list[int]:
         """Token ids of `text` as data. Raises ForgedTurn where its plain tokens include a control
         token."""
-        ids = [token_id for token_id, _ in self._encode(text)]
+        ids = self._encode(text).ids
         if not self._framing.isdisjoint(ids):
             # A vocabulary that spells it as a word, which some Unigram models do.
             control = next(filter(self._framing.__contains__, ids))
@@ -87,24 +111,26 @@ class Text:
 
     def count(self, text: str) -> int:
         """Number of tokens of `text`, control tokens as plain text."""
-        return len(self._encode(text))
+        return len(self._encode(text).ids)
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
+    def offsets(self, text: str) -> list[Range]:
         """Character range of each token of `text` as data."""
-        return [offsets for _, offsets in self._encode(text)]
+        return self._encode(text).offsets
 
-    def _encode(self, text: str) -> list[Token]:
-        """Tokens of `text` with offsets."""
+    def _encode(self, text: str) -> _Encoded:
+        """The tokens of a text as data."""
         if not text:
-            return []
+            return _Encoded([], [])
         if not self._has_dummy_prefix:
-            e = self._plain.encode(text, add_special_tokens=False)
-            return list(zip(e.ids, e.offsets, strict=True))
+            encoded = self._plain.encode(text, add_special_tokens=False)
+            return _Encoded(encoded.ids, encoded.offsets)
         # A newline in front takes the dummy prefix upon itself and is then dropped.
         head = len(self._plain.encode("\n", add_special_tokens=False).ids)
-        e = self._plain.encode("\n" + text, add_special_tokens=False)
-        shifted = [(max(a - 1, 0), max(b - 1, 0)) for a, b in e.offsets]
-        return list(zip(e.ids, shifted, strict=True))[head:]
+        encoded = self._plain.encode("\n" + text, add_special_tokens=False)
+        offsets: list[Range] = []
+        for start, end in encoded.offsets[head:]:
+            offsets.append((max(start - 1, 0), max(end - 1, 0)))
+        return _Encoded(encoded.ids[head:], offsets)
 
     def trusted(self, text: str) -> list[int]:
         """Token ids of a piece of the chat template, whose control tokens are encoded as such."""
@@ -112,18 +138,22 @@ class Text:
             return list(self._backend.encode(text, add_special_tokens=False).ids)
         return []
 
-    def decode(self, ids: Iterable[int]) -> tuple[str, list[tuple[int, int]]]:
-        """Text of `ids` without control tokens, and the character range of each id in it."""
+    def decode(self, ids: Iterable[int]) -> tuple[str, list[Range]]:
+        """The text of tokens without control tokens, and the character range of each token in
+        it."""
         ids = list(ids)
         stream = DecodeStream(skip_special_tokens=True)
-        text, offsets, waiting = "", [], 0
-        for i in ids:
-            piece = stream.step(self._backend, i) or ""
+        text = ""
+        offsets: list[Range] = []
+        waiting = 0  # tokens that are no whole character yet
+        for token in ids:
+            piece = stream.step(self._backend, token) or ""
             waiting += 1
             if piece:
                 # Tokens that only together make a character share its range.
                 offsets += [(len(text), len(text) + len(piece))] * waiting
-                text, waiting = text + piece, 0
+                text += piece
+                waiting = 0
         tail = ""
         if waiting:
             tail = self._backend.decode(ids[-waiting:], skip_special_tokens=True)

@@ -128,19 +128,27 @@ def in_forward_thread(fn: Callable[[], R]) -> R:
 def _openmp(function: str, *numbers: int) -> None:
     """Call a function of the OpenMP library that torch has loaded, if any; numbers: its integer
     arguments."""
-    if "torch" in sys.modules:
-        # It may be half imported, by another thread.
-        with contextlib.suppress(AttributeError, OSError):
-            sys.modules[
-                "torch"
-            ].get_num_threads()  # the first such call in a thread sets its number of threads
-            getattr(ctypes.CDLL(None), function)(*numbers)
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    # It may be half imported, by another thread.
+    with contextlib.suppress(AttributeError, OSError):
+        torch.get_num_threads()  # the first such call in a thread sets its number of threads
+        getattr(ctypes.CDLL(None), function)(*numbers)
 
 
 class _WaitingAsk:
-    """A queued ask, its member and queue, when it was asked and since when it waits.
+    """An ask that is queued.
 
-    gate: released once `outcome` is set; ran: seconds.
+    Attributes:
+        member: Who asks.
+        queue: What runs it.
+        ask: What is asked.
+        asked: When it was, by time.monotonic.
+        since: Since when it waits; later than `asked` where it goes on (`Again`).
+        outcome: Its result, or an exception.
+        ran: Seconds of the batches that it was in.
+        gate: A lock that is released once `outcome` is set.
     """
 
     def __init__(self, member: object, queue: RequestQueue, ask: Any) -> None:
@@ -153,7 +161,7 @@ class _WaitingAsk:
         self.gate.acquire()
 
 
-def _run(queue: Any, batch: Sequence[_WaitingAsk]) -> list[Any]:
+def _run(queue: RequestQueue, batch: Sequence[_WaitingAsk]) -> list[Any]:
     """Run the asks of a batch together; each is booked the whole time. Returns their outcomes."""
     began = time.monotonic()
     outcomes: list[Any] = queue.run([waiting.ask for waiting in batch])
@@ -323,43 +331,61 @@ class Scheduler:
         thread."""
         while True:
             with self._lock:
-                while not self.stopped and not self._ready():
-                    self._idle.wait(max(self._seconds_left(), 0) if self._asks else None)
+                self._wait_until_ready()
                 if self.stopped:
                     self._hand_out(self._asks, [Stopped() for _ in self._asks])
                     return
                 self._late |= self._working  # all others had MAX_WAIT seconds
                 try:
-                    # First queues marked `ahead`, then the queue whose ask has waited longest.
-                    queue = next(
-                        (w.queue for w in self._asks if w.queue.ahead), self._asks[0].queue
-                    )
-                    asks = [w for w in self._asks if w.queue is queue]
-                    taken = [asks[n] for n in queue.take([w.ask for w in asks])]
+                    taken = self._next_batch()
                 except Exception as error:  # noqa: BLE001 - a fault of the queue is raised by every ask
                     self._hand_out(self._asks, [error] * len(self._asks))
                     continue
-            outcomes: list[Any] = []
-            try:
-                batches = [taken]
-                if queue is _CALLS:
-                    batches = [[w] for w in taken]
-                outcomes = [outcome for batch in batches for outcome in _run(queue, batch)]
-            except BaseException as error:  # noqa: BLE001 - a fault of the queue itself is raised by every ask
-                outcomes = [error] * len(taken)
-            with self._lock:
-                self._hand_out(taken, outcomes)
-                self._ended = time.monotonic()
-            asks = taken = batches = (
-                outcomes
-            ) = []  # else logits stay in memory until the next batch
+            self._run_batch(taken)
+            taken = []  # else logits stay in memory until the next batch
 
-    def _ready(
-        self,
-    ) -> bool:  # whether a batch may begin: all other members wait, or had MAX_WAIT seconds
+    def _wait_until_ready(self) -> None:
+        """Wait until a batch may begin, or the run ends; the caller holds the lock."""
+        while not self.stopped and not self._ready():
+            seconds = None
+            if self._asks:
+                seconds = max(self._seconds_left(), 0)
+            self._idle.wait(seconds)
+
+    def _next_batch(self) -> list[_WaitingAsk]:
+        """The asks of the next batch, all of one queue: first of queues marked `ahead`, then of the
+        queue whose ask has waited longest. Raises what the queue raises."""
+        queue = self._asks[0].queue
+        for waiting in self._asks:
+            if waiting.queue.ahead:
+                queue = waiting.queue
+                break
+        asks = [waiting for waiting in self._asks if waiting.queue is queue]
+        return [asks[n] for n in queue.take([waiting.ask for waiting in asks])]
+
+    def _run_batch(self, taken: list[_WaitingAsk]) -> None:
+        """Run these asks of one queue together, calls of functions one by one, and hand their
+        outcomes out."""
+        queue = taken[0].queue
+        batches = [taken]
+        if queue is _CALLS:
+            batches = [[waiting] for waiting in taken]
+        outcomes: list[Any] = []
+        try:
+            for batch in batches:
+                outcomes += _run(queue, batch)
+        except BaseException as error:  # noqa: BLE001 - a fault of the queue itself is raised by every ask
+            outcomes = [error] * len(taken)
+        with self._lock:
+            self._hand_out(taken, outcomes)
+            self._ended = time.monotonic()
+
+    def _ready(self) -> bool:
+        """Whether a batch may begin: all other members wait, or had MAX_WAIT seconds."""
         return bool(self._asks) and (self._working <= self._late or self._seconds_left() <= 0)
 
     def _seconds_left(self) -> float:
+        """How long the next batch still waits for members that are at work."""
         # MAX_WAIT counts from the end of the last batch: asks that waited for it join those of its
         # members.
         return max(self._asks[0].since, self._ended) + MAX_WAIT - time.monotonic()
@@ -411,6 +437,9 @@ class Scheduler:
             if not alive or (end is not None and time.monotonic() >= end):
                 break
             for thread in alive:
-                thread.join(None if end is None else max(end - time.monotonic(), 0))
+                left = None
+                if end is not None:
+                    left = max(end - time.monotonic(), 0)
+                thread.join(left)
         self.stop()
         self._batches.join()
