@@ -26,7 +26,7 @@ from harness.llm.attention_weights import WatchedRows, WatchRequest, block_weigh
 from harness.llm.backend import load_model
 from harness.llm.batched_forward import ForwardRequest, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
-from harness.llm.cuda_graphs import RecordedSteps
+from harness.llm.cuda_graphs import InputRow, RecordedSteps
 from harness.llm.kernels import (
     cpu_attention,
     has_slow_products,
@@ -542,7 +542,13 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
         cuda_graphs, "record_graph", lambda step: (outs.append(step()), lambda: outs[0])[1]
     )
     steps = RecordedSteps(net, pool, 1000, 0.05)
-    numbers, play = steps._record(4, [(0, 1, 3, 3), (256, 2, 5, 5), (512, 3, 4, 9), (900, 0, 0, 0)])
+    rows = [
+        InputRow(0, 1, 3, 3, 0),
+        InputRow(256, 2, 5, 5, 1),
+        InputRow(512, 3, 4, 9, 2),
+        InputRow(900, 0, 0, 0, None),
+    ]
+    numbers, play = steps._record(rows)
     assert numbers.device == device
     logits = play().logits
     assert (tuple(logits.shape), logits.dtype) == ((4, config.vocab_size), torch.float32)
