@@ -13,7 +13,6 @@ from typing import Protocol
 
 import numpy as np
 
-from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.retrieval.passages import Passages, Report
 
@@ -47,24 +46,3 @@ class PassageRanker(Protocol):
             Scores and passage numbers [questions, k], best first, ties by number; -1 where no more
             passages match.
         """
-
-
-def open_ranker(folder: Path, passages: int, encoder: EncoderConfig | None) -> PassageRanker:
-    """The index of a corpus for one way of ranking; nothing is built yet.
-
-    Args:
-        folder: Of the corpus's indexes; the ranker has a folder in it, named after its settings.
-        passages: Of the corpus.
-        encoder: What encodes passages and questions; None for BM25.
-
-    Raises:
-        CannotRun: The encoder cannot be used.
-    """
-    # Late, because each needs a package of its own.
-    if encoder is None:
-        from harness.retrieval import corpus_bm25
-
-        return corpus_bm25.BM25Index(folder / corpus_bm25.folder_name(), passages)
-    from harness.retrieval import dense_index
-
-    return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), passages, encoder)

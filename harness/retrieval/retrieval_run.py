@@ -19,9 +19,9 @@ from harness.datasets.open_rows import OpenRow
 from harness.errors import CannotRun
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.maxp import best_documents
+from harness.retrieval.open_ranker import open_ranker
 from harness.retrieval.output import Recall, manifest_path, write
 from harness.retrieval.passages import CorpusCounts, Report, open_table
-from harness.retrieval.rankers import open_ranker
 from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.package_versions import versions
 from harness.storage.paths import without_home

@@ -24,9 +24,10 @@ from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.errors import UserError
 from harness.retrieval.corpus import Corpus
+from harness.retrieval.open_ranker import open_ranker
 from harness.retrieval.passage_store import PassageStore, StoredPassage, write_passages
 from harness.retrieval.passages import Report, open_table
-from harness.retrieval.rankers import PassageRanker, open_ranker
+from harness.retrieval.rankers import PassageRanker
 from harness.retrieval.retrieval_run import check_packages
 from harness.storage.files import (
     check_writable,

@@ -1,0 +1,27 @@
+"""Finds the index of a corpus for one way of ranking: BM25, or the vectors of an encoder."""
+
+from pathlib import Path
+
+from harness.config.schema import EncoderConfig
+from harness.retrieval.rankers import PassageRanker
+
+
+def open_ranker(folder: Path, passages: int, encoder: EncoderConfig | None) -> PassageRanker:
+    """The index of a corpus for one way of ranking; nothing is built yet.
+
+    Args:
+        folder: Of the corpus's indexes; the ranker has a folder in it, named after its settings.
+        passages: Of the corpus.
+        encoder: What encodes passages and questions; None for BM25.
+
+    Raises:
+        CannotRun: The encoder cannot be used.
+    """
+    # Late, because each needs a package of its own.
+    if encoder is None:
+        from harness.retrieval import corpus_bm25
+
+        return corpus_bm25.BM25Index(folder / corpus_bm25.folder_name(), passages)
+    from harness.retrieval import dense_index
+
+    return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), passages, encoder)
