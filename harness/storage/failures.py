@@ -11,7 +11,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.errors import IndexFailed, QuestionError, SaveError, UserError
@@ -31,13 +31,25 @@ def one_line(error: Mapping[str, str]) -> str:
     method's author can change; without a traceback there is none.
     """
     line = f"{error['type']}: {error['message']}".splitlines()[0]
-    places = _FRAME.findall(error.get("traceback", ""))
+    place = _place_to_mend(error.get("traceback", ""))
+    if place is None:
+        return line
+    return f"{line} ({place})"
+
+
+def _place_to_mend(traceback_text: str) -> str | None:
+    """The innermost "file:line" of a traceback that its reader can change, else the innermost one;
+    None without a traceback."""
+    places = [f"{file}:{number}" for file, number in _FRAME.findall(traceback_text)]
+    if not places:
+        return None
     installed = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib")]
-    not_installed = [
-        (file, n) for file, n in places if not any((root / file).is_file() for root in installed)
-    ]
-    not_ours = [(file, n) for file, n in not_installed if not file.startswith("harness/")]
-    return f"{line} ({':'.join((not_ours or places)[-1])})" if places else line
+    for place in reversed(places):
+        file = place.rpartition(":")[0]
+        is_installed = any((root / file).is_file() for root in installed)
+        if not is_installed and not file.startswith("harness/"):
+            return place
+    return places[-1]
 
 
 def describe_failure(error: Exception) -> dict[str, str]:
@@ -46,21 +58,29 @@ def describe_failure(error: Exception) -> dict[str, str]:
     if isinstance(error, IndexFailed):  # the index failed before, and was described then
         return error.error
     name = type(error).__name__
-    # By name and words: torch is not imported here, and for the main memory it raises a plain
-    # RuntimeError.
-    out_of_memory = isinstance(error, MemoryError) or any(
-        c.__name__ == "OutOfMemoryError" for c in type(error).__mro__
-    )
-    out_of_memory |= isinstance(error, RuntimeError) and _NO_MEMORY in str(error)
-    if out_of_memory and type(error) is RuntimeError:
-        name = "OutOfMemoryError"  # what torch calls it on a GPU
     message = sentence_without_home(str(error))
-    described = {"type": name, "message": message or ("out of memory" if out_of_memory else name)}
-    if out_of_memory:
+    if _ran_out_of_memory(error):
+        if type(error) is RuntimeError:
+            name = "OutOfMemoryError"  # what torch calls it on a GPU
         _free_memory(error)
-    elif not isinstance(error, QuestionError):
+        return {"type": name, "message": message or "out of memory"}
+    described = {"type": name, "message": message or name}
+    if not isinstance(error, QuestionError):
         described["traceback"] = _traceback(error)
     return described
+
+
+def _ran_out_of_memory(error: Exception) -> bool:
+    """Whether the main memory or that of a GPU was too small.
+
+    By name and words: torch is not imported here, and for the main memory it raises a plain
+    RuntimeError.
+    """
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, RuntimeError) and _NO_MEMORY in str(error):
+        return True
+    return "OutOfMemoryError" in [parent.__name__ for parent in type(error).__mro__]
 
 
 def _free_memory(error: Exception) -> None:
@@ -75,15 +95,22 @@ def _free_memory(error: Exception) -> None:
 
 def _traceback(error: Exception) -> str:
     """Format the traceback without absolute paths: equal on every machine, and it names no user."""
-    roots = [Path(__file__).resolve().parents[2], *(Path(p).resolve() for p in sys.path if p)]
+    roots = [Path(__file__).resolve().parents[2]]
+    roots += [Path(entry).resolve() for entry in sys.path if entry]
     captured = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = captured
     while link is not None:
         for frame in link.stack:
-            path = Path(frame.filename)
-            fitting = [
-                path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)
-            ]
-            frame.filename = min(fitting, key=len, default=path.name)
+            frame.filename = _shortened(Path(frame.filename), roots)
         link = link.__cause__ or link.__context__
     return sentence_without_home("".join(captured.format()))
+
+
+def _shortened(path: Path, roots: Iterable[Path]) -> str:
+    """The path of a module without the folder that it is imported from; its file name alone where
+    none of `roots` is that folder.
+
+    "/home/ann/venv/lib/numpy/linalg.py" -> "numpy/linalg.py"
+    """
+    below = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
+    return min(below, key=len, default=path.name)

@@ -23,19 +23,34 @@ def run_folder(text: str) -> Path:
     folder = local_folder(text)
     if (folder / RUN).is_file():
         return folder
+    problem = f"there is no run folder '{text}'"
+    if folder.is_dir():
+        problem = f"'{text}' holds no run"
+    similar = _similar_folders(text, _other_runs(folder))
+    if similar:
+        raise UserError(f"{problem}; the nearest: {', '.join(similar)}")
+    raise UserError(
+        f"{problem}; make one with harness run, or name the folder that was given to its --out"
+    )
+
+
+def _other_runs(folder: Path) -> list[str]:
+    """Paths of the runs to suggest in place of `folder`: those below the nearest folder above it
+    that exists, else those below results/."""
     root = folder
     while not root.is_dir():  # "." at the latest, or "/"
         root = root.parent
-    other_runs = [str(p) for p in find_runs(root)] if root not in (Path("."), Path("/")) else []
-    if not other_runs and Path("results").is_dir():
-        other_runs = [str(p) for p in find_runs(Path("results"))]
-    best = difflib.get_close_matches(text, other_runs, n=3, cutoff=0.3) or other_runs[:3]
-    what = f"'{text}' holds no run" if folder.is_dir() else f"there is no run folder '{text}'"
-    if best:
-        raise UserError(f"{what}; the nearest: {', '.join(best)}")
-    raise UserError(
-        f"{what}; make one with harness run, or name the folder that was given to its --out"
-    )
+    others: list[Path] = []
+    if root not in (Path("."), Path("/")):
+        others = find_runs(root)
+    if not others and Path("results").is_dir():
+        others = find_runs(Path("results"))
+    return [str(path) for path in others]
+
+
+def _similar_folders(text: str, folders: list[str]) -> list[str]:
+    """Up to three of the folders: those that are written most like `text`, else the first ones."""
+    return difflib.get_close_matches(text, folders, n=3, cutoff=0.3) or folders[:3]
 
 
 def _check_named(text: str) -> None:
@@ -51,7 +66,10 @@ def run_folders(texts: Iterable[str]) -> list[Path]:
     for text in texts:
         _check_named(text)
         folder = local_folder(text)
-        folders += (find_runs(folder) if folder.is_dir() else []) or [run_folder(text)]
+        below: list[Path] = []
+        if folder.is_dir():
+            below = find_runs(folder)
+        folders += below or [run_folder(text)]
     return list(dict.fromkeys(folders))
 
 
@@ -59,10 +77,12 @@ def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs; several with the same data set and folder name are called by their paths."""
     keys = [(run.config.dataset.name, run.name) for run in runs]
     counts = Counter(keys)
-    return [
-        replace(run, known_as=str(run.path)) if counts[key] > 1 else run
-        for run, key in zip(runs, keys, strict=True)
-    ]
+    named: list[StoredRun] = []
+    for run, key in zip(runs, keys, strict=True):
+        if counts[key] > 1:
+            run = replace(run, known_as=str(run.path))
+        named.append(run)
+    return named
 
 
 def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]:

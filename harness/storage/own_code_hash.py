@@ -10,6 +10,8 @@ Path(__file__).parent / "data" / "words.txt"), or that glob("*.txt") finds below
 made at run time are not seen.
 """
 
+from __future__ import annotations
+
 import ast
 import hashlib
 import importlib.util
@@ -19,12 +21,12 @@ import marshal
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import NamedTuple, Protocol, TypeAlias
 
 from harness.errors import UserError
 from harness.storage.file_hash import file_hash
@@ -36,14 +38,34 @@ _SHIPPED = tuple(
 _IMPORTERS = {"import_module", "__import__"}
 _INSTALLED = {"site-packages", "dist-packages"}
 _WRITES = re.compile(r"[wax]b?t?\+?|rb?\+")  # modes of open
-_imported: dict[
-    tuple[str, str], tuple[ModuleSpec | None, str]
-] = {}  # (module, file) -> as it was when first hashed
+_GLOBS = {"glob", "iglob", "rglob"}
+Code: TypeAlias = type | Callable[..., object]
+"""A class or a function."""
 
 
-def own_code(
-    root: type | Callable[..., Any] | str, parameters: Iterable[Any] = ()
-) -> dict[str, str]:
+class _Found(NamedTuple):
+    """A module as the import system finds it; None where there is no spec, or no file."""
+
+    spec: ModuleSpec | None
+    file: Path | None
+
+
+class _FirstHash(NamedTuple):
+    """A file as it was when it was first hashed.
+
+    spec: of the module that is or names it, None where that was not loaded yet; sha256: of the
+    file.
+    """
+
+    spec: ModuleSpec | None
+    sha256: str
+
+
+_first_hashes: dict[tuple[str, Path], _FirstHash] = {}
+"""By (module, file)."""
+
+
+def own_code(root: Code | str, parameters: Iterable[object] = ()) -> dict[str, str]:
     """Hash the user's own code.
 
     Nothing is imported. Code typed into a notebook has no file: its compiled code is hashed, with
@@ -70,7 +92,7 @@ def own_code(
     return dict(sorted(hashes.items()))
 
 
-def _code_hashes(root: type | Callable[..., Any] | str) -> dict[str, str]:
+def _code_hashes(root: Code | str) -> dict[str, str]:
     """Module or file name -> sha256 of the code of a class with its bases, a function or a module,
     and of what it uses."""
     if isinstance(root, str):
@@ -78,44 +100,43 @@ def _code_hashes(root: type | Callable[..., Any] | str) -> dict[str, str]:
         collected.add_module(root)
         return collected.hashes
     collected = _CodeHashes(root.__module__)
-    parts: tuple[Any, ...] = (root,)
     if isinstance(root, type):
-        parts = root.__mro__
-    for part in parts:
-        collected.add(part)
+        for base in root.__mro__:
+            collected.add(base)
+    else:
+        collected.add(root)
     return collected.hashes
 
 
 class _CodeHashes:
-    """Collects `hashes`: module or file name -> sha256. root: the user's module, hashed even if it
-    is installed."""
+    """Collects the hashes of code and of all that it uses.
+
+    Attributes:
+        hashes: Module or file name -> sha256.
+    """
 
     def __init__(self, root: str) -> None:
+        """root: the user's module, hashed even if it is installed."""
         self.hashes: dict[str, str] = {}
         self._top = root.partition(".")[0]
-        self._without_file: set[int] = set()
+        self._without_file: set[int] = set()  # ids of the parts that are hashed without a file
 
-    def add(self, part: Any) -> None:
+    def add(self, part: Code | ModuleType) -> None:
         """Hash a loaded class, function or module with all that it uses."""
-        name = part.__name__ if isinstance(part, ModuleType) else part.__module__
-        if isinstance(part, ModuleType) or _spec_and_file(name)[1] is not None:
-            self.add_module(name)
-        elif (
-            id(part) not in self._without_file
-            and name.partition(".")[0] not in sys.stdlib_module_names
-        ):
+        if isinstance(part, ModuleType):
+            self.add_module(part.__name__)
+            return
+        module = part.__module__
+        if _find(module).file is not None:
+            self.add_module(module)
+        elif id(part) not in self._without_file and not _is_of_python(module):
             self._without_file.add(id(part))
-            self._add_without_file(name, part)
+            self._add_without_file(module, part)
 
     def add_module(self, name: str) -> None:
         """Hash a module's file, the files that it names and what it imports."""
-        spec, path = _spec_and_file(name)
-        top = name.partition(".")[0]
-        if name in self.hashes or path is None or top in sys.stdlib_module_names:
-            return
-        if (top != self._top and _INSTALLED & set(path.parts)) or any(
-            path.is_relative_to(f) for f in _SHIPPED
-        ):
+        spec, path = _find(name)
+        if name in self.hashes or path is None or self._is_of_others(name, path):
             return
         self._add_file(name, name, spec, path)
         try:
@@ -124,62 +145,126 @@ class _CodeHashes:
             return
         for file in _named_files(tree, path):
             self._add_file(name, file.name, spec, file)
-        for imported in _imports(
-            tree, name if path.name == "__init__.py" else name.rpartition(".")[0]
-        ):
+        package = name
+        if path.name != "__init__.py":
+            package = name.rpartition(".")[0]
+        for imported in _imports(tree, package):
             self.add_module(imported)
 
+    def _is_of_others(self, name: str, path: Path) -> bool:
+        """Whether a module is Python's own, of an installed package, or of this project."""
+        if _is_of_python(name):
+            return True
+        is_users = name.partition(".")[0] == self._top
+        if not is_users and _INSTALLED & set(path.parts):
+            return True
+        return any(path.is_relative_to(folder) for folder in _SHIPPED)
+
     def _add_file(self, module: str, label: str, spec: ModuleSpec | None, path: Path) -> None:
-        """Hash a file that is or is named by `module`, as `label`. Raises UserError if it changed
-        since the import."""
-        now, loaded = file_hash(path), module in sys.modules
-        old_spec, old_hash = _imported.get((module, str(path)), (None, now))
-        # A module that was reloaded has another spec; of one that was not loaded yet none is kept.
-        _imported[module, str(path)] = (spec if loaded else None, now)
-        if loaded and old_hash != now and (old_spec is None or old_spec is spec):
-            _imported[module, str(path)] = (spec, old_hash)
-            raise UserError(
-                f"{path.name} has changed since Python imported '{module}'; restart Python, or "
-                "reload it"
-            )
-        self.hashes[label if self.hashes.get(label, now) == now else f"{label} {now[:8]}"] = now
+        """Hash a file, and remember its hash for as long as this process runs.
 
-    def _add_without_file(self, module: str, part: Any) -> None:
-        """Hash `part`, a class or function typed into a notebook, and what it uses, under the name
+        Args:
+            module: That the file is, or that names it.
+            label: Under which the hash is stored; with eight digits of the hash if another file has
+                the label.
+            spec: Of the module.
+            path: Of the file.
+
+        Raises:
+            UserError: The file changed since Python imported the module.
+        """
+        now = file_hash(path)
+        _check_is_as_imported(module, spec, path, now)
+        if self.hashes.get(label, now) != now:
+            label = f"{label} {now[:8]}"
+        self.hashes[label] = now
+
+    def _add_without_file(self, module: str, part: Code) -> None:
+        """Hash a class or function typed into a notebook, and what it uses, under the name
         `module`."""
+        members: list[tuple[str, object]] = [(getattr(part, "__name__", ""), part)]
+        if isinstance(part, type):
+            members = sorted(vars(part).items())
         digest = hashlib.sha256()
-        for name, value in (
-            sorted(vars(part).items()) if isinstance(part, type) else [(part.__name__, part)]
-        ):
-            function = inspect.unwrap(
-                getattr(value, "fget", None) or getattr(value, "__func__", value)
-            )
-            if isinstance(value, type) and value.__module__ == module and name != "__class__":
-                self.add(value)
-            elif isinstance(function, FunctionType):
-                for code in _code_objects(function.__code__):
-                    constants = tuple(c for c in code.co_consts if not isinstance(c, CodeType))
-                    digest.update(
-                        code.co_code + _marshalled((constants, code.co_names, code.co_varnames))
-                    )
-                digest.update(_marshalled((function.__defaults__, function.__kwdefaults__)))
-                self._add_globals_used(function, digest)
-            elif not name.startswith("__"):
-                digest.update(name.encode() + _marshalled(value))
-        self.hashes[module] = hashlib.sha256(
-            (self.hashes.get(module, "") + digest.hexdigest()).encode()
-        ).hexdigest()
+        for name, value in members:
+            self._add_member(module, name, value, digest)
+        before = self.hashes.get(module, "")
+        self.hashes[module] = hashlib.sha256((before + digest.hexdigest()).encode()).hexdigest()
 
-    def _add_globals_used(self, function: FunctionType, digest: Any) -> None:
-        """Hash the globals that a function uses: code as by `add`, values into `digest`, a hashlib
-        object."""
-        used = {name for code in _code_objects(function.__code__) for name in code.co_names}
+    def _add_member(self, module: str, name: str, value: object, digest: _Digest) -> None:
+        """Hash a function, or one attribute of a class, that is typed into a notebook.
+
+        Args:
+            module: Of the function or class.
+            name: Of the attribute.
+            value: Of the attribute.
+            digest: Gets the code or the value; a class of the module gets a hash of its own.
+        """
+        function = _function_of(value)
+        if isinstance(value, type) and value.__module__ == module and name != "__class__":
+            self.add(value)
+        elif isinstance(function, FunctionType):
+            _add_code(function, digest)
+            self._add_globals_used(function, digest)
+        elif not name.startswith("__"):
+            digest.update(name.encode() + _marshalled(value))
+
+    def _add_globals_used(self, function: FunctionType, digest: _Digest) -> None:
+        """Hash the globals that a function uses: code as by `add`, values into `digest`."""
+        used: set[str] = set()
+        for code in _code_objects(function.__code__):
+            used.update(code.co_names)
         for name in sorted(used & set(function.__globals__)):
             value = function.__globals__[name]
             if isinstance(value, type | FunctionType | ModuleType):
                 self.add(value)
             else:
                 digest.update(name.encode() + _marshalled(value))
+
+
+class _Digest(Protocol):
+    """A hashlib object, to which bytes are added."""
+
+    def update(self, data: bytes, /) -> None:
+        """Add bytes."""
+
+
+def _is_of_python(module: str) -> bool:
+    """Whether a module belongs to Python's standard library."""
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _check_is_as_imported(module: str, spec: ModuleSpec | None, path: Path, now: str) -> None:
+    """Remember the hash `now` of a file of a module; raise UserError where a loaded module was
+    imported from another content.
+
+    A module that was reloaded has another spec; of one that was not loaded yet none is remembered.
+    """
+    is_loaded = module in sys.modules
+    first = _first_hashes.get((module, path), _FirstHash(None, now))
+    is_same_import = first.spec is None or first.spec is spec
+    if is_loaded and first.sha256 != now and is_same_import:
+        _first_hashes[module, path] = _FirstHash(spec, first.sha256)
+        raise UserError(
+            f"{path.name} has changed since Python imported '{module}'; restart Python, or reload it"
+        )
+    _first_hashes[module, path] = _FirstHash(spec if is_loaded else None, now)
+
+
+def _function_of(value: object) -> object:
+    """The function behind a property, a static or class method, or a decorated function; any other
+    value as it is."""
+    inner = getattr(value, "fget", None) or getattr(value, "__func__", value)
+    return inspect.unwrap(inner)
+
+
+def _add_code(function: FunctionType, digest: _Digest) -> None:
+    """Add the compiled code of a function and of those inside it to `digest`, with its defaults."""
+    for code in _code_objects(function.__code__):
+        constants = tuple(each for each in code.co_consts if not isinstance(each, CodeType))
+        names = _marshalled((constants, code.co_names, code.co_varnames))
+        digest.update(code.co_code + names)
+    digest.update(_marshalled((function.__defaults__, function.__kwdefaults__)))
 
 
 def _code_objects(code: CodeType) -> Iterator[CodeType]:
@@ -190,102 +275,138 @@ def _code_objects(code: CodeType) -> Iterator[CodeType]:
             yield from _code_objects(constant)
 
 
-def _marshalled(value: Any) -> bytes:
+def _marshalled(value: object) -> bytes:
     """The bytes of a constant or a container of constants; b"" for other objects."""
     with suppress(ValueError):
         return marshal.dumps(value)
     return b""
 
 
-def _spec_and_file(name: str) -> tuple[ModuleSpec | None, Path | None]:
-    """Find a module's import spec and its file (None: none), without importing it."""
-    if (module := sys.modules.get(name)) is not None:
-        file = getattr(module, "__file__", None)
-        return getattr(module, "__spec__", None), Path(file).resolve() if file and Path(
-            file
-        ).is_file() else None
-    parent = name.rpartition(".")[0]
+def _find(module: str) -> _Found:
+    """Find a module's import spec and its file, without importing it."""
+    loaded = sys.modules.get(module)
+    if loaded is not None:
+        spec = getattr(loaded, "__spec__", None)
+        return _Found(spec, _existing(getattr(loaded, "__file__", None)))
     try:
-        if not parent:
-            spec = importlib.util.find_spec(name)
-        else:
-            package = _spec_and_file(parent)[0]
-            folders = package.submodule_search_locations if package else None
-            spec = PathFinder.find_spec(name, list(folders)) if folders else None
+        spec = _spec_of(module)
     except (ImportError, ValueError):
-        return None, None
-    path = Path(spec.origin).resolve() if spec and spec.origin else None
-    return spec, path if path and path.is_file() else None
+        return _Found(None, None)
+    if spec is None:
+        return _Found(None, None)
+    return _Found(spec, _existing(spec.origin))
+
+
+def _spec_of(module: str) -> ModuleSpec | None:
+    """The spec of a module that is not loaded; its packages are looked up, not imported. Raises
+    ImportError, ValueError."""
+    parent = module.rpartition(".")[0]
+    if not parent:
+        return importlib.util.find_spec(module)
+    package = _find(parent).spec
+    if package is None or not package.submodule_search_locations:
+        return None
+    return PathFinder.find_spec(module, list(package.submodule_search_locations))
+
+
+def _existing(path: str | None) -> Path | None:
+    """The full path of a file; None for no path, or one without a file."""
+    if not path or not Path(path).is_file():
+        return None
+    return Path(path).resolve()
 
 
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """Yield the names of modules that `tree` imports, also by import_module("x"). package: for
-    relative imports."""
+    """Yield the names of modules that a syntax tree imports, each after its packages.
+
+    "import a.b"             -> "a", "a.b"
+    "from .util import fold" -> "lead", "lead.util", "lead", "lead.util", "lead.util.fold"
+
+    Args:
+        tree: Of a module.
+        package: That relative imports begin with: "lead".
+    """
     for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = (
-                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            )
-            base = ".".join([*above, *filter(None, [node.module])])
-            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Call) and node.args:
-            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            names = (
-                [str(getattr(node.args[0], "value", "")).lstrip(".")]
-                if called in _IMPORTERS
-                else []
-            )
-        for name in filter(None, names):
+        for name in _imported_by(node, package):
             yield from itertools.accumulate(name.split("."), "{}.{}".format)
 
 
+def _imported_by(node: ast.AST, package: str) -> list[str]:
+    """The names that one import statement, or one call of import_module("x"), may import."""
+    names: list[str] = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        base = _base_of(node, package)
+        names = [base]
+        names += [f"{base}.{alias.name}" for alias in node.names]
+    elif isinstance(node, ast.Call) and node.args and _name_of_call(node) in _IMPORTERS:
+        names = [str(getattr(node.args[0], "value", "")).lstrip(".")]
+    return [name for name in names if name]
+
+
+def _base_of(node: ast.ImportFrom, package: str) -> str:
+    """The module that "from ... import" names: "lead.util" for "from .util import" in "lead"."""
+    parts: list[str] = []
+    if node.level:
+        above = package.split(".")
+        parts += above[: len(above) - node.level + 1]
+    if node.module:
+        parts.append(node.module)
+    return ".".join(parts)
+
+
+def _name_of_call(node: ast.Call) -> str:
+    """The name of what is called, without the object before it: "glob" for folder.glob(...)."""
+    name: str = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    return name
+
+
 def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
-    """Yield files that string literals name: beside the file `module`, in the working directory, or
-    by full path."""
+    """Yield the files that string literals of a syntax tree name and that it does not open to
+    write.
+
+    Args:
+        tree: Of the module.
+        module: Its file. A name is looked up beside it, in the working directory, or as a full
+            path; a pattern of glob() below its folder.
+    """
     written: set[str] = set()
     named: list[list[str]] = []
     for node in ast.walk(tree):
         words = _string_literals(ast.iter_child_nodes(node))
-        # folder / "data" / "words.txt".
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            words = _string_literals(ast.walk(node))[::-1]
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in (
-            "glob",
-            "iglob",
-            "rglob",
-        ):
-            patterns = [
-                word
-                for word in _string_literals(ast.walk(node))
-                if "*" in word and not word.startswith("/")
-            ]
-            files = [
-                path
-                for pattern in patterns
-                for path in module.parent.rglob(pattern)
-                if path.is_file()
-            ]
-            yield from sorted(path.resolve() for path in files if "__pycache__" not in path.parts)
+            words = _string_literals(ast.walk(node))[::-1]  # folder / "data" / "words.txt"
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _GLOBS:
+            yield from _matching_files(node, module.parent)
         elif isinstance(node, ast.Call) and any(_WRITES.fullmatch(word) for word in words[1:]):
             written.add(words[0])
-        named += [
-            words,
-            *([word] for word in words),
-        ]  # os.path.join("data", "words.txt"), and "words.txt" alone
+        named.append(words)  # os.path.join("data", "words.txt")
+        named += [[word] for word in words]  # "words.txt" alone
     for words in named:
-        for folder in (module.parent, Path.cwd()) if words and words[0] not in written else ():
-            with suppress(OSError):  # a text that is too long for a name
-                if (path := folder / os.path.join(*words)).is_file():
-                    yield path.resolve()
+        if words and words[0] not in written:
+            yield from _files_called(words, [module.parent, Path.cwd()])
+
+
+def _matching_files(call: ast.Call, folder: Path) -> list[Path]:
+    """The files below a folder that fit a pattern in a call of glob()."""
+    files: list[Path] = []
+    for pattern in _string_literals(ast.walk(call)):
+        if "*" in pattern and not pattern.startswith("/"):
+            files += [path for path in folder.rglob(pattern) if path.is_file()]
+    return sorted(path.resolve() for path in files if "__pycache__" not in path.parts)
+
+
+def _files_called(words: Sequence[str], folders: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files with the path that `words` join to, in these folders."""
+    for folder in folders:
+        with suppress(OSError):  # a text that is too long for a name
+            path = folder / os.path.join(*words)
+            if path.is_file():
+                yield path.resolve()
 
 
 def _string_literals(nodes: Iterable[ast.AST]) -> list[str]:
     """The string constants among syntax nodes."""
-    return [
-        node.value
-        for node in nodes
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
+    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    return [value for value in constants if isinstance(value, str)]

@@ -15,7 +15,7 @@ a prompt is stored as it was sent. "/data/home/ann/x" is another folder.
 import importlib.util
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,9 @@ _SECRET = re.compile(
 def expanded(path: str) -> str:
     """`path` with its leading ~ or ~user as a folder; unchanged without one, or for an unknown
     user."""
-    return os.path.expanduser(path) if path.startswith("~") else path
+    if not path.startswith("~"):
+        return path
+    return os.path.expanduser(path)
 
 
 def inside(folder: Path, *names: str) -> Path:
@@ -55,12 +57,15 @@ def package_folder(name: str) -> Path | None:
     """The folder of an installed package, None for other names, also dotted ones: finding "a.b"
     would import a."""
     module = name.replace("-", "_")
+    if not module.isidentifier():
+        return None
     try:
-        spec = importlib.util.find_spec(module) if module.isidentifier() else None
+        spec = importlib.util.find_spec(module)
     except ValueError:  # "__main__"
         return None
-    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return Path(folders[0]) if folders else None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
@@ -83,46 +88,62 @@ def local_folder(text: str | os.PathLike[str]) -> Path:
 
 def without_home(value: Any) -> Any:
     """`value` with each text in it that is a path of the home folder written as ~/..."""
-    if (home := _home()) is None:
+    home = _home()
+    if home is None:
         return value
-    return _map_texts(
-        value, lambda text: re.sub(rf"^{re.escape(home)}(?={re.escape(os.sep)}|\Z)", "~", text)
-    )
+    beginning = re.compile(rf"^{re.escape(home)}(?={re.escape(os.sep)}|\Z)")
+
+    def shorten(text: str) -> str:
+        """Write "/home/ann/d.json" as "~/d.json"."""
+        return beginning.sub("~", text)
+
+    return _map_texts(value, shorten)
 
 
 def with_home(value: Any) -> Any:
     """The inverse of `without_home`: each text that begins with ~/ as a whole path."""
-    return _map_texts(
-        value, lambda text: expanded(text) if text == "~" or text.startswith("~" + os.sep) else text
-    )
+
+    def expand(text: str) -> str:
+        """Write "~/d.json" as "/home/ann/d.json"; "~ann/d.json" stays."""
+        if text == "~" or text.startswith("~" + os.sep):
+            return expanded(text)
+        return text
+
+    return _map_texts(value, expand)
 
 
 def sentence_without_home(sentence: str) -> str:
     """`sentence` with every path of the home folder in it written as ~/..."""
     home = _home()
-    return sentence if home is None else re.sub(_BEFORE + re.escape(home) + _AFTER, "~", sentence)
+    if home is None:
+        return sentence
+    return re.sub(_BEFORE + re.escape(home) + _AFTER, "~", sentence)
 
 
 def command_without_home(words: Sequence[str]) -> list[str]:
     """The words of a command with paths in the home folder as ~/..., also after KEY= and
-    sqlite:///."""
+    sqlite:///.
+
+    ["run", "data=/home/ann/d.json"] -> ["run", "data=~/d.json"]
+    """
     home = _home()
     if home is None:
         return list(words)
-    path = re.compile(
-        r"^((?:[\w.-]+=)?(?:sqlite:///)?)" + re.escape(home) + rf"(?={re.escape(os.sep)}|$)"
-    )
+    before = r"^((?:[\w.-]+=)?(?:sqlite:///)?)"
+    path = re.compile(before + re.escape(home) + rf"(?={re.escape(os.sep)}|$)")
     return [path.sub(r"\1~", word) for word in words]
 
 
 def _home() -> str | None:
     """The home folder; None if it is the root folder, which every path begins with."""
     home = os.path.expanduser("~").rstrip(os.sep)
-    return home if len(Path(home or os.sep).parts) > 1 else None
+    if len(Path(home or os.sep).parts) == 1:
+        return None
+    return home
 
 
-def _map_texts(value: Any, change: Any) -> Any:
-    """`value` with change(text) for every text in its lists and mappings."""
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """`value` with change(text) for every text in its lists and mappings; tuples become lists."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

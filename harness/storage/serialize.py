@@ -11,7 +11,7 @@
 import io
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -20,23 +20,41 @@ import numpy as np
 _ARRAY, _FLOAT = "__array__", "__float__"
 
 
-def _plain(value: Any, at: str, other: Callable[[Any, str], Any]) -> Any:
-    """`value` as JSON values; other(value, place) converts floats and what JSON has no form for.
-    at: its place."""
+Other = Callable[[object, str], object]
+"""Converts a value that is no JSON value, and floats; the text is its place: "index.levels[2]"."""
+
+
+def _plain(value: Any, at: str, other: Other) -> Any:
+    """`value` as JSON values.
+
+    Args:
+        value: Lists, tuples, mappings and plain values, at any depth.
+        at: Its place, for errors: "index.levels[2]".
+        other: Converts floats and what JSON has no form for.
+
+    Raises:
+        TypeError: A key is no text, or is reserved; whatever `other` raises.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (list, tuple)):
-        return [_plain(v, f"{at}[{i}]", other) for i, v in enumerate(value)]
+        return [_plain(item, f"{at}[{place}]", other) for place, item in enumerate(value)]
     if not isinstance(value, dict):
         return other(value, at)
-    for key in value:
+    _check_keys(value, at)
+    prefix = f"{at}." if at else ""
+    return {key: _plain(inner, f"{prefix}{key}", other) for key, inner in value.items()}
+
+
+def _check_keys(mapping: Mapping[object, object], at: str) -> None:
+    """Raise TypeError for a key that JSON cannot hold, or that stands for an array or a float."""
+    for key in mapping:
         if not isinstance(key, str):  # JSON turns 1 into "1", so a cached index would differ
             raise TypeError(f"{at} has the key {key!r}; keys must be strings")
         if key in (_ARRAY, _FLOAT):
             raise TypeError(f"{at} has the key {key!r}, which is reserved")
-    return {k: _plain(v, f"{at}.{k}" if at else k, other) for k, v in value.items()}
 
 
 def dump(value: Any) -> tuple[bytes, bytes]:
@@ -47,10 +65,13 @@ def dump(value: Any) -> tuple[bytes, bytes]:
     """
     arrays: dict[str, np.ndarray] = {}
 
-    def pack(value: Any, at: str) -> Any:
-        """Replace an array or a number that is not finite by what JSON can hold."""
+    def pack(value: object, at: str) -> object:
+        """Replace an array or a number that is not finite by what JSON can hold; an array goes to
+        `arrays`."""
         if isinstance(value, float):
-            return value if math.isfinite(value) else {_FLOAT: repr(value)}
+            if math.isfinite(value):
+                return value
+            return {_FLOAT: repr(value)}
         if not isinstance(value, np.ndarray):
             raise TypeError(
                 f"{at} is a {type(value).__name__}; an index holds JSON values and NumPy arrays "
@@ -58,7 +79,8 @@ def dump(value: Any) -> tuple[bytes, bytes]:
             )
         if value.dtype.hasobject:
             raise TypeError(f"{at} is an array of Python objects; use numbers or strings")
-        arrays[name := str(len(arrays))] = value
+        name = str(len(arrays))
+        arrays[name] = value
         return {_ARRAY: name}
 
     data = _plain(value, "index", pack)
@@ -76,11 +98,13 @@ def load(data: bytes, arrays: bytes) -> Any:
         with np.load(io.BytesIO(arrays), allow_pickle=False) as file:
             named = {name: file[name] for name in file.files}
 
-    def unpack(mapping: dict[str, Any]) -> Any:
+    def unpack(mapping: dict[str, object]) -> object:
         """The array or number that a mapping stands for; any other mapping as it is."""
         if _ARRAY in mapping:
-            return named[mapping[_ARRAY]]
-        return float(mapping[_FLOAT]) if _FLOAT in mapping else mapping
+            return named[str(mapping[_ARRAY])]
+        if _FLOAT in mapping:
+            return float(str(mapping[_FLOAT]))
+        return mapping
 
     return json.loads(data, object_hook=unpack)
 
@@ -93,7 +117,7 @@ def json_values(value: Any, lost: list[str]) -> Any:
     cannot hold.
     """
 
-    def convert(value: Any, at: str) -> Any:
+    def convert(value: object, at: str) -> object:
         """Turn a dataclass into a mapping; a number that is not finite becomes None and is noted in
         `lost`."""
         if isinstance(value, float):
@@ -102,7 +126,8 @@ def json_values(value: Any, lost: list[str]) -> Any:
             lost.append(at)
             return None
         if is_dataclass(value) and not isinstance(value, type):
-            return _plain({f.name: getattr(value, f.name) for f in fields(value)}, at, convert)
+            by_name = {field.name: getattr(value, field.name) for field in fields(value)}
+            return _plain(by_name, at, convert)
         raise TypeError(
             f"{at or 'the answer'} is a {type(value).__name__}; an answer holds JSON values only"
         )

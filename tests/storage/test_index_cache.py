@@ -430,7 +430,8 @@ def test_what_cannot_be_shared(said, tmp_path):
 
 
 def test_a_hit_knows_what_building_cost(tmp_path):
-    built, hit = go(make_plan(), tmp_path / "a").summary, go(make_plan(), tmp_path / "b").summary
-    assert (built["index"]["built"], hit["index"]["hit"]) == (2, 2)
-    assert hit["index"]["usage"] == built["index"]["usage"]
-    assert hit["index"]["usage"]["index"]["flops"]["full"] > 0
+    built = go(make_plan(), tmp_path / "a").summary.index
+    hit = go(make_plan(), tmp_path / "b").summary.index
+    assert (built.built, hit.hit) == (2, 2)
+    assert hit.usage == built.usage
+    assert hit.usage["index"]["flops"]["full"] > 0

@@ -116,7 +116,7 @@ def forget():
     for name in [name for name in sys.modules if name.startswith("own_")]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    own_code_hash._imported.clear()
+    own_code_hash._first_hashes.clear()
 
 
 def plan(**more):
