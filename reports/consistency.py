@@ -187,7 +187,8 @@ def _task_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
         return
     task = manifest.hashed.task
     dataset = config.dataset
-    if not task.get("instruction", "").startswith(dataset.instruction or ""):
+    instruction = str(task.get("instruction", ""))
+    if not instruction.startswith(dataset.instruction or ""):
         yield "dataset.instruction is not how the questions were asked"
     stated = (
         ("max_answer_tokens", dataset.max_answer_tokens, None),
@@ -200,7 +201,7 @@ def _task_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
             yield f"dataset.{name} is {ours}, and {theirs} was asked for"
     texts = {"answer_prefix": dataset.answer_prefix, "demonstration": dataset.demonstration}
     for name, text in texts.items():
-        if text and text not in task.get("instruction", ""):
+        if text and text not in instruction:
             yield f"dataset.{name} is not how the questions were asked"
     schema = dataset.answer_schema
     if schema is not None and canonical(schema.form) != task.get("reply_schema"):

@@ -25,6 +25,7 @@ from harness.cost.usage import PhaseUsage, Usage, add_usage, sum_phases, tokens_
 from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
 from harness.storage.record_columns import Floats, RecordColumns
+from harness.storage.record_notes import is_joined
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -409,7 +410,7 @@ def _groups_by_indexes(
     question, each record is a group."""
     if not indexes:
         return
-    joined = columns.notes.where(lambda notes: notes.get("joined"))
+    joined = columns.notes.where(is_joined)
     own = np.zeros(len(columns), dtype=np.int64)
     if any(question is not None for _, question in indexes):
         own = np.arange(len(columns), dtype=np.int64)

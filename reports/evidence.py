@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.engine.document_view import View
 from harness.engine.made_documents import evidence_view, joined_view
+from harness.storage.record_notes import is_joined
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Answer, Document, Example, Shown
@@ -65,7 +66,7 @@ def overlapping_spans(
     view = View.of(documents)
     if run.config.method.view == "evidence":
         view = evidence_view(documents, example.gold.supporting)
-    if record.notes.get("joined"):
+    if is_joined(record.notes):
         view = joined_view(view)
     (indexed, *more) = view.documents
     if more:

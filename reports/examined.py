@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from harness.config.schema import canonical
 from harness.cost.flops import DEFAULT, ModelShape
 from harness.storage.manifest_file import RunManifest
+from harness.storage.record_notes import is_joined
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig
@@ -125,7 +126,7 @@ class Examination:
         self._columns["lengths"].append(_lengths_hash(record))
         self._columns["spent"].append(_spent_hash(record))
         self._problems.update(dict.fromkeys(self._find(record), 1))
-        seconds = float(record.notes.get("seconds") or 0)
+        seconds = record.seconds or 0.0
         self._longest = max(self._longest, seconds)
         self._total += seconds
         for rescoring in self._rescorings:
@@ -430,7 +431,7 @@ def _time_problems(
     record: StoredRecord, phases: Sequence[Mapping[str, Any]], made: Made
 ) -> Iterator[str]:
     """What does not fit between the seconds of a question, of its one request, and of waiting."""
-    took = record.notes.get("seconds")
+    took = record.seconds
     requested = _sum(phases, "seconds")
     if took and made.at_once and not made.recalls and requested > _SLOWER * took + _EXACT:
         yield "requests that took longer than their question"
@@ -543,7 +544,7 @@ def _place_problems(record: StoredRecord) -> Iterator[str]:
     for piece in record.shown or ():
         if piece.get("kind") == "span" and piece.get("document_id"):
             shown.add(piece["document_id"])
-    joined = record.notes.get("joined")
+    joined = is_joined(record.notes)
     if shown and not joined and shown.isdisjoint(record.document_ids):
         yield "passages shown of other documents"
         return

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, cast
@@ -28,8 +28,8 @@ from harness.stats.corpus_interval import corpus_interval
 from harness.stats.question_clusters import WHOLE_FOLDER
 from harness.storage.manifest_file import GitState
 from harness.storage.record_columns import SearchSummary
+from harness.storage.record_notes import counts_of, judgements_of
 from harness.storage.run_folder import StoredRun
-from harness.types import COUNTS, JUDGES
 from reports.run_records import index_usages
 from reports.settings import NOT_RECORDED
 from reports.settings import labels as labels
@@ -310,7 +310,7 @@ def judges(run: StoredRun) -> list[str]:
     judgement."""
     names: dict[str, None] = {}
     for notes in run.columns.notes.values:
-        names.update(dict.fromkeys(notes.get(JUDGES) or ()))
+        names.update(dict.fromkeys(judgements_of(notes)))
     return list(names)
 
 
@@ -419,7 +419,7 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     return corpus_interval(value, list(counts.values()), clusters, seed=seed, level=level)
 
 
-def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
+def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, Mapping[str, list[float]]]]:
     """Yield (question id, score -> its stored counts); no failed questions where the config says
     `failed: skip`."""
     skip = run.config.skips_failed
@@ -427,7 +427,7 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, dict[str, Any]]]:
     rows = zip(columns.ids, columns.notes.by_record(), columns.failed.tolist(), strict=True)
     for question_id, notes, failed in rows:
         if not failed or not skip:
-            yield question_id, notes.get(COUNTS) or {}
+            yield question_id, counts_of(notes)
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:

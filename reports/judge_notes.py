@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 
+from harness.storage.record_notes import judgements_of
 from harness.storage.run_folder import StoredRun
-from harness.types import JUDGES
 
 _MEANINGS = {
     "claim-faithfulness": "share of an answer's claims that the shown texts support",
@@ -42,7 +42,7 @@ def _unscored(run: StoredRun, judge: str) -> list[str]:
     if judge in columns.scores:
         unscored = np.isnan(columns.scores[judge])
     for place in np.flatnonzero(unscored).tolist():
-        judged = (columns.notes.of(place).get(JUDGES) or {}).get(judge)
+        judged = judgements_of(columns.notes.of(place)).get(judge)
         if judged:
             verdicts[judged["verdict"]] += 1
     if not verdicts:

@@ -120,7 +120,7 @@ def _row(run: StoredRun, record: StoredRecord, example: Example, contexts: str) 
     accepted = "\n".join(example.gold.answers)
     if not accepted and example.gold.extra.get("declined"):
         accepted = "(the documents do not say)"
-    answer = str(record.notes.get("scored", record.prediction))
+    answer = record.scored_text
     item = item_of(run, record.question_id)
     return _Row(item, example.question.text, accepted, answer, contexts)
 

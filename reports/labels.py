@@ -21,7 +21,6 @@ from harness.errors import UserError
 from harness.stats.bootstrap import Interval, interval
 from harness.stats.prediction_powered import prediction_powered
 from harness.storage.run_folder import StoredRun
-from harness.types import JUDGES
 from reports import facts
 from reports.judges import Raters, agreement, correctness_judges
 from reports.label_sheet import item_of, read_sheet
@@ -111,7 +110,7 @@ def _verdicts(run: StoredRun, judge: str) -> dict[str, str]:
     """Question id -> verdict of a judge."""
     verdicts = {}
     for record in run.records:
-        judged = (record.notes.get(JUDGES) or {}).get(judge)
+        judged = record.judgements.get(judge)
         if judged:
             verdicts[record.question_id] = judged["verdict"]
     return verdicts

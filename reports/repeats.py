@@ -220,8 +220,7 @@ def _elected(records: Repeated) -> int:
 
 def _scored_answer(record: StoredRecord) -> str:
     """The answer that was scored, normalised."""
-    notes = record.notes
-    return normalize_answer(str(notes.get("scored", record.prediction)))
+    return normalize_answer(record.scored_text)
 
 
 def _sizes(n: int) -> list[int]:

@@ -14,10 +14,10 @@ from harness.config.yaml_tree import dataset_of_run
 from harness.engine.scoring import score_record
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
+from harness.storage.record_notes import counts_of
 from harness.storage.record_texts import gold_of
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
-from harness.types import COUNTS
 
 _SAME = 1e-9
 
@@ -73,8 +73,7 @@ class Rescoring:
 
     def _counts(self, record: StoredRecord) -> list[float] | None:
         """The counts of a score of the corpus; None for another score."""
-        counts: list[float] | None = record.notes.get(COUNTS, {}).get(self.name)
-        return counts
+        return counts_of(record.notes).get(self.name)
 
     @property
     def result(self) -> tuple[str | None, bool]:

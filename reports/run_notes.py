@@ -17,6 +17,7 @@ from harness.engine import model_warnings as embedded
 from harness.stats.bootstrap import Labels
 from harness.stats.sign_flips import one_outweighs
 from harness.storage.manifest_file import Correction
+from harness.storage.record_notes import flags_of
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import lacking_replies, reply_sentences
 from harness.types import MISSING, NOT_FOLLOWED, PREFIX
@@ -217,8 +218,8 @@ def _flag_notes(run: StoredRun) -> list[str]:
     is marked, counts as missing and not as 0."""
     flagged: Counter[str] = Counter()
     columns = run.columns
-    for place in np.flatnonzero(columns.notes.where(lambda notes: notes.get("flags"))).tolist():
-        flags = columns.notes.of(place)["flags"]
+    for place in np.flatnonzero(columns.notes.where(flags_of)).tolist():
+        flags = flags_of(columns.notes.of(place))
         scores = [name for name in flags if name in columns.scores]
         flagged.update(name for name in scores if not np.isnan(columns.scores[name][place]))
     return [

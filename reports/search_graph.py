@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.engine.made_documents import joined_id
 from harness.storage.index_cache import cache_root, read_packed
+from harness.storage.record_notes import is_joined
 from harness.storage.records import IndexLine, StoredRecord, StoredStep
 from harness.storage.run_folder import StoredRun
 from harness.storage.serialize import load
@@ -123,7 +124,7 @@ def index_lines(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
     (harness.engine.made_documents).
     """
     ids = list(record.document_ids)
-    if record.notes.get("joined"):
+    if is_joined(record.notes):
         ids.append(joined_id(ids))
     lines: dict[str, IndexLine] = {}
     for line in run.documents:

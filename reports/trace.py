@@ -224,9 +224,8 @@ def _question_lines(search: Search) -> list[str]:
         lines += _headed_lines("options", options)
         lines.append(_headed("gold", _one_line(" | ".join(example.gold.answers))))
     lines.append(_headed("answer", printable(record.prediction)))
-    scored = record.notes.get("scored")
-    if scored is not None:
-        lines.append(_headed("scored", printable(scored)))
+    if "scored" in record.notes:
+        lines.append(_headed("scored", printable(record.scored_text)))
     return lines
 
 

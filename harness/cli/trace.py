@@ -4,10 +4,9 @@ play it on a page."""
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,6 +15,7 @@ from harness.cli.options import Convention, Json, MovedData
 from harness.cli.table_output import terminal_width, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError, printable
+from harness.storage.kept_requests import StoredRequest
 from harness.storage.named_runs import run_folder
 from harness.storage.run_folder import read_question, read_run
 from reports.details import Limits
@@ -68,7 +68,7 @@ def trace(
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
     search = search_of(read_question(run_folder(run), question), question, data)
     search = replace(search, convention=convention or DEFAULT)
-    requests: list[dict[str, Any]] = []
+    requests: list[StoredRequest] = []
     if prompts:
         requests = _stored_requests(search)
     if graph is not None:
@@ -76,7 +76,7 @@ def trace(
     if json:
         line = search_json(search)
         if prompts:
-            line["requests"] = requests
+            line["requests"] = [asdict(request) for request in requests]
         print(json_.dumps(line, ensure_ascii=True))
         return 0
     print("\n".join(trace_lines(search)))
@@ -94,7 +94,7 @@ def _print_questions(run: str) -> None:
         print(line[:width])
 
 
-def _stored_requests(search: Search) -> list[dict[str, Any]]:
+def _stored_requests(search: Search) -> list[StoredRequest]:
     """Every request of the question with its reply. Raises UserError for a run without them."""
     requests = search.stored.requests(search.record.question_id)
     if not requests:
@@ -104,11 +104,11 @@ def _stored_requests(search: Search) -> list[dict[str, Any]]:
     return requests
 
 
-def _print_request(number: int, request: Mapping[str, Any]) -> None:
+def _print_request(number: int, request: StoredRequest) -> None:
     """Print a stored request: phase, role and kind, then its prompt and reply in full."""
-    head = ", ".join(printable(request[key]) for key in ("phase", "role", "kind"))
-    prompt = printable(request["prompt"], None)
-    reply = printable(request["reply"], None)
+    head = ", ".join(map(printable, (request.phase, request.role, request.kind)))
+    prompt = printable(request.prompt, None)
+    reply = printable(request.reply, None)
     print(f"\nrequest {number}: {head}\n{prompt}\n-> {reply}")
 
 

@@ -66,7 +66,7 @@ class ModelShape:
     @property
     def key(self) -> str:
         """The sizes as one word, by which an event names them: "2-64-4-4-16-128-100-gated"."""
-        sizes = (
+        numbers = (
             self.layers,
             self.width,
             self.heads,
@@ -75,9 +75,10 @@ class ModelShape:
             self.mlp,
             self.vocab,
         )
-        return "-".join(
-            [*map(str, sizes), "gated" if self.gated else "plain", *(["tied"] if self.tied else [])]
-        )
+        words = [*map(str, numbers), "gated" if self.gated else "plain"]
+        if self.tied:
+            words.append("tied")
+        return "-".join(words)
 
     @property
     def linear(self) -> int:
@@ -86,7 +87,8 @@ class ModelShape:
             2 * self.width * self.heads * self.head_size
             + 2 * self.width * self.kv_heads * self.head_size
         )
-        return self.layers * (attention + (3 if self.gated else 2) * self.width * self.mlp)
+        matrices = 3 if self.gated else 2
+        return self.layers * (attention + matrices * self.width * self.mlp)
 
     @property
     def head(self) -> int:
@@ -96,7 +98,8 @@ class ModelShape:
     @property
     def parameters(self) -> int:
         """P_B: weights of all matrices, the embedding table included, each counted once."""
-        return self.linear + self.head * (1 if self.tied else 2)
+        tables = 1 if self.tied else 2  # the head, and the embedding table
+        return self.linear + tables * self.head
 
     @property
     def pair(self) -> int:
@@ -110,19 +113,31 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
     if convention not in CONVENTIONS:
         raise ValueError(f"convention {convention!r} is not one of {CONVENTIONS}")
     if event.kind in ("embed", "rerank"):
-        top = shape.width * shape.width + (shape.width if event.kind == "rerank" else 0)
-        return float(2 * (shape.linear * event.new + top * event.logits) + shape.pair * event.pairs)
+        return _encoder_flops(event, shape)
     if convention == "executed":
-        pairs = event.pairs + event.ranking_pairs / 2  # QK^T alone, without AV
-        return float(
-            2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * pairs
-        )
-    weights = shape.parameters if convention == "all-params" else shape.linear + shape.head
-    triangular = convention == "causal" or event.kind == "decode"
-    pairs = event.new * event.cached + (
-        event.new * (event.new + 1) // 2 if triangular else event.new**2
-    )
+        return _executed_flops(event, shape)
+    weights = shape.linear + shape.head
+    if convention == "all-params":
+        weights = shape.parameters
+    own_pairs = event.new**2
+    if convention == "causal" or event.kind == "decode":
+        own_pairs = event.new * (event.new + 1) // 2
+    pairs = event.new * event.cached + own_pairs
     return float(2 * weights * event.new + shape.pair * pairs)
+
+
+def _encoder_flops(event: Event, shape: ModelShape) -> float:
+    """FLOPs of an encoder's or a reranker's call: layers, attention, and what is on top of them."""
+    top = shape.width * shape.width
+    if event.kind == "rerank":
+        top += shape.width
+    return float(2 * (shape.linear * event.new + top * event.logits) + shape.pair * event.pairs)
+
+
+def _executed_flops(event: Event, shape: ModelShape) -> float:
+    """FLOPs of a call of a language model under the convention "executed"."""
+    pairs = event.pairs + event.ranking_pairs / 2  # QK^T alone, without AV
+    return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * pairs)
 
 
 Kind = Literal["prefill", "decode", "probe", "score", "embed", "rerank", "search"]

@@ -40,6 +40,11 @@ class Branch:
         self._local.branch = self._before
 
 
+def _flops_of(event: Event, shape: ModelShape) -> Flops:
+    """FLOPs of a call by convention. shape: of its model."""
+    return Flops({name: flops(event, shape, name) for name in CONVENTIONS})
+
+
 class Meter:
     """Collects events. One meter a question or a document; thread-safe, because tools.map may run
     calls together.
@@ -117,19 +122,18 @@ class Meter:
     def record(self, event: Event, shape: ModelShape | None) -> None:
         """Keep `event`. shape: its model's sizes, None where FLOPs are unknown (a scripted model,
         or a server's)."""
-        event = replace(event, shape="" if shape is None else shape.key)
+        if shape is None:
+            event = replace(event, shape="")
+            with self._lock:
+                self._branch.events.append(event)
+            return
+        event = replace(event, shape=shape.key)
         with self._lock:
             branch = self._branch
             branch.events.append(event)
-            if shape is not None:
-                self.shapes[event.shape] = shape
-            if shape is not None and event.answered:
-                branch.flops = Flops(
-                    {
-                        name: total + flops(event, shape, name)
-                        for name, total in branch.flops.items()
-                    }
-                )
+            self.shapes[event.shape] = shape
+            if event.answered:
+                branch.flops = branch.flops + _flops_of(event, shape)
 
     @contextlib.contextmanager
     def request(self, role: str, kind: str, prompt: Callable[[], str]) -> Iterator[list[str]]:
@@ -161,13 +165,17 @@ class Meter:
         """FLOPs so far, of all conventions or of one. Inside tools.map, items in flight do not
         count each other's."""
         total = self._branch.flops
-        return total if convention is None else total[convention]
+        if convention is None:
+            return total
+        return total[convention]
 
     def flops_of_newest_event(self) -> Flops:
         """FLOPs of the newest event of the calling thread's branch, of all conventions."""
         event = self.events[-1]
         shape = self.shapes.get(event.shape)
-        return Flops({name: flops(event, shape, name) if shape else 0.0 for name in CONVENTIONS})
+        if shape is None:
+            return Flops(dict.fromkeys(CONVENTIONS, 0.0))
+        return _flops_of(event, shape)
 
     def usage(self) -> Usage:
         """The result of `usage_of` for the events so far."""

@@ -20,19 +20,29 @@ def shape_of(config: Any, head: bool = False) -> ModelShape:
     AttributeError for a config without these sizes.
     """
     heads = config.num_attention_heads
-    decoder, family = hasattr(config, "num_key_value_heads"), getattr(config, "model_type", None)
-    if hasattr(config, "n_inner"):  # GPT-2 and its kin, whose None means four times the width
-        mlp = config.n_inner or 4 * config.hidden_size
-    else:
-        mlp = config.ffn_dim if family in ("opt", "xglm") else config.intermediate_size
+    family = getattr(config, "model_type", None)
+    is_decoder = hasattr(config, "num_key_value_heads")
+    has_head = is_decoder or head
     return ModelShape(
         layers=config.num_hidden_layers,
         width=config.hidden_size,
         heads=heads,
         kv_heads=getattr(config, "num_key_value_heads", None) or heads,
         head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
-        mlp=mlp,
-        vocab=config.vocab_size if decoder or head else 0,
-        gated=decoder and family not in _NOT_GATED,
-        tied=(decoder or head) and bool(getattr(config, "tie_word_embeddings", False)),
+        mlp=_mlp_width(config, family),
+        vocab=config.vocab_size if has_head else 0,
+        gated=is_decoder and family not in _NOT_GATED,
+        tied=has_head and bool(getattr(config, "tie_word_embeddings", False)),
     )
+
+
+def _mlp_width(config: Any, family: str | None) -> int:
+    """The inner width of the MLP, whose name differs between families."""
+    width: int
+    if hasattr(config, "n_inner"):  # GPT-2 and its kin, whose None means four times the width
+        width = config.n_inner or 4 * config.hidden_size
+    elif family in ("opt", "xglm"):
+        width = config.ffn_dim
+    else:
+        width = config.intermediate_size
+    return width

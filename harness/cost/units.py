@@ -8,26 +8,38 @@
 ('12.50', 'below 0.01')
 """
 
-import math
+_DAY = 86_400
+_UNITS_OF_TIME = ((1, "s", 90), (60, "min", 5_400), (3_600, "h", 172_800))
+"""Seconds of a unit, its name, and the time from which the next unit is used."""
 
 
 def duration(seconds: float) -> str:
     """A time in the unit that fits, with two significant digits: "0.38 s", "42 s", "10 min";
     minutes from 90 s on."""
+    if seconds < 0.0005:
+        return "0 s"
     if seconds < 0.0995:
-        return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
-    units = ((1, "s", 90), (60, "min", 5_400), (3_600, "h", 172_800), (86_400, "days", math.inf))
-    amount, unit = next((seconds / size, unit) for size, unit, end in units if seconds < end)
-    return f"{amount:.2g} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
+        return f"{1000 * seconds:.0f} ms"
+    for size, unit, end in _UNITS_OF_TIME:
+        if seconds < end:
+            return f"{_two_digits(seconds / size)} {unit}"
+    return f"{_two_digits(seconds / _DAY)} days"
+
+
+def _two_digits(amount: float) -> str:
+    """An amount with two significant digits, without a power of ten: "0.38", "120"."""
+    if amount < 9.95:
+        return f"{amount:.2g}"
+    return f"{amount:.0f}"
 
 
 def short_count(count: float) -> str:
     """A count with three significant digits and k, M or G: "21.3k"."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= 999.5 * size:
+            return f"{count / size:.0f}{unit}"
         if count >= 0.9995 * size:
-            return (
-                f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
-            )
+            return f"{count / size:.3g}{unit}"
     return f"{count:.0f}"
 
 

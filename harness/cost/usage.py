@@ -312,20 +312,20 @@ def sent(usage: Mapping[str, PhaseUsage], earlier: SentUsage | None = None) -> S
 
 def add_usage(total: Usage, added: Mapping[str, PhaseUsage]) -> None:
     """Add the costs of `added` to those of `total`, phase by phase, in place."""
-    _add_numbers(cast(dict[str, Any], total), added)
+    _add_numbers(cast(dict[str, object], total), added)
 
 
 def add_phase(total: PhaseUsage, added: PhaseUsage) -> None:
     """Add the costs of a phase to those of `total`, in place."""
-    _add_numbers(cast(dict[str, Any], total), added)
+    _add_numbers(cast(dict[str, object], total), added)
 
 
 def add_sent(total: SentUsage, added: SentUsage) -> None:
     """Add what requests sent to `total`, in place."""
-    _add_numbers(cast(dict[str, Any], total), added)
+    _add_numbers(cast(dict[str, object], total), added)
 
 
-def _add_numbers(total: dict[str, Any], added: Mapping[str, object]) -> None:
+def _add_numbers(total: dict[str, object], added: Mapping[str, object]) -> None:
     """Add the numbers of `added` to those of `total`, at any depth, in place.
 
     What is no number is left out: a run of another version may hold other keys.

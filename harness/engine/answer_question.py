@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from harness.cost.meter import Meter
 from harness.engine.document_view import View
@@ -28,15 +27,47 @@ from harness.engine.searching import as_quotes, documents_of, searches_of
 from harness.engine.tools import EngineTools
 from harness.method import Index
 from harness.parallel.phases import phase
+from harness.storage.added_texts import with_texts
 from harness.storage.failures import STOPS, describe_failure
 from harness.storage.kept_requests import request_rows
-from harness.storage.record_texts import with_texts, without_texts
-from harness.storage.records import StoredRecord, StoredSearch
+from harness.storage.record_texts import without_texts
+from harness.storage.records import StoredPiece, StoredRecord, StoredSearch, StoredStep
 from harness.storage.serialize import json_values
 from harness.types import NOT_SCORED_YET, Answer, Document, Example, Question
 
 EMPTY_DOCUMENT = Document("no document", "")
 """What is read for a question for which nothing was retrieved, so that it is asked and counts."""
+
+
+@dataclass(frozen=True)
+class JsonAnswer:
+    """An answer as the record holds it: the fields of harness.types.Answer as JSON values."""
+
+    text: str
+    shown: list[StoredPiece]
+    stop_reason: str
+    steps: list[StoredStep]
+    truncated: dict[str, object] | None
+
+    @classmethod
+    def of(cls, answer: Answer, lost: list[str]) -> JsonAnswer:
+        """The JSON values of an answer.
+
+        Args:
+            answer: As the method gave it.
+            lost: Gets the places of numbers that are not finite, which become null.
+
+        Raises:
+            TypeError: The answer holds what JSON cannot hold.
+        """
+        values = json_values(answer, lost)
+        return cls(
+            text=values["text"],
+            shown=values["shown"],
+            stop_reason=values["stop_reason"],
+            steps=values["steps"],
+            truncated=values["truncated"],
+        )
 
 
 @dataclass
@@ -50,9 +81,9 @@ class Attempt:
     example: Example
     meter: Meter
     began: float = field(default_factory=time.perf_counter)
-    reply: dict[str, Any] = field(default_factory=lambda: json_values(Answer(""), lost=[]))
+    reply: JsonAnswer = field(default_factory=lambda: JsonAnswer.of(Answer(""), lost=[]))
     error: dict[str, str] | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -185,11 +216,11 @@ class AnswerQuestion:
         found: list[StoredSearch] = json_values(searches, lost=[])
         return found
 
-    def as_json(self, answer: Answer, attempt: Attempt) -> dict[str, Any]:
+    def as_json(self, answer: Answer, attempt: Attempt) -> JsonAnswer:
         """The answer as JSON values: what JSON cannot hold fails this question, and is not found
-        after it was scored."""
+        after it was scored. Numbers that are not finite are noted in the attempt."""
         not_finite: list[str] = []
-        reply: dict[str, Any] = json_values(answer, not_finite)
+        reply = JsonAnswer.of(answer, not_finite)
         if not_finite:
             attempt.notes["not_finite"] = not_finite
         return reply
@@ -207,14 +238,14 @@ class AnswerQuestion:
             question_id=question.id,
             document_ids=list(question.document_ids),
             document_characters=[len(documents[name].text) for name in question.document_ids],
-            prediction=reply["text"],
+            prediction=reply.text,
             scores={},
             usage=json_values(self.run.budget.spend(attempt.meter.usage()), lost=[]),
-            shown=reply["shown"],
-            stop_reason=reply["stop_reason"],
-            steps=reply["steps"],
+            shown=reply.shown,
+            stop_reason=reply.stop_reason,
+            steps=reply.steps,
             searches=self.searches_for(attempt),
-            truncated=reply["truncated"],
+            truncated=reply.truncated,
             error=attempt.error,
             notes=notes,
         )

@@ -7,12 +7,12 @@ view.original(answer)    maps every span in an answer back to (document, start, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from harness.types import Answer, Document, Shown, Step
 
+EVIDENCE = "evidence"
 NO_EVIDENCE = "no evidence"
 """The record's stop reason where nothing is marked as supporting: the method reads an empty
 text."""
@@ -33,13 +33,27 @@ class Piece:
 class View:
     """Documents as a method sees them.
 
-    pieces: id of a document of the view -> where its characters come from; notes: what the record
-    says of the view: "view" ("evidence" or NO_EVIDENCE) and "joined" (number of documents).
+    Attributes:
+        documents: The documents.
+        pieces: Id of a document of the view -> where its characters come from.
+        evidence: EVIDENCE or NO_EVIDENCE where the supporting parts alone are shown, else None.
+        joined: How many documents are joined into one; 0 for none.
     """
 
     documents: tuple[Document, ...]
     pieces: dict[str, tuple[Piece, ...]]
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    evidence: str | None = None
+    joined: int = 0
+
+    @property
+    def notes(self) -> dict[str, object]:
+        """What the record of the question says of the view."""
+        notes: dict[str, object] = {}
+        if self.evidence is not None:
+            notes["view"] = self.evidence
+        if self.joined:
+            notes["joined"] = self.joined
+        return notes
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> View:
@@ -59,7 +73,7 @@ class View:
         for piece in answer.shown:
             shown += self._to_original(piece)
         stop_reason = answer.stop_reason
-        if self.notes.get("view") == NO_EVIDENCE:
+        if self.evidence == NO_EVIDENCE:
             stop_reason = NO_EVIDENCE
         steps = tuple(self._original_step(step) for step in answer.steps)
         return replace(answer, shown=tuple(shown), steps=steps, stop_reason=stop_reason)

@@ -10,7 +10,7 @@ A run without an answer has no forecast: three questions of it would tell (`--li
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.cost.flops import DEFAULT
@@ -55,39 +55,38 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
         out: The results folder; only the run's own folder is read.
         convention: Of the FLOPs.
     """
-    examples = plan.dataset.examples[: plan.config.limit]
-    asked = [example.question for example in examples]
-    stored = attempt([], read_run, out / plan.folder)  # None also for a damaged one
-    recorded: set[str] = set()
-    if stored is not None:
-        recorded = {record.question_id for record in stored.records}
-    left = [question for question in asked if question.id not in recorded]
-    names = plan.method_name, plan.config.dataset.name
+    asked = [example.question for example in plan.dataset.examples[: plan.config.limit]]
+    unknown = Forecast(plan.method_name, plan.config.dataset.name, len(asked), 0)
     if not asked:
-        return Forecast(*names, plan.questions, 0, how="the rows are not here")
-    done = len(asked) - len(left)
-    if not left:
-        return Forecast(*names, len(asked), done, 0.0, 0.0, 0.0, 0.0, "every question is stored")
+        return replace(unknown, questions=plan.questions, how="the rows are not here")
+    stored = attempt([], read_run, out / plan.folder)  # None also for a damaged one
     if stored is None:
-        return Forecast(*names, len(asked), done, how=NOTHING_ANSWERED)
+        return replace(unknown, how=NOTHING_ANSWERED)
+    recorded = {record.question_id for record in stored.records}
+    left = sum(question.id not in recorded for question in asked)
+    unknown = replace(unknown, done=len(asked) - left)
+    if not left:
+        return replace(
+            unknown, tokens=0.0, tflops=0.0, money=0.0, hours=0.0, how="every question is stored"
+        )
     answered = [record for record in stored.records if record.error is None]
     if not answered:
-        return Forecast(*names, len(asked), done, how=NOTHING_ANSWERED)
-    built = [line.usage for line in stored.documents if not line.failed]
-    spending = Extrapolated(stored.prices, convention)
-    spending.add([record.usage for record in answered], len(left))
-    spending.add(built, max(_count_indexes(plan, asked) - len(built), 0))
-    tflops = None
-    if not spending.uncounted:
-        tflops = spending.flops / 1e12
-    money = None
-    if not spending.unpriced:
-        money = spending.money
+        return replace(unknown, how=NOTHING_ANSWERED)
     how = "the mean of 1 answered question"
     if len(answered) > 1:
         how = f"the mean of {len(answered)} answered questions"
-    hours = _hours(stored, answered, len(left))
-    return Forecast(*names, len(asked), done, spending.tokens, tflops, money, hours, how)
+    built = [line.usage for line in stored.documents if not line.failed]
+    spending = Extrapolated(stored.prices, convention)
+    spending.add([record.usage for record in answered], left)
+    spending.add(built, max(_count_indexes(plan, asked) - len(built), 0))
+    return replace(
+        unknown,
+        tokens=spending.tokens,
+        tflops=spending.known_tflops,
+        money=spending.known_money,
+        hours=_hours(stored, answered, left),
+        how=how,
+    )
 
 
 @dataclass
@@ -108,6 +107,20 @@ class Extrapolated:
 
     def __post_init__(self) -> None:
         self.unpriced = self.prices.of("reader") is None
+
+    @property
+    def known_tflops(self) -> float | None:
+        """TFLOPs; None where those of a part are not known."""
+        if self.uncounted:
+            return None
+        return self.flops / 1e12
+
+    @property
+    def known_money(self) -> float | None:
+        """Money; None where nobody said what a part costs."""
+        if self.unpriced:
+            return None
+        return self.money
 
     def add(self, usages: Sequence[Usage], count: int) -> None:
         """Add `count` times the mean of `usages`; nothing where there are none."""
@@ -149,9 +162,8 @@ def _hours(stored: StoredRun, answered: Sequence[StoredRecord], left: int) -> fl
         return None
     total = 0.0
     for record in answered:
-        seconds = record.notes.get("seconds")
-        if seconds is None:
+        if record.seconds is None:
             return None
-        total += seconds
+        total += record.seconds
     in_flight = stored.manifest.last_start.parallel or 1
     return total / len(answered) / in_flight * left / 3600

@@ -4,10 +4,14 @@ case.
 Each start of a run writes an IndexLine a document to documents.jsonl: built, hit or failed.
 """
 
+from __future__ import annotations
+
 import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from harness.cost.meter import Meter
@@ -24,14 +28,32 @@ from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
 from harness.parallel.phases import phase
 from harness.storage.failures import STOPS, describe_failure
-from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
+from harness.storage.index_cache import Entry, IndexCache, IndexKey, document_digest
 from harness.storage.kept_requests import request_rows
 from harness.storage.package_versions import versions
 from harness.storage.records import IndexLine, Status
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 
-_KEPT = 4  # indexes held in memory at least: questions on one document follow each other in every data set
+_KEPT = 4
+"""Indexes held in memory at least: questions on one document follow each other in every data set."""
+
+
+@dataclass(frozen=True)
+class _WantedIndex:
+    """An index that a question needs.
+
+    question: whose index it is, None where all questions share it; key: all that it depends on.
+    """
+
+    document: Document
+    question: Question | None
+    key: IndexKey
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the index in the cache and in documents.jsonl."""
+        return self.key.digest
 
 
 class Indexer:
@@ -89,87 +111,109 @@ class Indexer:
         built."""
         if not self._plan.builds_indexes:
             return [{} for _ in documents]
-        of_question = question if self._plan.method.scope == "question" else None
-        indexes: list[Index] = []
-        for document in documents:
-            key = index_key(self._plan, document, of_question)
-            with self._building.hold(digest := key_digest(key)):
-                # 1. From memory.
-                # The other questions of this document do not pay for the failure again.
-                if digest in self._failed:
-                    raise IndexFailed(self._failed[digest])
-                with self._lock:
-                    entry = self._recent.get(digest)
-                # 2. From the cache.
-                if (
-                    entry is None
-                    and (entry := self._cache.get(self._cache.folder(key), key)) is not None
-                ):
-                    self._record_status(document, of_question, digest, "hit", entry.usage)
-                # 3. Built, recorded, cached: a run killed in between would otherwise find its own
-                # index in the cache,
-                #    as if another had paid for it.
-                if entry is None:
-                    entry = self._build(document, of_question, key, digest)
-                    self._record_status(document, of_question, digest, "built", entry.usage)
-                    self._cache.put(self._cache.folder(key), key, entry)
-                with self._lock:
-                    self._recent[digest] = entry
-                    self._recent.move_to_end(digest)
-                    while len(self._recent) > self.kept:
-                        self._recent.popitem(last=False)
-            indexes.append(entry.value())
-        return indexes
+        owner = None
+        if self._plan.method.scope == "question":
+            owner = question
+        return [self._index(document, owner) for document in documents]
 
-    def _build(
-        self, document: Document, question: Question | None, key: dict[str, Any], digest: str
-    ) -> Entry:
-        """Call the method's `index` and keep its cost; digest: of `key`. Raises IndexFailed, now
-        and the next time."""
-        plan, method = self._plan, self._plan.method
-        method = copy.copy(method)
-        method.config = _IndexSettings(plan.method)
-        meter = Meter("index", keeps_requests=plan.config.keep_prompts)
-        build = IndexBuild(plan.method.index_roles, self._cache, key)
-        task = plan.task if question is not None else None
-        tools = EngineTools(self._models, meter, task, self._progress.part, build)
-        tools.question = question
-        self._models.reseed(digest)
+    def _index(self, document: Document, question: Question | None) -> Index:
+        """A fresh copy of the index of a document; question: whose index it is, None where all
+        share it. Raises IndexFailed."""
+        wanted = _WantedIndex(document, question, index_key(self._plan, document, question))
+        with self._building.hold(wanted.digest):
+            entry = self._from_memory(wanted.digest)
+            if entry is None:
+                entry = self._from_cache(wanted)
+            if entry is None:
+                entry = self._built(wanted)
+            self._keep_in_memory(wanted.digest, entry)
+        index: Index = entry.value()
+        return index
+
+    def _from_memory(self, digest: str) -> Entry | None:
+        """The index with this key if it is one of the recent ones. Raises IndexFailed for one that
+        could not be built: the other questions of its document do not pay for the failure again."""
+        if digest in self._failed:
+            raise IndexFailed(self._failed[digest])
+        with self._lock:
+            return self._recent.get(digest)
+
+    def _keep_in_memory(self, digest: str, entry: Entry) -> None:
+        """Make an index the most recent one, and drop those beyond `kept`."""
+        with self._lock:
+            self._recent[digest] = entry
+            self._recent.move_to_end(digest)
+            while len(self._recent) > self.kept:
+                self._recent.popitem(last=False)
+
+    def _from_cache(self, wanted: _WantedIndex) -> Entry | None:
+        """The index of the cache, recorded as a hit; None where the cache has none."""
+        key = wanted.key.to_json()
+        entry = self._cache.get(self._cache.folder(key), key)
+        if entry is not None:
+            self._record_status(wanted, "hit", entry.usage)
+        return entry
+
+    def _built(self, wanted: _WantedIndex) -> Entry:
+        """The index built now, then recorded, then cached: a run killed in between would otherwise
+        find its own index in the cache, as if another had paid for it. Raises IndexFailed."""
+        entry = self._build(wanted)
+        self._record_status(wanted, "built", entry.usage)
+        key = wanted.key.to_json()
+        self._cache.put(self._cache.folder(key), key, entry)
+        return entry
+
+    def _build(self, wanted: _WantedIndex) -> Entry:
+        """Call the method's `index`. Raises IndexFailed, now and the next time."""
+        meter = Meter("index", keeps_requests=self._plan.config.keep_prompts)
         try:
-            with phase("indexes"):
-                value = method.index(document, tools)
-            if not isinstance(value, dict):
-                raise TypeError(
-                    f"{type(plan.method).__name__}.index returned {type(value).__name__}, not a "
-                    "dict"
-                )
-            entry = Entry.of(value, meter.events, meter)
+            value = self._call_method(wanted, meter)
+            return Entry.of(value, meter.events, meter)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs its questions, not the run
-            self._failed[digest] = describe_failure(error)
-            self._record_status(document, question, digest, "failed", meter.usage())
-            raise IndexFailed(self._failed[digest]) from None
+            self._failed[wanted.digest] = describe_failure(error)
+            self._record_status(wanted, "failed", meter.usage())
+            raise IndexFailed(self._failed[wanted.digest]) from None
         finally:
             if meter.requests:
-                owner = {"document_id": document.id, "key": digest}
+                owner = {"document_id": wanted.document.id, "key": wanted.digest}
                 self._store.keep_requests(request_rows(meter.requests, owner))
-        return entry
 
-    def _record_status(
-        self,
-        document: Document,
-        question: Question | None,
-        digest: str,
-        status: Status,
-        usage: Usage,
-    ) -> None:
-        """Append an index's line to documents.jsonl and count its cost. digest: of its key; status:
-        see the module."""
-        question_id = None if question is None else question.id
-        line = IndexLine(document.id, digest, status, usage, question_id)
+    def _call_method(self, wanted: _WantedIndex, meter: Meter) -> Index:
+        """What the method's `index` returns; meter: gets the cost. Raises TypeError where that is
+        no index, and whatever the method raises."""
+        method = copy.copy(self._plan.method)
+        method.config = _IndexSettings(self._plan.method)
+        build = IndexBuild(method.index_roles, self._cache, wanted.key)
+        task = None
+        if wanted.question is not None:
+            task = self._plan.task
+        tools = EngineTools(self._models, meter, task, self._progress.part, build)
+        tools.question = wanted.question
+        self._models.reseed(wanted.digest)
+        with phase("indexes"):
+            value: object = method.index(wanted.document, tools)
+        if not isinstance(value, dict):
+            name = type(method).__name__
+            raise TypeError(f"{name}.index returned {type(value).__name__}, not a dict")
+        return value
+
+    def _record_status(self, wanted: _WantedIndex, status: Status, usage: Usage) -> None:
+        """Append the line of an index to documents.jsonl and count its cost.
+
+        Args:
+            wanted: The index.
+            status: How the run got it.
+            usage: What building it cost.
+        """
+        question_id = None
+        if wanted.question is not None:
+            question_id = wanted.question.id
+        line = IndexLine(wanted.document.id, wanted.digest, status, usage, question_id)
         with self._lock:
-            if scheduler := current():
+            scheduler = current()
+            if scheduler is not None:
                 scheduler.check()  # an interrupted run may have closed its folder
             self._store.add_document(line)
             self._budget.spend_index(line)
@@ -207,29 +251,26 @@ def _prompts_of_index(method: Method) -> dict[str, str]:
     return prompts
 
 
-def index_key(plan: PlannedRun, document: Document, question: Question | None) -> dict[str, Any]:
-    """The key of the index of `document`; question: for an index of scope "question" only."""
+def index_key(plan: PlannedRun, document: Document, question: Question | None) -> IndexKey:
+    """The key of the index of a document. question: for an index of scope "question" only."""
     method = plan.method
     fields = set(index_fields(method.Config))
-    params: dict[str, Any] = method.config.model_dump(mode="json", include=fields)
-    outside = {
-        "code": plan.code,
-        "packages": versions(index_packages_of(method)),
-    }  # inputs outside the configuration
-    key: dict[str, Any] = {
-        "document": document_digest(document),
-        "method": plan.config.method.implementation,
-        "version": method.index_version,
-        "params": params,
-        "prompts": _prompts_of_index(method),
-        "models": {role: plan.identities[role] for role in method.index_roles},
-        "seed": plan.config.seed,
-        **{name: found for name, found in outside.items() if found},
-    }
+    asked: dict[str, object] | None = None
     if question is not None:
-        key["question"] = {
+        asked = {
             "text": question.text,
             "options": question.options,
             "task": plan.task.model_dump(exclude_defaults=True),
         }
-    return key
+    return IndexKey(
+        document=document_digest(document),
+        method=plan.config.method.implementation,
+        version=method.index_version,
+        params=method.config.model_dump(mode="json", include=fields),
+        prompts=_prompts_of_index(method),
+        models={role: plan.identities[role] for role in method.index_roles},
+        seed=plan.config.seed,
+        code=plan.code,
+        packages=versions(index_packages_of(method)),
+        question=asked,
+    )

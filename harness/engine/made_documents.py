@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from harness.engine.document_view import NO_EVIDENCE, Piece, View
+from harness.engine.document_view import EVIDENCE, NO_EVIDENCE, Piece, View
 from harness.types import GAP, Document, Passage, Support
 
 
@@ -49,11 +49,11 @@ def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) 
             pieces[document.id] = parts
     if not cut_documents:
         first = replace(documents[0], text="", passages=())
-        return View((first,), {first.id: ()}, {"view": NO_EVIDENCE})
+        return View((first,), {first.id: ()}, evidence=NO_EVIDENCE)
     shown = NO_EVIDENCE
     if any(document.text for document in cut_documents):
-        shown = "evidence"
-    return View(tuple(cut_documents), pieces, {"view": shown})
+        shown = EVIDENCE
+    return View(tuple(cut_documents), pieces, evidence=shown)
 
 
 def joined_view(view: View) -> View:
@@ -84,8 +84,12 @@ def joined_view(view: View) -> View:
     combined = Document(
         id=joined_id(ids), text=GAP.join(texts), title=title, passages=tuple(passages)
     )
-    notes = {**view.notes, "joined": len(view.documents)}
-    return View((combined,), {combined.id: tuple(pieces)}, notes)
+    return View(
+        documents=(combined,),
+        pieces={combined.id: tuple(pieces)},
+        evidence=view.evidence,
+        joined=len(view.documents),
+    )
 
 
 def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

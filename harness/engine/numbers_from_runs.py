@@ -21,7 +21,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.config import presets
 from harness.cost.flops import DEFAULT, Event, Kind, ModelShape, flops
@@ -70,7 +69,7 @@ class NumberFromRun:
         return Amount.from_json(asdict(self))
 
 
-def asked_from_runs(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
+def asked_from_runs(cls: type[Method], params: Mapping[str, object]) -> dict[str, str]:
     """The parameters whose value names a run: {"max_nodes": "from:results/..."}."""
     asked: dict[str, str] = {}
     for name in numbers_from_runs(cls):

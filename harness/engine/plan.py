@@ -13,13 +13,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness import scorers
 from harness.config import presets, registry
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import Settings, resolve
-from harness.config.schema import EncoderConfig, ModelConfig, RunConfig
+from harness.config.schema import (
+    DatasetConfig,
+    EncoderConfig,
+    MethodChoice,
+    ModelConfig,
+    RunConfig,
+)
 from harness.datasets import answer_prefix, answer_schema
 from harness.datasets.base import Dataset
 from harness.engine.asked_questions import AskedQuestions, check_questions_fit, load_asked
@@ -32,6 +37,7 @@ from harness.engine.settled_method import SettledMethod, make_method, mark_of, s
 from harness.errors import HarnessError, UserError, attempt
 from harness.method import Method, Task
 from harness.storage.hub_download import without_weights
+from harness.storage.manifest_file import ModelIdentity
 from harness.storage.own_code_hash import own_code
 from harness.storage.paths import run_path
 
@@ -57,7 +63,7 @@ class PlannedRun:
     task: Task
     models: dict[str, ModelConfig]
     encoders: dict[str, EncoderConfig]
-    identities: dict[str, dict[str, Any]]
+    identities: dict[str, ModelIdentity]
     hash8: str
     folder: str
     warnings: tuple[str, ...] = ()
@@ -115,15 +121,18 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> PlannedRun:
         return plan(resolve(choices, mistakes_in_parts), elsewhere)
 
 
-def mistakes_in_parts(parts: Mapping[str, Any], origins: Mapping[str, str]) -> list[HarnessError]:
+def mistakes_in_parts(
+    parts: Mapping[str, object], origins: Mapping[str, str]
+) -> list[HarnessError]:
     """Mistakes in a method's parameters, and in what a data set's settings ask for, found before
     anything is fetched or looked for."""
     problems: list[HarnessError] = []
-    if "method" in parts:
-        attempt(problems, make_method, parts["method"], origins)
-    if "dataset" in parts:
-        problems += map(UserError, scorers.problems(list(parts["dataset"].scorers)))
-        unscored = answer_schema.schema_problem(parts["dataset"])
+    method, dataset = parts.get("method"), parts.get("dataset")
+    if isinstance(method, MethodChoice):
+        attempt(problems, make_method, method, origins)
+    if isinstance(dataset, DatasetConfig):
+        problems += map(UserError, scorers.problems(list(dataset.scorers)))
+        unscored = answer_schema.schema_problem(dataset)
         if unscored:
             problems.append(UserError(unscored))
     return problems
@@ -243,9 +252,9 @@ def run_hash(
     method: Method,
     dataset: Dataset,
     task: Task,
-    identities: Mapping[str, dict[str, Any]],
+    identities: Mapping[str, ModelIdentity],
     code: Mapping[str, str],
-    corpus: Mapping[str, Any] | None = None,
+    corpus: Mapping[str, object] | None = None,
 ) -> str:
     """Eight hexadecimal digits over all that can change a prediction.
 

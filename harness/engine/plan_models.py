@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.config import presets
 from harness.config.resolve import Settings
@@ -34,6 +33,7 @@ from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.model_info import needs_conversion
 from harness.method.abilities import ChecksModels, UsesAdapters, used_adapters
 from harness.retrieval.served import identity_of, needs_vector, problems_of
+from harness.storage.manifest_file import ModelIdentity
 
 _AS_READER = "as the reader"
 _LOADED_ONLY = {"attention": "attention", "plain_model": "the transformers model itself"}
@@ -51,7 +51,7 @@ class PlannedModels:
 
     models: dict[str, ModelConfig]
     encoders: dict[str, EncoderConfig]
-    identities: dict[str, dict[str, Any]]
+    identities: dict[str, ModelIdentity]
     method_name: str
     retriever: RetrieverConfig | None
     unused: tuple[str, ...]
@@ -64,7 +64,7 @@ class ModelPlanner:
     settings: Settings
     settled: SettledMethod
     findings: Findings
-    _identities: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _identities: dict[str, ModelIdentity] = field(default_factory=dict)
     _facts: dict[str, ModelFacts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ class ModelPlanner:
 
     def _check_window(self, role: str, facts: ModelFacts) -> None:
         """Add mistakes of the method's own checks, and a window without room for the answer."""
-        sizes: dict[str, Any] = {}
+        sizes: dict[str, object] = {}
         if facts.sizes:
             sizes = {**facts.sizes, "weights": facts.identity["weights"]}
         if isinstance(self._method, ChecksModels):
@@ -244,7 +244,7 @@ class ModelPlanner:
         has_own = "compressor" in self.settings.roles or reader.embedded
         if "compressor" not in self._method.needs or has_own:
             return
-        role_models: dict[str, Any] = {}
+        role_models: dict[str, str] = {}
         for _, values in presets.read("profiles", "paper"):
             role_models = values.get("methods", {}).get(self._name, {}).get("roles", role_models)
         model = role_models.get("compressor")

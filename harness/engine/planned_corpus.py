@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from harness.config.resolve import Settings
 from harness.config.schema import GeneralSettings, digest
@@ -47,11 +46,11 @@ class PlannedCorpus:
         return text
 
     @property
-    def hashed(self) -> dict[str, Any]:
+    def hashed(self) -> dict[str, object]:
         """What of it changes a prediction."""
         return {"index": self.identity, "passages": self.passages}
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The corpus as a manifest has it."""
         return {**self.described.to_json(), "searched": self.searched, "hashed": self.hashed}
 

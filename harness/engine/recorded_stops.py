@@ -24,25 +24,27 @@ _STOPS, _T_P = "record_stops", "record_t_p"
 def with_stops(
     runs: Sequence[Choices], options: Mapping[str, float | None], note: Callable[[str], None]
 ) -> list[Choices]:
-    """The runs with `options` set as --set would; a sentence to `note` for each that does not apply
-    to some methods.
+    """The runs with the options set as --set would.
 
-    options: field name -> value, None where it is not given. Of several methods, one without the
-    field, or one that refuses it as it is set, is left as it is. Raises UserError where no method
-    takes it, for a field given twice, and for a t_p for which nothing is recorded. A run that
-    cannot be resolved is left as it is: its mistake is reported when it is planned.
+    Of several methods, one without the field, or one that refuses it as it is set, is left as it
+    is. So is a run that cannot be resolved: its mistake is reported when it is planned.
+
+    Args:
+        runs: Of the command.
+        options: Field name -> value, None where it is not given.
+        note: Gets a sentence for each option that does not apply to some methods.
+
+    Raises:
+        UserError: No method takes an option, a field is given twice, or nothing is recorded for a
+            t_p.
     """
     chosen = {name: value for name, value in options.items() if value is not None}
     if not chosen:
         return list(runs)
-    for name in chosen:
-        if any(f"method.{name}" in run.sets for run in runs):
-            raise UserError(
-                f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one"
-            )
-    mixed = len({run.method for run in runs}) > 1
+    _check_given_once(runs, chosen)
+    several_methods = len({run.method for run in runs}) > 1
     changed: list[Choices] = []
-    refused: dict[str, dict[str, None]] = {name: {} for name in chosen}
+    refused: dict[str, list[str]] = {name: [] for name in chosen}  # option -> methods without it
     for run in runs:
         info = method_and_parameters(run)
         if info is None:
@@ -50,18 +52,43 @@ def with_stops(
             continue
         method, fields = info
         _check_recorded(chosen, method, fields)
-        settings = _settings_for(run, chosen, fields, mixed)
+        settings = _settings_for(run, chosen, fields, several_methods)
         for name in chosen:
-            if f"method.{name}" not in settings:
-                refused[name].setdefault(method.name)
+            if f"method.{name}" not in settings and method.name not in refused[name]:
+                refused[name].append(method.name)
         changed.append(replace(run, sets={**run.sets, **settings}))
-    refused = {name: methods for name, methods in refused.items() if methods}
+    _report_refused(refused, changed, note)
+    return changed
+
+
+def _check_given_once(runs: Sequence[Choices], chosen: Mapping[str, float]) -> None:
+    """Raise UserError for a field that --set gives, too."""
+    for name in chosen:
+        if any(f"method.{name}" in run.sets for run in runs):
+            raise UserError(
+                f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one"
+            )
+
+
+def _report_refused(
+    refused: Mapping[str, Sequence[str]], runs: Sequence[Choices], note: Callable[[str], None]
+) -> None:
+    """Say which methods do not take an option.
+
+    Args:
+        refused: Option -> these methods.
+        runs: As they are set now.
+        note: Gets a sentence for each option that some methods do not take.
+
+    Raises:
+        UserError: No run takes an option.
+    """
     for name, methods in refused.items():
-        if not mixed or all(f"method.{name}" not in run.sets for run in changed):
+        if methods and all(f"method.{name}" not in run.sets for run in runs):
             raise _applies_to_none(name, methods)
     for name, methods in refused.items():
-        note(f"note: {FLAGS[name]} does not apply to {', '.join(methods)}")
-    return changed
+        if methods:
+            note(f"note: {FLAGS[name]} does not apply to {', '.join(methods)}")
 
 
 def _check_recorded(

@@ -34,26 +34,28 @@ def rescore(
 ) -> RunSummary:
     """Score the answers in a run folder again and return its new summary.
 
-    scorers: in addition to the run's own, whose scores stay unless an answer lacks them, or instead
-    of them if `only`;
-    data: where the rows are now. The gold answers are those of the records; the data set is read if
-    a record has none, or with `data`. An answer that a scorer had failed on is scored too, and is
-    no failed question any more. Rows with other gold answers to the same questions about the same
-    documents correct the run (`_corrected_questions`). Raises UserError when the rows are not those
-    the run was made with, for code that only the run folder names, and what a scorer raises; the
-    folder is then as it was.
+    The gold answers are those of the records; the data set is read if a record has none, or with
+    `data`. An answer that a scorer had failed on is scored too, and is no failed question any more.
+    Rows with other gold answers to the same questions about the same documents correct the run
+    (`_corrected_questions`).
+
+    Args:
+        folder: Of the run; its records, manifest and summary are replaced.
+        scorers: In addition to the run's own, whose scores stay unless an answer lacks them.
+        only: `scorers` replace the run's own.
+        data: Where the rows are now.
+
+    Raises:
+        UserError: The rows are not those the run was made with, or code is named by the run folder
+            alone; the folder is then as it was. Also what a scorer raises.
     """
     stored = read_run(folder, hold="nothing")
     config, versions = _rescore_config(stored, scorers, only, data)
-    recorded = (
-        data is None
-        and bool(stored.records)
-        and all(row.gold is not None for row in stored.records)
-    )
+    has_gold = bool(stored.records) and all(row.gold is not None for row in stored.records)
     mistakes = problems(config.scorers)
     if mistakes:
         raise ConfigError(mistakes)
-    if recorded:
+    if has_gold and data is None:
         return _Rescoring(stored, config, versions).run()
     dataset = datasets.load(config, None)
     before = stored.manifest.dataset.fingerprint
@@ -72,41 +74,59 @@ def _corrected_questions(stored: StoredRun, dataset: Dataset, before: str) -> fr
     """Ids of the run's questions whose gold answers differ in `dataset`, where nothing else of them
     does.
 
-    before: fingerprint of the rows that the run was made with, which are read, too. Raises
-    UserError.
+    Args:
+        stored: The run.
+        dataset: Rows with another fingerprint.
+        before: Fingerprint of the rows that the run was made with, which are read, too.
+
+    Raises:
+        UserError: The rows of before are gone, anything else differs, or nothing does.
     """
-    own, other = (
-        dataset_of_run(stored.config, str(stored.path)),
-        f"({before[:12]} then, {dataset.fingerprint[:12]} now)",
-    )
-    where = f"the rows of '{dataset.name}' are not those that {stored.path} was made with {other}"
-    original = attempt([], datasets.load, own, None)
-    # Gold answers of other rows would score other questions.
-    if original is None or original.fingerprint != before:
-        raise UserError(
-            f"{where}; name the right file with --data. Other gold answers are taken where the "
-            "rows of then are still "
-            f"at {own.data or own.hub}"
-        )
-    then, now = (
-        {example.question.id: example for example in rows.examples} for rows in (original, dataset)
-    )
-    changed = set()
+    hashes = f"({before[:12]} then, {dataset.fingerprint[:12]} now)"
+    where = f"the rows of '{dataset.name}' are not those that {stored.path} was made with {hashes}"
+    original = _original_rows(stored, before, where)
+    then = {example.question.id: example for example in original.examples}
+    now = {example.question.id: example for example in dataset.examples}
+    changed: set[str] = set()
     for name in dict.fromkeys(row.question_id for row in stored.records):
         old, new = then.get(name), now.get(name)
         if old is None or new is None or old.question != new.question:
             raise UserError(
                 f"{where}: question '{name}' is another one, and only gold answers may differ"
             )
-        if any(original.documents[d] != dataset.documents[d] for d in old.question.document_ids):
-            raise UserError(
-                f"{where}: a document of question '{name}' is another one; only gold answers may "
-                "differ"
-            )
-        changed |= {name} if old.gold != new.gold else set()
+        for document in old.question.document_ids:
+            if original.documents[document] != dataset.documents[document]:
+                raise UserError(
+                    f"{where}: a document of question '{name}' is another one; only gold answers "
+                    "may differ"
+                )
+        if old.gold != new.gold:
+            changed.add(name)
     if not changed:
         raise UserError(f"{where}, and no gold answer of its questions differs; leave --data out")
     return frozenset(changed)
+
+
+def _original_rows(stored: StoredRun, fingerprint: str, where: str) -> Dataset:
+    """The rows that a run was made with, read from where they were then.
+
+    Args:
+        stored: The run.
+        fingerprint: Of these rows.
+        where: The beginning of the error.
+
+    Raises:
+        UserError: They are not there any more; gold answers of other rows would score other
+            questions.
+    """
+    config = dataset_of_run(stored.config, str(stored.path))
+    original = attempt([], datasets.load, config, None)
+    if original is None or original.fingerprint != fingerprint:
+        raise UserError(
+            f"{where}; name the right file with --data. Other gold answers are taken where the "
+            f"rows of then are still at {config.data or config.hub}"
+        )
+    return original
 
 
 def _rescore_config(
@@ -145,7 +165,7 @@ def _complete_scorers(stored: StoredRun, names: set[str]) -> set[str]:
         if lacks_only_scores(record.error):
             return set()
         if record.error is None:
-            scored = record.scores.keys() | (record.notes.get("flags") or {}).keys()
+            scored = record.scores.keys() | record.flags.keys()
             complete = complete & scored
     return complete
 

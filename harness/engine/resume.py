@@ -6,7 +6,6 @@ meaningless.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from harness import datasets, scorers
 from harness.config.schema import DatasetConfig
@@ -14,77 +13,94 @@ from harness.datasets.base import Dataset
 from harness.engine.plan import PlannedRun
 from harness.engine.scoring import score_record
 from harness.errors import UserError
-from harness.storage.record_texts import POINTER, gold_of, with_texts, without_texts
+from harness.storage.added_texts import with_texts
+from harness.storage.record_texts import POINTER, gold_of, without_texts
 from harness.storage.records import StoredRecord
 from harness.storage.run_store import RunStore
-from harness.types import JUDGES, Gold, lacks_only_scores
+from harness.types import Gold, lacks_only_scores
+
+Note = Callable[[str], None]
+"""Gets a sentence on what was changed."""
 
 
-def bring_up_to_date(
-    store: RunStore, plan: PlannedRun, note: Callable[[str], None], retry_failed: bool
-) -> None:
-    """Score what is stored by the plan's scorers, and give it the texts that the plan keeps; `note`
-    says what changed.
+def bring_up_to_date(store: RunStore, plan: PlannedRun, note: Note, retry_failed: bool) -> None:
+    """Score what a run folder holds by the plan's scorers, and give it the texts that the plan
+    keeps.
 
-    retry_failed: score all again, too, if a scorer failed on one. Raises what `rescored` raises,
-    and SaveError.
+    Args:
+        store: Writes the folder; its records, manifest and texts are replaced where they differ.
+        plan: The run as it is now.
+        note: Gets a sentence on each change.
+        retry_failed: Whether to score all again, too, if a scorer failed on one.
+
+    Raises:
+        UserError: As `rescored`.
+        SaveError: A file cannot be written.
     """
-    dataset, manifest = plan.config.dataset, store.manifest()
     unscored = dict(store.unscored)
+    _rescore_records(store, plan, note, retry_failed)
+    _score_unscored(store, plan, note, unscored)
+    update_texts(store, plan.dataset, plan.config.dataset.keep_texts, note)
 
-    # 1. Scores of other scorers, or other versions of them.
-    before, now = (
-        manifest.scorers,
-        {name: scorers.version(name) for name in dataset.scorers},
-    )
+
+def _rescore_records(store: RunStore, plan: PlannedRun, note: Note, retry_failed: bool) -> None:
+    """Score all records again where other scorers, or other versions of them, scored any; arguments
+    as of `bring_up_to_date`."""
+    manifest = store.manifest()
+    before = manifest.scorers
+    now = {name: scorers.version(name) for name in plan.config.dataset.scorers}
     alike = before == now and all(_scored_by(record, now) for record in store.records())
     lacking = retry_failed and any(lacks_only_scores(record.error) for record in store.records())
-    records = (
-        {} if alike and not lacking else {record.question_id: record for record in store.records()}
-    )
+    records: dict[str, StoredRecord] = {}
+    if not alike or lacking:
+        records = {record.question_id: record for record in store.records()}
     if records:
-        store.replace_records(rescored(records.values(), dataset, _gold_by_id(plan, records)))
-        if not alike:
-            was, by = (
-                ", ".join(f"{name} {version}" for name, version in versions.items())
-                for versions in (before, now)
-            )
-            note(
-                f"stored scores came from {was or 'unrecorded scorers'}; {len(records)} scored "
-                f"again with {by}"
-            )
+        gold = _gold_by_id(plan, records)
+        store.replace_records(rescored(records.values(), plan.config.dataset, gold))
+    if records and not alike:
+        was = _with_versions(before) or "unrecorded scorers"
+        note(
+            f"stored scores came from {was}; {len(records)} scored again with {_with_versions(now)}"
+        )
     if manifest.has_values and before != now:
         store.write_manifest(manifest.with_values(scorers=now))
 
-    # 2. Answers that a stopped run left unscored.
-    if unscored:
-        for record in rescored(unscored.values(), dataset, _gold_by_id(plan, unscored)):
-            store.append_record(record)
-        note(f"scored {len(unscored)} answers that the stopped run left unscored")
 
-    # 3. Texts that older versions did not keep, or that are no longer to be kept.
-    update_texts(store, plan.dataset, dataset.keep_texts, note)
+def _with_versions(versions: Mapping[str, str | None]) -> str:
+    """Scorers with their versions: "longbench.qa_f1_score 1, flashrag.acc 2"."""
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
-def _gold_by_id(plan: PlannedRun, records: Mapping[str, Any]) -> dict[str, Gold]:
+def _score_unscored(
+    store: RunStore, plan: PlannedRun, note: Note, unscored: Mapping[str, StoredRecord]
+) -> None:
+    """Append the records of answers (by question) that a stopped run left unscored."""
+    if not unscored:
+        return
+    gold = _gold_by_id(plan, unscored)
+    for record in rescored(unscored.values(), plan.config.dataset, gold):
+        store.append_record(record)
+    note(f"scored {len(unscored)} answers that the stopped run left unscored")
+
+
+def _gold_by_id(plan: PlannedRun, records: Mapping[str, StoredRecord]) -> dict[str, Gold]:
     """Gold answers by question id; of all questions if `records` (by question id) go beyond the
     plan's limit."""
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if records.keys() <= gold.keys():
         return gold
-    return {
-        example.question.id: example.gold
-        for example in datasets.load(plan.config.dataset, None).examples
-    }
+    whole = datasets.load(plan.config.dataset, None)
+    return {example.question.id: example.gold for example in whole.examples}
 
 
 def _scored_by(record: StoredRecord, names: Collection[str]) -> bool:
     """Whether a record's scores and flags come from exactly the scorers `names`; judges are
     ignored."""
-    notes = record.notes
-    scored = record.scores.keys() - (notes.get(JUDGES) or {}).keys()
-    flagged = notes.get("flags") or {}
-    return scored <= {*names} and (record.error is not None or {*names} <= scored | flagged.keys())
+    scored = record.scores.keys() - record.judgements.keys()
+    expected = set(names)
+    if not scored <= expected:
+        return False
+    return record.error is not None or expected <= scored | record.flags.keys()
 
 
 def rescored(
@@ -93,11 +109,16 @@ def rescored(
     gold: Mapping[str, Gold] | None,
     keep: Sequence[str] = (),
 ) -> Iterator[StoredRecord]:
-    """Yield the records with new scores. gold: by question id, or None to use those in the records
-    themselves.
+    """Yield the records with new scores.
 
-    keep: scorers whose scores stay. Raises UserError for a question that the data set does not have
-    any more.
+    Args:
+        records: As they are stored.
+        dataset: Its scorers.
+        gold: Gold answers by question id; None to use those in the records themselves.
+        keep: Scorers whose scores stay.
+
+    Raises:
+        UserError: The data set does not have a question any more.
     """
     for record in records:
         answers = gold_of(record) if gold is None else gold.get(record.question_id)
@@ -106,37 +127,61 @@ def rescored(
         yield score_record(record, dataset, answers, keep)
 
 
-def update_texts(
-    store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]
-) -> None:
-    """Add the data set's texts that records of a run folder lack, or with keep=False remove all;
-    report by `note`.
+def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Note) -> None:
+    """Make the records of a run folder hold the data set's texts, or none of them.
 
-    Records of older versions lack them. With `keep`, questions not in `dataset` stay as they are.
-    Raises SaveError.
+    Args:
+        store: Writes the folder.
+        dataset: Has the texts; a question that it does not have stays as it is.
+        keep: True adds texts where records lack them, as those of older versions do; False removes
+            all, with the texts of requests and first prompts.
+        note: Gets a sentence on how many records were changed.
+
+    Raises:
+        SaveError: A file cannot be written.
     """
+    if keep:
+        _add_texts(store, dataset, note)
+    else:
+        _remove_texts(store, note)
+
+
+def _add_texts(store: RunStore, dataset: Dataset, note: Note) -> None:
+    """Add the data set's texts to the records that have none."""
     examples = {example.question.id: example for example in dataset.examples}
     records = {record.question_id: record for record in store.records()}
-    texts: dict[str, str] = {}
+    long_texts: dict[str, str] = {}
     changed = 0
     for name, record in records.items():
-        if keep and record.gold is None and name in examples:
-            records[name], long_texts = with_texts(record, examples[name], dataset.documents)
-            texts |= long_texts
-        elif not keep and (
-            record.gold is not None
-            or any(piece["text"] or piece.get(POINTER) for piece in record.pieces())
-        ):
-            records[name] = without_texts(record)
-        changed += records[name] is not record
+        if record.gold is None and name in examples:
+            records[name], added = with_texts(record, examples[name], dataset.documents)
+            long_texts |= added
+            changed += 1
     if changed:
-        store.keep_texts(texts)
+        store.keep_texts(long_texts)
         store.replace_records(records.values())
-        note(
-            f"texts of the data set were {'added to' if keep else 'taken out of'} {changed} records"
-        )
-    if not keep:
-        store.drop_texts()
-        manifest = store.manifest()
-        if manifest.first_prompts:
-            store.write_manifest(manifest.without("first_prompts"))
+        note(f"texts of the data set were added to {changed} records")
+
+
+def _remove_texts(store: RunStore, note: Note) -> None:
+    """Remove the data set's texts from all files of the folder."""
+    records = {record.question_id: record for record in store.records()}
+    changed = 0
+    for name, record in records.items():
+        if _has_texts(record):
+            records[name] = without_texts(record)
+            changed += 1
+    if changed:
+        store.replace_records(records.values())
+        note(f"texts of the data set were taken out of {changed} records")
+    store.drop_texts()
+    manifest = store.manifest()
+    if manifest.first_prompts:
+        store.write_manifest(manifest.without("first_prompts"))
+
+
+def _has_texts(record: StoredRecord) -> bool:
+    """Whether a record holds gold answers, or a text that was shown."""
+    if record.gold is not None:
+        return True
+    return any(piece["text"] or piece.get(POINTER) for piece in record.pieces())

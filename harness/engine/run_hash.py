@@ -26,22 +26,22 @@ class HashInputs:
 
     implementation: str
     view: str
-    params: Mapping[str, Any]
+    params: Mapping[str, object]
     prompts: Mapping[str, str]
     index_version: str
-    task: Mapping[str, Any]
+    task: Mapping[str, object]
     dataset: str | None
     fingerprint: str | None
-    identities: Mapping[str, Any]
+    identities: Mapping[str, object]
     seed: int
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, object] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
     batch: bool = False
-    corpus: Mapping[str, Any] | None = None
+    corpus: Mapping[str, object] | None = None
 
     def hash8(self) -> str:
         """Eight hexadecimal digits."""
-        method: dict[str, Any] = {
+        method: dict[str, object] = {
             "implementation": self.implementation,
             "view": self.view,
             "params": {name: value for name, value in self.params.items() if name != "prompts"},
@@ -50,7 +50,7 @@ class HashInputs:
         }
         if self.code:
             method["code"] = self.code
-        inputs: dict[str, Any] = {
+        inputs: dict[str, object] = {
             "method": method,
             "task": self.task,
             "dataset": {"name": self.dataset, "fingerprint": self.fingerprint},

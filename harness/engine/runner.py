@@ -227,9 +227,10 @@ class Job:
         """Question id -> the numbers of its last record; texts do not stay in memory."""
         questions: dict[str, StoredQuestion] = {}
         for record in self.store.known_records():
-            earlier = record.notes.get("earlier")
             counted = Counted.of(record)
-            questions[record.question_id] = StoredQuestion(record.has_answer, counted, earlier)
+            questions[record.question_id] = StoredQuestion(
+                record.has_answer, counted, record.earlier
+            )
         return questions
 
     def _count_stored(self, question_id: str, question: StoredQuestion) -> None:

@@ -21,7 +21,7 @@ score_record(record, config.dataset, gold)           a record with the scores of
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from harness import scorers
 from harness.assertions import failed_assertions
@@ -30,11 +30,11 @@ from harness.datasets.answer_prefix import text_after
 from harness.datasets.answer_schema import NotFollowed, answer_in
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
+from harness.storage.record_notes import counts_of, flags_of
 from harness.storage.records import StoredRecord
 from harness.storage.summary_file import RunSummary
 from harness.types import (
     COUNTS,
-    JUDGES,
     LOGGED,
     MISSING,
     NOT_FOLLOWED,
@@ -61,7 +61,7 @@ class Verdict:
     """The result of scoring one answer. scores: by scorer; notes: to be added to the record's."""
 
     scores: dict[str, float]
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
 
 
 def score_reply(
@@ -82,7 +82,7 @@ def score_reply(
         seconds: That it took, None where unknown.
         searches: Of the question; None where its run searches nothing.
     """
-    notes: dict[str, Any] = {}
+    notes: dict[str, object] = {}
     text = reply
     if dataset.answer_schema is not None:
         try:
@@ -92,30 +92,56 @@ def score_reply(
             return replace(verdict, notes={**verdict.notes, NOT_FOLLOWED: str(problem)})
         notes["scored"] = text
     if dataset.answer_prefix is not None:
-        answer = text_after(reply, dataset.answer_prefix)
-        text = reply if answer is None else answer
-        notes |= {PREFIX: MISSING} if answer is None else {PREFIX: "found", "scored": answer}
+        text = _text_after_prefix(reply, dataset.answer_prefix, notes)
     sheet = scorers.score_answer(dataset.scorers, text, shown, gold, seconds, searches)
     failed = failed_assertions(gold.extra.get(ASSERTED, {}), text, seconds)
     if failed and ASSERTED in sheet.scores:
         notes[ASSERTIONS] = failed
-    flags, scores = dict(sheet.flags), {}
+    return _verdict_of(sheet, notes)
+
+
+def _text_after_prefix(reply: str, prefix: str, notes: dict[str, object]) -> str:
+    """The text of a reply after the answer prefix, all of it where the prefix is missing; `notes`
+    gets which of the two it is."""
+    answer = text_after(reply, prefix)
+    if answer is None:
+        notes[PREFIX] = MISSING
+        return reply
+    notes[PREFIX] = "found"
+    notes["scored"] = answer
+    return answer
+
+
+def _verdict_of(sheet: scorers.ScoreSheet, notes: Mapping[str, object]) -> Verdict:
+    """The verdict of a score sheet: a value that is no finite number counts 0 and is flagged.
+
+    notes: of the verdict, without flags and counts.
+    """
+    scores: dict[str, float] = {}
+    flags = dict(sheet.flags)
     for name, value in sheet.scores.items():
-        scores[name] = float(value) if math.isfinite(value) else 0.0
-        if not math.isfinite(value):
+        if math.isfinite(value):
+            scores[name] = float(value)
+        else:
+            scores[name] = 0.0
             flags.setdefault(name, f"{value} counts as 0")
-    notes |= {"flags": flags} if flags else {}
-    notes |= {COUNTS: sheet.counts} if sheet.counts else {}
-    return Verdict(scores, notes)
+    all_notes = dict(notes)
+    if flags:
+        all_notes["flags"] = flags
+    if sheet.counts:
+        all_notes[COUNTS] = sheet.counts
+    return Verdict(scores, all_notes)
 
 
 def unanswered_verdict(dataset: DatasetConfig, gold: Gold) -> Verdict:
     """The scores of a question without an answer: 0 by every scorer that applies, and the counts of
     an empty answer."""
-    counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
-    sheet = _score_empty_answer(counting, gold) or scorers.ScoreSheet()
     scores = {name: 0.0 for name in dataset.scorers if scorer_applies(name, gold)}
-    return Verdict(scores, {COUNTS: sheet.counts} if sheet.counts else {})
+    counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
+    sheet = _score_empty_answer(counting, gold)
+    if sheet is None or not sheet.counts:
+        return Verdict(scores)
+    return Verdict(scores, {COUNTS: sheet.counts})
 
 
 def scorer_applies(name: str, gold: Gold) -> bool:
@@ -152,13 +178,18 @@ def _seconds_of(record: StoredRecord) -> float | None:
 def score_record(
     record: StoredRecord, dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()
 ) -> StoredRecord:
-    """`record`, scored again; scores named in `keep` stay and come first. What happens depends on
-    its `error`:
+    """A record, scored again. What happens depends on its `error`:
 
-    None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
-    "stage": "scoring": answered, but not scored (NOT_SCORED_YET) or a scorer failed; cleared, or
-    replaced by its error. Any other: the question was not answered; it scores 0, and the error
-    stays.
+    None                    scored before; if a scorer fails now, that is raised
+    "stage": "scoring"      answered, but not scored (NOT_SCORED_YET), or a scorer failed; the error
+                            is cleared, or replaced by that of a scorer that fails now
+    any other               the question was not answered: it scores 0, and the error stays
+
+    Args:
+        record: The record; it is not changed.
+        dataset: Its scorers.
+        gold: The gold answers of the question.
+        keep: Scorers whose scores stay, and come first.
     """
     error = record.error
     if error is not None and not lacks_only_scores(error):
@@ -203,20 +234,26 @@ def _verdict_on_answer(
 
 def _scores_that_stay(record: StoredRecord, keep: Sequence[str]) -> set[str]:
     """The names of scores that no scorer of the data set gives: of judges, other tools, `keep`."""
-    judges = record.notes.get(JUDGES) or {}
     logged = [name for name in record.scores if name.startswith(LOGGED)]
-    return {*judges, *keep, *logged}
+    return {*record.judgements, *keep, *logged}
 
 
-def _notes_of_scored(record: StoredRecord, verdict: Verdict, stay: set[str]) -> dict[str, Any]:
-    """The record's notes with those of a new verdict; stay: names of the scores that are not
-    computed again."""
+def _notes_of_scored(record: StoredRecord, verdict: Verdict, stay: set[str]) -> dict[str, object]:
+    """The record's notes with those of a new verdict in place of an earlier verdict's.
+
+    Args:
+        record: As it was before.
+        verdict: The new one.
+        stay: Names of the scores that are not computed again; their flags and counts stay.
+    """
     notes = {key: value for key, value in record.notes.items() if key not in SCORING_NOTES}
     notes |= verdict.notes
-    for key in ("flags", COUNTS):
-        kept = _named(record.notes.get(key) or {}, stay)
-        if kept:
-            notes[key] = {**notes.get(key, {}), **kept}
+    flags = _named(record.flags, stay)
+    if flags:
+        notes["flags"] = {**flags_of(verdict.notes), **flags}
+    counts = _named(counts_of(record.notes), stay)
+    if counts:
+        notes[COUNTS] = {**counts_of(verdict.notes), **counts}
     return notes
 
 
@@ -226,11 +263,12 @@ def _named(values: Mapping[str, T], names: set[str]) -> dict[str, T]:
 
 
 def silent_scorers(names: Sequence[str], summary: RunSummary) -> list[str]:
-    """A warning for each scorer of the user's own that gave no question of a summary a score."""
+    """A warning for each scorer of the user's own ("module:function") that gave no question of a
+    summary a score."""
     if not summary.has_values:
         return []
-    silent = [name for name in names if ":" in name and name not in summary.scores]
     return [
         f"warning: no question has a score by {name}, as it returned None for each"
-        for name in silent
+        for name in names
+        if ":" in name and name not in summary.scores
     ]

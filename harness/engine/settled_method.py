@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from harness.config import registry
 from harness.config.own_prompt import SystemPrompt
@@ -75,10 +74,9 @@ def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemProm
             f"'{choice.name}' sends no request of its own for an answer, so --system-prompt has no "
             "place in it; leave that out, or the method"
         )
-    prompts: dict[str, Any] = dict(choice.params.get("prompts", {}))
+    prompts: dict[str, str | Mapping[str, str]] = dict(choice.params.get("prompts", {}))
     for prompt in answering:
-        replaced = prompts.get(prompt.name, {})
-        turns = {"user": replaced} if isinstance(replaced, str) else dict(replaced)
+        turns = _turns(prompts.get(prompt.name, {}))
         if turns.get("system", system.text) != system.text:
             raise UserError(
                 f"the system turn of prompt '{prompt.name}' of '{choice.name}' is given by "
@@ -87,6 +85,13 @@ def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemProm
         turns["system"] = system.text
         prompts[prompt.name] = turns
     return choice.model_copy(update={"params": {**choice.params, "prompts": prompts}})
+
+
+def _turns(replaced: str | Mapping[str, str]) -> dict[str, str]:
+    """The turns of a prompt as the settings replace it; a text alone replaces the user turn."""
+    if isinstance(replaced, str):
+        return {"user": replaced}
+    return dict(replaced)
 
 
 def _numbers_from_runs(

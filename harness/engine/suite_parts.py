@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from harness.config import presets
 from harness.config.layers import Choices
@@ -69,8 +68,7 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
     distinct: list[Choices] = []
     for run in made.values():
         if run.suite is not None:
-            own = {key: value for key, value in run.suite.sets.items() if key not in common}
-            run = _with_own_point(run, own, taken)
+            run = _with_own_point(run, _without(run.suite.sets, common), taken)
         taken.add(RunKey.of(run))
         distinct.append(run)
     return distinct
@@ -85,13 +83,19 @@ def _settings_key(run: Choices, part: Suite) -> str:
 def _common_settings(suite: Suite) -> list[str]:
     """The keys that all parts set to the same value, which distinguish no runs."""
     first, *others = (part.sets for part in suite.parts)
-    common = list(first)
-    for sets in others:
-        common = [key for key in common if key in sets and sets[key] == first[key]]
+    common: list[str] = []
+    for key, value in first.items():
+        if all(key in sets and sets[key] == value for sets in others):
+            common.append(key)
     return common
 
 
-def _with_own_point(run: Choices, own: Mapping[str, Any], taken: Collection[RunKey]) -> Choices:
+def _without(sets: Mapping[str, object], keys: Collection[str]) -> dict[str, object]:
+    """The settings but those with these keys."""
+    return {key: value for key, value in sets.items() if key not in keys}
+
+
+def _with_own_point(run: Choices, own: Mapping[str, object], taken: Collection[RunKey]) -> Choices:
     """The run with as many settings of its part in its point as make its key a new one.
 
     Args:
@@ -107,8 +111,12 @@ def _with_own_point(run: Choices, own: Mapping[str, Any], taken: Collection[RunK
 
 
 def _in_part(named: Collection[str], own: Collection[str], of_suite: Collection[str]) -> list[str]:
-    """The names that a part runs: its `own`, or those `named` by the command that it has or the
-    suite lacks."""
-    in_part = {presets.fold(name) for name in own}
-    elsewhere = {presets.fold(name) for name in of_suite} - in_part
+    """The names that a part runs.
+
+    Args:
+        named: By the command; () for all of the part.
+        own: Of the part.
+        of_suite: Of all parts; a named one that is in other parts alone is not run in this one.
+    """
+    elsewhere = set(map(presets.fold, of_suite)) - set(map(presets.fold, own))
     return [name for name in named or own if presets.fold(name) not in elsewhere]

@@ -15,18 +15,22 @@ import numpy as np
 
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
+from harness.datasets.few_shot import shots_of
+from harness.embed.load import load_encoder, load_reranker
 from harness.engine.metered_retriever import MeteredRetriever
 from harness.engine.plan import PlannedRun
 from harness.engine.searching import Searcher
 from harness.llm import backend
 from harness.method import Encoder, Reranker, Retriever, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
+from harness.parallel.in_flight import map_together
 from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
 from harness.parallel.phases import phase
 from harness.retrieval.served import ServedRetriever
 from harness.stats.rng import derived_seed
-from harness.storage.index_cache import IndexCache, cache_root
+from harness.storage.index_cache import IndexCache, IndexKey, cache_root
+from harness.storage.index_parts import SharedPart, keep, share
 from harness.storage.manifest_file import FirstPrompt
 from harness.storage.reply_cache import ReplyCache
 from harness.types import Question, SearchHit
@@ -44,7 +48,8 @@ def seed_everything(seed: int) -> None:
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    if torch := sys.modules.get("torch"):
+    torch = sys.modules.get("torch")
+    if torch is not None:
         torch.manual_seed(seed)
 
 
@@ -56,8 +61,10 @@ def _global_draws_restored(seed: int) -> Iterator[None]:
     seed: for torch's, if torch is first imported in the block.
     """
     python, array = random.getstate(), np.random.get_state()
-    before = sys.modules.get("torch")
-    state = before.get_rng_state() if before else None
+    torch = sys.modules.get("torch")
+    state = None
+    if torch is not None:
+        state = torch.get_rng_state()
     try:
         yield
     finally:
@@ -86,7 +93,7 @@ class Models:
         self._retriever: ServedRetriever | None = None
         self._loading = KeyedLocks()
         self.seed = 0
-        self.workers: dict[Any, list[str]] = {}
+        self.workers: dict[object, list[str]] = {}
 
     def reseed(self, *parts: str) -> None:
         """Seed the global generators by the run's seed and `parts`; does nothing with several
@@ -111,16 +118,9 @@ class Models:
         loaded: list[Any] = self.loaded()
         of_models = [model.slow_paths() for model in loaded if hasattr(model, "slow_paths")]
         sentences = list(dict.fromkeys(chain(*of_models, *self.workers.values())))
-        if (
-            len(
-                names := [
-                    f"'{model.name}'"
-                    for model in loaded
-                    if getattr(model, "contexts_make_room", False)
-                ]
-            )
-            > 1
-        ):
+        sharing = [model for model in loaded if getattr(model, "contexts_make_room", False)]
+        if len(sharing) > 1:
+            names = [f"'{model.name}'" for model in sharing]
             sentences.append(
                 f"{' and '.join(names)} shared a GPU's memory: each had room for fewer contexts "
                 "than alone"
@@ -204,7 +204,7 @@ class IndexBuild:
 
     roles: tuple[str, ...]
     cache: IndexCache
-    key: dict[str, Any]
+    key: IndexKey
     locks: KeyedLocks = field(default_factory=KeyedLocks)
 
 
@@ -240,9 +240,8 @@ class EngineTools:
             )
         if not self.question or not self._task.shots:
             return self._task
-        from harness.datasets.few_shot import shots_of
-
-        if (shots := shots_of(self._models.plan.config.dataset)) is None:
+        shots = shots_of(self._models.plan.config.dataset)
+        if shots is None:
             return self._task
         return self._task.model_copy(
             update={"instruction": self._task.instruction + shots.text(self.question)}
@@ -280,15 +279,11 @@ class EngineTools:
 
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""
-        from harness.embed.load import load_encoder
-
         self._check_role(role)
         return self._models.encoder(load_encoder, role, self.meter)
 
     def reranker(self, role: str = "reranker") -> Reranker:
         """The reranker of `role`, metered. Raises LookupError for an undeclared role."""
-        from harness.embed.load import load_reranker
-
         self._check_role(role)
         return self._models.encoder(load_reranker, role, self.meter)
 
@@ -334,8 +329,6 @@ class EngineTools:
         scheduler = current()
         if scheduler is None:
             return [fn(item) for item in items]
-        from harness.parallel.in_flight import map_together
-
         return map_together(scheduler, fn, list(items), self.meter)
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
@@ -348,15 +341,14 @@ class EngineTools:
             raise LookupError(
                 "tools.keep stores parts of an index; it cannot be used while answering"
             )
-        from harness.storage.index_parts import keep
-
         build = self._build
         with build.locks.hold(key):
-            return keep(
-                build.cache, build.key, key, lambda: self._with_own_draws(key, fn), self.meter
-            )
+            draw_apart = partial(self._with_own_draws, key, fn)
+            return keep(build.cache, build.key.to_json(), key, draw_apart, self.meter)
 
-    def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
+    def share(
+        self, name: str, role: str, needs: Mapping[str, object], fn: Callable[[], Any]
+    ) -> Any:
         """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples
         come back as lists.
 
@@ -368,10 +360,9 @@ class EngineTools:
                 "tools.share stores parts of indexes; it cannot be used while answering"
             )
         self._check_role(role)
-        from harness.storage.index_parts import share
-
         draw_apart = partial(self._with_own_draws, f"share {name}", fn)
-        return share(self._build.cache, self._build.key, name, role, needs, draw_apart, self.meter)
+        part = SharedPart(name, role, needs)
+        return share(self._build.cache, self._build.key, part, draw_apart, self.meter)
 
     def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), run with global generators seeded by `key` and then restored.

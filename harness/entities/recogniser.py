@@ -59,7 +59,9 @@ def packages(name: str) -> tuple[str, ...]:
     library, _, model = checked_name(name).partition(":")
     if library == "rules":
         return ()
-    return ("spacy", model or _DEFAULTS["spacy"]) if library == "spacy" else (library,)
+    if library == "spacy":  # its models are packages
+        return ("spacy", model or _DEFAULTS["spacy"])
+    return (library,)
 
 
 def install_problem(name: str, rules: str = "method.recogniser=rules") -> str:
@@ -120,6 +122,16 @@ class _Library:
     `text`."""
 
     def __init__(self, name: str, library: str, model: str) -> None:
+        """Load a library's model.
+
+        Args:
+            name: Of the recogniser, as in a config.
+            library: "spacy" or "stanza".
+            model: Of the library.
+
+        Raises:
+            CannotRun: The library or its model is not here.
+        """
         try:
             module: Any = importlib.import_module(library)
         except ImportError as error:
@@ -165,6 +177,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’&.-][^\W_]+)*")
 
 
 def _words(text: str) -> frozenset[str]:
+    """The words of a list that is written as one text."""
     return frozenset(text.split())
 
 
@@ -210,69 +223,102 @@ class _Rules:
     def names(self, text: str) -> list[str]:
         """The names that the rules find in `text`, in order, none twice."""
         dates = [match.span() for match in _DATE.finditer(text)]
-        spans = [*dates, *_capitalised_runs(text, dates)]
-        return list(dict.fromkeys(" ".join(text[a:b].split()) for a, b in sorted(spans)))
+        spans = sorted([*dates, *_capitalised_names(text, dates)])
+        names = [" ".join(text[start:end].split()) for start, end in spans]
+        return list(dict.fromkeys(names))
 
 
-def _capitalised_runs(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the (start, end) of the runs of capitalised words that are names, outside the spans
-    `taken` by dates."""
-    free = [
-        w for w in _WORD.finditer(text) if not any(a < w.end() and w.start() < b for a, b in taken)
-    ]
-    small = {w.group() for w in free if w.group()[0].islower()}
-    run: list[re.Match[str]] = []
-    for at, word in enumerate([*free, None]):
-        if word is not None and run and _continues_name(text, run, word):
+Word = re.Match[str]
+"""A word of a text, with its place."""
+
+
+def _capitalised_names(text: str, dates: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) of the runs of capitalised words that are names.
+
+    "The mill of Lord of the Isles" -> the span of "Lord of the Isles"
+
+    Args:
+        text: All of it.
+        dates: Spans whose words belong to no name.
+    """
+    words = [word for word in _WORD.finditer(text) if not _overlaps(word, dates)]
+    small = {word.group() for word in words if word.group()[0].islower()}
+    for run in _capitalised_runs(text, words):
+        while not _is_capitalised(run[-1]):
+            run.pop()  # small words join names, they end none
+        start, end = run[0].start(), run[-1].end()
+        proves_nothing = len(run) == 1 and is_opening(text, start)
+        if proves_nothing and run[0].group().lower() in small:
+            continue
+        if text[start:end].endswith(("'s", "’s")):
+            end -= 2
+        if end - start > 1:
+            yield start, end
+
+
+def _overlaps(word: Word, spans: list[tuple[int, int]]) -> bool:
+    """Whether a word lies in one of the spans, also in part."""
+    return any(start < word.end() and word.start() < end for start, end in spans)
+
+
+def _capitalised_runs(text: str, words: Sequence[Word]) -> Iterator[list[Word]]:
+    """Yield the words that form one name each; the first one is capitalised, the last ones may be
+    small words that join names."""
+    run: list[Word] = []
+    for place, word in enumerate(words):
+        if run and _continues_name(text, run[-1], word):
             run.append(word)
             continue
-        while run and not _is_capitalised(run[-1]):
-            run.pop()  # small words join names, they end none
-        if run and not (
-            len(run) == 1 and is_opening(text, run[0].start()) and run[0].group().lower() in small
-        ):
-            start, end = run[0].start(), run[-1].end()
-            if text[start:end].endswith(("'s", "’s")):
-                end -= 2
-            if end - start > 1:
-                yield start, end
-        begins = (
-            word is not None
-            and _is_capitalised(word)
-            and (not _is_common(word) or _is_acronym(free, at))
-        )
-        run = [word] if word is not None and begins else []
+        if run:
+            yield run
+            run = []
+        if _is_capitalised(word) and (not _is_common(word) or _is_acronym(words, place)):
+            run = [word]
+    if run:
+        yield run
 
 
-def _is_common(word: re.Match[str]) -> bool:
+def _is_common(word: Word) -> bool:
+    """Whether a word opens sentences and is no name."""
     return word.group().replace("’", "'").lower() in COMMON
 
 
-def _is_acronym(words: Sequence[re.Match[str]], at: int) -> bool:
-    """Whether words[at] is written as an acronym, "US": it is all in capitals, and the words beside
-    it are not."""
-    beside = (w.group() for w in (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2]))
-    return _all_capitals(words[at].group()) and not any(map(_all_capitals, beside))
+def _is_acronym(words: Sequence[Word], place: int) -> bool:
+    """Whether the word at a place is written as an acronym, "US": it is all in capitals, and the
+    words beside it are not."""
+    beside = [*words[max(place - 1, 0) : place], *words[place + 1 : place + 2]]
+    if any(_all_capitals(word.group()) for word in beside):
+        return False
+    return _all_capitals(words[place].group())
 
 
 def _all_capitals(word: str) -> bool:
+    """Whether a word of two or more letters has no small one."""
     return len(word) > 1 and word.isupper()
 
 
-def _is_capitalised(word: re.Match[str]) -> bool:
+def _is_capitalised(word: Word) -> bool:
+    """Whether a word begins with a capital."""
     return word.group()[0].isupper()
 
 
-def _continues_name(text: str, run: list[re.Match[str]], word: re.Match[str]) -> bool:
-    """Whether `word`, the next one in `text`, continues the name whose words so far are `run`."""
-    last = run[-1].group()
-    gap = text[run[-1].end() : word.start()]
-    if last.endswith(("'s", "’s")):
+def _continues_name(text: str, last: Word, word: Word) -> bool:
+    """Whether a word continues a name.
+
+    Args:
+        text: Where both are.
+        last: The last word of the name so far.
+        word: The one after it.
+    """
+    written = last.group()
+    if written.endswith(("'s", "’s")):
         return False
-    title = gap == ". " and (last in _TITLES or len(last) == 1)
-    return (title or (gap.isspace() and "\n" not in gap)) and (
-        _is_capitalised(word) or word.group() in _JOINS
-    )
+    gap = text[last.end() : word.start()]
+    is_title = gap == ". " and (written in _TITLES or len(written) == 1)
+    is_beside = gap.isspace() and "\n" not in gap
+    if not is_title and not is_beside:
+        return False
+    return _is_capitalised(word) or word.group() in _JOINS
 
 
 def is_opening(text: str, start: int) -> bool:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from harness.cost.meter import Meter
 from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, sent
@@ -23,6 +23,7 @@ from harness.judging.model_judge import DECLINE, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.manifest_file import JudgeEntry
 from harness.storage.paths import masked, without_home
+from harness.storage.record_notes import JudgeNote
 from harness.storage.record_texts import POINTER
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun, read_run
@@ -32,6 +33,8 @@ from harness.storage.stored_config import StoredPrice
 from harness.storage.summary_file import RunSummary
 from harness.storage.warn_once import WarnOnce
 from harness.types import JUDGES, Example
+
+T = TypeVar("T")
 
 MAX_IN_A_ROW = 5
 """Failed requests in a row that end the work: a server that is down would fail all, slowly."""
@@ -224,7 +227,7 @@ def _case(
     answers = gold.answers
     if not answers and gold.extra.get("declined"):
         answers = (DECLINE,)
-    answer = str(record.notes.get("scored", record.prediction))
+    answer = record.scored_text
     return Case(name, text, question.options, answers, answer, prompt)
 
 
@@ -344,13 +347,16 @@ def _with_judgement(
 ) -> StoredRecord:
     """The record with the judgement of judge `name`; with its reply only where the run stores
     texts."""
-    notes = dict(record.notes)
-    entry = {"verdict": judgement.verdict}
+    entry = JudgeNote(verdict=judgement.verdict)
     if judgement.reply is not None and keep_texts:
         entry["reply"] = judgement.reply
-    notes[JUDGES] = {**(notes.get(JUDGES) or {}), name: entry}
-    flags = {**(notes.pop("flags", None) or {}), name: judgement.flag}
-    flags = {key: flag for key, flag in flags.items() if flag is not None}
+    flags = dict(record.flags)
+    if judgement.flag is None:
+        flags.pop(name, None)
+    else:
+        flags[name] = judgement.flag
+    notes = {**record.notes, JUDGES: {**record.judgements, name: entry}}
+    notes.pop("flags", None)
     if flags:
         notes["flags"] = flags
     scores = _without_key(record.scores, name)
@@ -362,15 +368,16 @@ def _with_judgement(
 def _without_judgement(record: StoredRecord, name: str) -> StoredRecord:
     """The record without the score, verdict and flag of judge `name`."""
     notes = dict(record.notes)
-    for key in ("flags", JUDGES):
-        if key in notes:
-            notes[key] = _without_key(notes[key], name)
+    if "flags" in notes:
+        notes["flags"] = _without_key(record.flags, name)
+    if JUDGES in notes:
+        notes[JUDGES] = _without_key(record.judgements, name)
     return replace(record, scores=_without_key(record.scores, name), notes=notes)
 
 
-def _without_key(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+def _without_key(values: Mapping[str, T], name: str) -> dict[str, T]:
     """The values but one."""
-    return {key: value for key, value in (values or {}).items() if key != name}
+    return {key: value for key, value in values.items() if key != name}
 
 
 def _write_entry(store: RunStore, judge: Judge, entry: JudgeEntry) -> None:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from harness.config.resolve import resolved
 from harness.config.schema import ModelConfig
@@ -43,7 +42,7 @@ class _Model:
 
     name: str
     config: ModelConfig
-    identity: Mapping[str, Any]
+    identity: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class JudgeRequest:
     """
 
     model: str
-    sets: Mapping[str, Any]
+    sets: Mapping[str, object]
     prompt: str | None = None
     name: str | None = None
     max_tokens: int | None = None

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import read_yaml
@@ -171,7 +171,7 @@ class JudgeReplies:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def get(self, key: Mapping[str, Any]) -> tuple[str, PhaseUsage] | None:
+    def get(self, key: Mapping[str, object]) -> tuple[str, PhaseUsage] | None:
         """Reply and usage stored under `key`; None if there is no file or a damaged one."""
         try:
             value = read_object(self._path(key))
@@ -179,13 +179,13 @@ class JudgeReplies:
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def put(self, key: Mapping[str, Any], reply: str, usage: PhaseUsage) -> None:
+    def put(self, key: Mapping[str, object], reply: str, usage: PhaseUsage) -> None:
         """Store a reply and its cost under `key`; any thread may call it. Raises SaveError."""
         # A server may send half a character, which UTF-8 cannot hold.
         value = {"reply": reply.encode("utf-8", "replace").decode(), "usage": usage}
         write_json(self._path(key), value, "HARNESS_HOME")
 
-    def _path(self, key: Mapping[str, Any]) -> Path:
+    def _path(self, key: Mapping[str, object]) -> Path:
         digest = key_digest(dict(key))
         return self.root / digest[:2] / f"{digest}.json"
 
@@ -202,7 +202,7 @@ class Judge:
 
     name: str
     config: ModelConfig
-    identity: Mapping[str, Any]
+    identity: Mapping[str, object]
     prompt: Prompt
     prompt_version: str
     max_tokens: int
@@ -343,9 +343,9 @@ class Judge:
             )
         return self.published.prompts[case.prompt]
 
-    def _key(self, case: Case) -> dict[str, Any]:
+    def _key(self, case: Case) -> dict[str, object]:
         """All that the reply to `case` depends on: its key in JudgeReplies."""
-        key: dict[str, Any] = {
+        key: dict[str, object] = {
             "prompt": [self.prompt_version, self._prompt(case).text],
             "model": self.identity,
             "max_tokens": self.max_tokens,

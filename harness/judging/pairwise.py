@@ -161,7 +161,7 @@ def _answers(run: StoredRun) -> dict[str, OtherAnswer]:
     for record in run.records:
         text = None
         if record.has_answer:
-            text = str(record.notes.get("scored", record.prediction))
+            text = record.scored_text
         found[record.question_id] = OtherAnswer(text)
     return found
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.cost.meter import Meter
 from harness.cost.usage import PhaseUsage, add_phase, usage_of
@@ -94,7 +94,7 @@ class _NotCached(Exception):
 class _Reply:
     """A reply with its key in the cache and its cost. cached: it came from there."""
 
-    key: dict[str, Any]
+    key: dict[str, object]
     text: str
     usage: PhaseUsage
     cached: bool
@@ -128,7 +128,7 @@ class _Requests:
         return reply.text
 
     def _send(
-        self, key: dict[str, Any], prompt: Prompt, values: dict[str, Sequence[str]], meter: Meter
+        self, key: dict[str, object], prompt: Prompt, values: dict[str, Sequence[str]], meter: Meter
     ) -> _Reply:
         """Get the model's reply from the cache, or ask for it.
 

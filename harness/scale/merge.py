@@ -12,7 +12,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.engine.manifest import changes
 from harness.errors import UserError
@@ -152,14 +151,14 @@ class _MergedRecords:
         questions = sorted(self.lines, key=lambda question: position.get(question, last))
         return [self.lines[question] for question in questions]
 
-    def unscored(self, sources: Sequence[Path]) -> list[dict[str, Any]]:
+    def unscored(self, sources: Sequence[Path]) -> list[dict[str, object]]:
         """The answers of all folders that have no record yet, each question's last one."""
         waiting: dict[str, StoredRecord] = {}
         for source in sources:
             for values in read_lines(source / UNSCORED, "question_id"):
                 answer = StoredRecord.from_json(values)
                 waiting[answer.question_id] = answer
-        unscored: list[dict[str, Any]] = []
+        unscored: list[dict[str, object]] = []
         for question, answer in waiting.items():
             is_better = answer.has_answer and question not in self._answered
             if question not in self.lines or is_better:
@@ -168,7 +167,7 @@ class _MergedRecords:
 
 
 def _write_lines(
-    folder: Path, sources: Sequence[Path], name: str, lines: Iterable[Mapping[str, Any]]
+    folder: Path, sources: Sequence[Path], name: str, lines: Iterable[Mapping[str, object]]
 ) -> None:
     """Write a file of the run folder, unless no folder has it.
 
@@ -182,7 +181,7 @@ def _write_lines(
         write_atomic(folder / name, map(json_line, lines))
 
 
-def _texts(sources: Sequence[Path]) -> Iterator[dict[str, Any]]:
+def _texts(sources: Sequence[Path]) -> Iterator[dict[str, object]]:
     """The texts of all folders, each once."""
     lines = itertools.chain.from_iterable(
         read_with_older(source / TEXTS, "sha256") for source in sources
@@ -217,7 +216,7 @@ def _merged_indexes(sources: Sequence[Path]) -> list[IndexLine]:
     return [*indexes.values(), *failed.values()]
 
 
-def _distinct(lines: Iterable[dict[str, Any]], *keys: str) -> Iterator[dict[str, Any]]:
+def _distinct(lines: Iterable[dict[str, object]], *keys: str) -> Iterator[dict[str, object]]:
     """Yield the first line of each combination of values of `keys`."""
     seen: set[str] = set()
     for line in lines:
@@ -229,14 +228,14 @@ def _distinct(lines: Iterable[dict[str, Any]], *keys: str) -> Iterator[dict[str,
 
 def _requests(
     sources: Sequence[Path], folder_of_record: Mapping[str, Path]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yield the requests of each question with its record, and those of each index from the first
     folder that has it."""
-    first_folder: dict[tuple[Any, ...], Path] = {}
+    first_folder: dict[tuple[object, ...], Path] = {}
     for source in sources:
         for line in read_with_older(source / REQUESTS, "kind"):
             if "question_id" in line:
-                folder = folder_of_record.get(line["question_id"])
+                folder = folder_of_record.get(str(line["question_id"]))
             else:
                 folder = first_folder.setdefault((line.get("document_id"), line.get("key")), source)
             if source == folder:

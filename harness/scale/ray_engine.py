@@ -83,7 +83,7 @@ def connect(
 
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         "log_to_driver": False,
         "logging_level": "ERROR",
         "configure_logging": False,

@@ -61,10 +61,10 @@ def partition(
         sized.append(_SizedGroup(ids, (1 + len(ids)) * (1 + characters)))
     sized.sort(key=lambda group: group.size, reverse=True)  # equal ones stay in their order
     shards: list[list[str]] = [[] for _ in range(of)]
-    loads = [(0, number) for number in range(of)]
+    loads = [(0, number) for number in range(of)]  # a heap of (size so far, shard)
     for group in sized:
-        least, number = loads[0]
-        heapq.heapreplace(loads, (least + group.size, number))
+        smallest, number = loads[0]
+        heapq.heapreplace(loads, (smallest + group.size, number))
         shards[number] += group.ids
     return shards
 
@@ -129,7 +129,8 @@ def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
                 f"harness merge {folder}"
             )
     scored = read_manifest(folder).scorers
-    if scored and scored != {name: scorers.version(name) for name in plan.config.dataset.scorers}:
+    here = {name: scorers.version(name) for name in plan.config.dataset.scorers}
+    if scored and scored != here:
         raise UserError(
             f"{folder} has scores of {', '.join(scored)}, not of this run; first run: harness "
             f"score {folder}"

@@ -34,52 +34,103 @@ def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
     >>> document_clusters([("a", "b"), ("c",), ("b", "d")])
     ['a', 'c', 'a']
     """
-    parent: dict[str, str] = {}
+    sets = _DisjointSets()
+    for ids in document_ids:
+        for name in ids:
+            sets.join(ids[0], name)
+    labels: list[str] = []
+    for place, ids in enumerate(document_ids):
+        if ids:
+            labels.append(sets.first_of(ids[0]))
+        else:
+            labels.append(f"\0question {place}")
+    return labels
 
-    def root(name: str) -> str:
-        """The name that stands for a set of names, found by path halving (union-find)."""
+
+class _DisjointSets:
+    """Sets of names, each known by its first name in sorted order (union-find)."""
+
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}  # a name -> a smaller one of its set, the first -> itself
+
+    def first_of(self, name: str) -> str:
+        """The first name of the set of a name; shortens the way to it (path halving)."""
+        parent = self._parent
         while parent[name] != name:
             parent[name] = parent[parent[name]]
             name = parent[name]
         return name
 
-    for ids in document_ids:
-        for name in ids:
-            parent.setdefault(name, name)
-            low, high = sorted((root(ids[0]), root(name)))
-            parent[high] = low
-    return [root(ids[0]) if ids else f"\0question {i}" for i, ids in enumerate(document_ids)]
+    def join(self, one: str, other: str) -> None:
+        """Make one set of the sets of two names; a new name is a set of its own before."""
+        self._parent.setdefault(one, one)
+        self._parent.setdefault(other, other)
+        low, high = sorted((self.first_of(one), self.first_of(other)))
+        self._parent[high] = low
 
 
 def question_labels(
     form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]
 ) -> list[str]:
-    """A label for each question, the same for those resampled as one. form: the data set's
-    format."""
+    """A label for each question, the same for those resampled as one.
+
+    Args:
+        form: The data set's format.
+        question_ids: The questions.
+        document_ids: The documents of each.
+    """
     if form in _BY_QUESTION:
         return list(question_ids)
-    return document_clusters([() if tuple(ids) == (WHOLE_FOLDER,) else ids for ids in document_ids])
+    return document_clusters([_without_whole_folder(ids) for ids in document_ids])
+
+
+def _without_whole_folder(ids: Sequence[str]) -> Sequence[str]:
+    """The documents of a question; none for a question about the whole folder."""
+    if tuple(ids) == (WHOLE_FOLDER,):
+        return ()
+    return ids
+
+
+_ALONE = -1
+"""In place of the number of a set of documents: the question is a cluster of its own."""
 
 
 def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.int32]:
     """A number for each question's cluster (`question_labels`), in text order of the labels.
 
-    form: the data set's format; questions: (id, documents). They are read one by one: memory holds
-    4 bytes of one without documents.
+    Args:
+        form: The data set's format.
+        questions: (id, documents) of each, read one by one: memory holds 4 bytes of one without
+            documents.
     """
     sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
-    set_of_question = array("i")  # -1: a question without documents, or about all of them
+    set_of_question = array("i")
     for question_id, document_ids in questions:
-        documents = (question_id,) if form in _BY_QUESTION else tuple(document_ids)
-        known = documents not in ((), (WHOLE_FOLDER,))
-        set_of_question.append(sets.setdefault(documents, len(sets)) if known else -1)
-    labels = document_clusters(list(sets))
-    places = np.array(set_of_question, dtype=np.int32)
-    alone = np.flatnonzero(
-        places < 0
-    )  # their labels, "\0question 10", come before those that name a document
-    order = {label: n for n, label in enumerate(sorted(set(labels)), start=len(alone))}
-    numbers = np.array([order[label] for label in labels] or [0], dtype=np.int32)[places]
+        documents = tuple(document_ids)
+        if form in _BY_QUESTION:
+            documents = (question_id,)
+        if documents in ((), (WHOLE_FOLDER,)):
+            set_of_question.append(_ALONE)
+        else:
+            set_of_question.append(sets.setdefault(documents, len(sets)))
+    return _numbered(document_clusters(list(sets)), np.array(set_of_question, dtype=np.int32))
+
+
+def _numbered(labels: Sequence[str], sets: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The number of each question's cluster.
+
+    Args:
+        labels: Of the cluster of each set of documents.
+        sets: Of each question, the place of its set in `labels`, or _ALONE. The labels of these
+            ("\\0question 10") come before those that name a document.
+    """
+    numbers = np.zeros(len(sets), dtype=np.int32)
+    alone = np.flatnonzero(sets == _ALONE)
     in_text_order = alone[np.argsort(alone.astype("S10"))]  # "10" before "9"
     numbers[in_text_order] = np.arange(len(alone), dtype=np.int32)
+    if labels:
+        order = {label: n for n, label in enumerate(sorted(set(labels)), start=len(alone))}
+        of_label = np.array([order[label] for label in labels], dtype=np.int32)
+        joined = sets != _ALONE
+        numbers[joined] = of_label[sets[joined]]
     return numbers

@@ -43,6 +43,7 @@ def _random_groups(clusters: int, generator: np.random.Generator) -> _Places | N
 
 
 def _summed(column: Floats, groups: _Places) -> Floats:
+    """The sum of a column, one number a cluster, over each group of clusters."""
     return np.bincount(groups, weights=column).astype(np.float64)
 
 
@@ -106,22 +107,44 @@ def bootstrap_t_ends(
     sums: Floats, sizes: Floats, seed: int, resamples: int, level: float
 ) -> tuple[float, float]:
     """Ends of a bootstrap-t interval of sum / size over clusters; at 0 or above where every sum
-    is."""
-    totals = resample_sums([sums, sizes, sums**2, sums * sizes, sizes**2], seed, resamples).T
-    mean, count = float(sums.sum() / sizes.sum()), len(sizes)
+    is.
 
-    def errors(s: Floats, n: Floats, ss: Floats, sn: Floats, nn: Floats) -> Floats:
-        """Standard errors of ratios of sums, from sums (s, n) and sums of products (ss, sn, nn)."""
-        squared = ss - 2.0 * s / n * sn + (s / n) ** 2 * nn
-        return np.sqrt(np.maximum(squared, 0.0) * count / (count - 1)) / n
-
-    error = float(
-        errors(*(np.array([c.sum()]) for c in (sums, sizes, sums**2, sums * sizes, sizes**2)))[0]
-    )
-    drawn = errors(*totals)
-    usable = drawn > EQUAL * max(1.0, abs(mean))
-    if error <= EQUAL * max(1.0, abs(mean)) or not usable.any():
+    Args:
+        sums: Of the values in each cluster, (clusters,).
+        sizes: How many values each cluster has.
+        seed: Of the samples.
+        resamples: How many samples are drawn.
+        level: Of the interval: 0.95.
+    """
+    columns = [sums, sizes, sums**2, sums * sizes, sizes**2]
+    clusters = len(sizes)
+    mean = float(sums.sum() / sizes.sum())
+    totals = [np.array([column.sum()]) for column in columns]
+    error = float(_errors_of_ratios(totals, clusters)[0])
+    drawn = resample_sums(columns, seed, resamples).T
+    drawn_errors = _errors_of_ratios(list(drawn), clusters)
+    smallest = EQUAL * max(1.0, abs(mean))
+    usable = drawn_errors > smallest
+    if error <= smallest or not usable.any():
         return mean, mean
-    t = (totals[0] / totals[1] - mean)[usable] / drawn[usable]
-    low, high = interval_ends(t, count, COST_TAIL * (1.0 - level))
-    return max(mean - high * error, 0.0 if (sums >= 0.0).all() else -math.inf), mean - low * error
+    t = (drawn[0] / drawn[1] - mean)[usable] / drawn_errors[usable]
+    low, high = interval_ends(t, clusters, COST_TAIL * (1.0 - level))
+    bound = -math.inf
+    if (sums >= 0.0).all():
+        bound = 0.0
+    return max(mean - high * error, bound), mean - low * error
+
+
+def _errors_of_ratios(totals: Sequence[Floats], clusters: int) -> Floats:
+    """The standard error of the ratio of sums in each sample.
+
+    Args:
+        totals: Five columns, (samples,) each: the sums over clusters of s, n, s * s, s * n and
+            n * n, where s is the sum of a cluster and n its size.
+        clusters: How many a sample has.
+    """
+    s, n, ss, sn, nn = totals
+    ratio = s / n
+    squared = ss - 2.0 * ratio * sn + ratio**2 * nn
+    errors: Floats = np.sqrt(np.maximum(squared, 0.0) * clusters / (clusters - 1)) / n
+    return errors

@@ -43,9 +43,11 @@ class Dice:
     def weighted(self, chances: Sequence[tuple[T, float]]) -> T:
         """One item of the (item, weight) pairs, with a probability proportional to its weight."""
         left = self.random() * sum(weight for _, weight in chances)
-        return next(
-            (item for item, weight in chances if (left := left - weight) < 0), chances[-1][0]
-        )
+        for item, weight in chances:
+            left -= weight
+            if left < 0:
+                return item
+        return chances[-1][0]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """The items in random order (Fisher and Yates)."""

@@ -99,9 +99,17 @@ def offline(kind: Kind = DATASETS) -> bool:
     return any((value or "").upper() in {"1", "ON", "YES", "TRUE"} for value in values)
 
 
-def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
-    """The lock file's {"revision", "files", ...} of a repository, None without one. Raises
-    CannotRun for damage."""
+@dataclass(frozen=True)
+class PinnedRepo:
+    """A commit of a repository, and the names of its files."""
+
+    commit: str
+    files: list[str]
+
+
+def _read_locked(kind: Kind, repo: str) -> PinnedRepo | None:
+    """The commit of a repository in the lock file, None without one. Raises CannotRun for
+    damage."""
     path = kind.lock_path
     try:
         entry = read_json_or_empty(path).get(repo)
@@ -116,13 +124,18 @@ def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
             f"the lock file {path} has no usable entry for '{repo}': delete that entry to look it "
             "up anew"
         )
-    return dict(entry)
+    return PinnedRepo(str(entry["revision"]), entry["files"])
 
 
 def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
     """Put a repository's commit and file names into the lock file of its kind. Raises CannotRun."""
-    path, now = kind.lock_path, datetime.now(UTC).isoformat(timespec="seconds")
-    entry = {"revision": revision, "files": sorted(files), "endpoint": endpoint(), "looked_up": now}
+    path = kind.lock_path
+    entry = {
+        "revision": revision,
+        "files": sorted(files),
+        "endpoint": endpoint(),
+        "looked_up": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     try:
         write_json(path, {**read_json_or_empty(path), repo: entry})
     except SaveError as error:
@@ -133,12 +146,18 @@ def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> Non
         ) from None
 
 
+def _hub() -> Any:
+    """The package huggingface_hub, imported where it is needed: it takes long."""
+    import huggingface_hub.errors
+
+    return huggingface_hub
+
+
 @contextmanager
 def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
     """Turn errors of huggingface_hub, which are pages long, into CannotRun or Missing with one
     sentence."""
-    from huggingface_hub import errors
-
+    errors = _hub().errors
     try:
         yield
     except errors.RevisionNotFoundError:
@@ -155,10 +174,10 @@ def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
     except errors.HFValidationError as error:
         raise CannotRun(f"'{repo}' is not the id of a {kind.noun} on the hub ({error})") from None
     except errors.LocalEntryNotFoundError as error:
-        absent = "HF_HUB_OFFLINE is set and the file is not in the cache"
-        raise _unreachable(
-            kind, repo, absent if offline(kind) else _first_line(error.__cause__ or error)
-        ) from error
+        why = _first_line(error.__cause__ or error)
+        if offline(kind):
+            why = "HF_HUB_OFFLINE is set and the file is not in the cache"
+        raise _unreachable(kind, repo, why) from error
     except Exception as error:
         # The client has changed its HTTP library twice, a proxy may answer anything: whatever is
         # raised, nothing came.
@@ -166,11 +185,16 @@ def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    first = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {first}"[:160] if first else type(error).__name__
+    """The type of an error with the first line of its message, up to 160 characters."""
+    name = type(error).__name__
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return name
+    return f"{name}: {lines[0]}"[:160]
 
 
 def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
+    """The error for a repository that the hub did not give."""
     sentence = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
     return Missing(f"{sentence}: check the connection, or {kind.instead}", kind.missing_item(repo))
 
@@ -181,11 +205,9 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
     repo, _, branch = repo.partition("@")
     if offline(kind):
         raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
-    from huggingface_hub import HfApi
-
     revision = revision or branch or None
     with _hub_errors(kind, repo, revision):
-        hub = HfApi(endpoint=endpoint())
+        hub = _hub().HfApi(endpoint=endpoint())
         info = hub.repo_info(repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT)
     commit = info.sha or ""
     if not _COMMIT.fullmatch(commit):
@@ -203,8 +225,8 @@ def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]
     repository, a damaged file.
     """
     locked = _read_locked(kind, repo)
-    if locked is not None and revision in (None, locked["revision"]):
-        return locked["revision"], locked["files"]
+    if locked is not None and revision in (None, locked.commit):
+        return locked.commit, locked.files
     commit, files = _ask_hub(kind, repo, revision)
     if revision is None:
         _write_locked(kind, repo, commit, files)
@@ -214,16 +236,22 @@ def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]
 def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
     """Return the local copy of the file `name` at a commit, downloaded unless it is cached. Raises
     CannotRun."""
-    from huggingface_hub import hf_hub_download
-
     repo = repo.partition("@")[0]
     if printable(name) != name:  # a progress bar shows it
         raise CannotRun(
             f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}"
         )
     with _hub_errors(kind, repo, commit), _bars_allowed():
-        how = {"repo_type": kind.repo_type, "revision": commit, "local_files_only": offline(kind)}
-        return Path(hf_hub_download(repo, name, endpoint=endpoint(), etag_timeout=_TIMEOUT, **how))
+        path = _hub().hf_hub_download(
+            repo,
+            name,
+            repo_type=kind.repo_type,
+            revision=commit,
+            endpoint=endpoint(),
+            etag_timeout=_TIMEOUT,
+            local_files_only=offline(kind),
+        )
+        return Path(path)
 
 
 @contextmanager

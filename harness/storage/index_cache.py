@@ -20,7 +20,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,20 +45,66 @@ from harness.types import Document
 
 def cache_root() -> Path:
     """HARNESS_CACHE, else `cache` in HARNESS_HOME, else .harness/cache in the current folder."""
-    if folder := os.environ.get("HARNESS_CACHE"):
+    folder = os.environ.get("HARNESS_CACHE")
+    if folder:
         return local_folder(folder)
     return home() / "cache"
 
 
-def key_digest(key: dict[str, Any]) -> str:
-    """sha256 (hex) of a cache key, a JSON object, with its keys sorted; escapes keep lone
-    surrogates hashable."""
+CacheKey = Mapping[str, object]
+"""A JSON object with all that a cached value depends on. It is hashed, and written beside the
+value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexKey:
+    """All that an index depends on.
+
+    Attributes:
+        document: Digest of the document.
+        method: The method's implementation: "methods.pecan:Pecan".
+        version: Of the method's code (index_version).
+        params: Its index settings.
+        prompts: By name.
+        models: Role -> what identifies its model, of the roles that build the index.
+        seed: Of the run.
+        code: Hashes of the user's own code.
+        packages: Package -> version, of those that compute the index.
+        question: Of an index of scope "question" only: its text, options and task.
+    """
+
+    document: str
+    method: str
+    version: str
+    params: Mapping[str, object]
+    prompts: Mapping[str, str]
+    models: Mapping[str, Mapping[str, object]]
+    seed: int
+    code: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    question: Mapping[str, object] | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The key as it is hashed, without what is empty of the last three."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name in ("code", "packages", "question"):
+            if not values[name]:
+                del values[name]
+        return values
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of the key."""
+        return key_digest(self.to_json())
+
+
+def key_digest(key: CacheKey) -> str:
+    """sha256 (hex) of a key with its names sorted; escapes keep lone surrogates hashable."""
     return hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
-@lru_cache(
-    maxsize=8
-)  # questions on one document follow each other, and a book takes tens of milliseconds
+# Questions on one document follow each other, and a book takes tens of milliseconds.
+@lru_cache(maxsize=8)
 def document_digest(document: Document) -> str:
     """sha256 (hex) of all a method can see of a document, also of its id: an index may name its
     document."""
@@ -80,11 +126,19 @@ class Entry:
 
     @classmethod
     def of(cls, value: Any, events: list[Event], meter: Meter) -> Entry:
-        """Serialise `value`, which `events` built; meter: has their shapes. Raises TypeError for an
-        unfit value."""
-        return cls(
-            *dump(value), tuple(events), {e.shape: meter.shapes[e.shape] for e in events if e.shape}
-        )
+        """Serialise a value.
+
+        Args:
+            value: JSON values and arrays.
+            events: The model calls that built it.
+            meter: Has the shapes of their models.
+
+        Raises:
+            TypeError: The value holds something else.
+        """
+        data, arrays = dump(value)
+        shapes = {event.shape: meter.shapes[event.shape] for event in events if event.shape}
+        return cls(data, arrays, tuple(events), shapes)
 
     def value(self) -> Any:
         """A fresh copy of the value."""
@@ -94,6 +148,10 @@ class Entry:
     def usage(self) -> Usage:
         """The sum of the model calls: usage by phase, as `Meter.usage`."""
         return usage_of(self.events, self.shapes)
+
+
+Served = Mapping[str, ModelShape | None]
+"""Role -> sizes of a model behind a server, None if unknown."""
 
 
 class IndexCache:
@@ -108,21 +166,20 @@ class IndexCache:
         self,
         root: Path,
         note: Callable[[str], None],
-        served: Mapping[str, ModelShape | None] | None = None,
+        served: Served | None = None,
     ) -> None:
         self.root, self.note, self.served = root, note, served or {}
         self._warn = WarnOnce(note, "indexes are not cached, and are built again by the next run")
         # What indexes share is made by one of those that are built at once.
         self.sharing = KeyedLocks()
 
-    def folder(self, key: dict[str, Any]) -> Path:
-        """The folder of the entry of `key`."""
+    def folder(self, key: CacheKey) -> Path:
+        """The folder of the entry of `key`, below one with the name of its "method"."""
         digest = key_digest(key)
-        return (
-            self.root / str(key["method"]).replace(":", ".").replace("/", "~") / digest[:2] / digest
-        )
+        method = str(key["method"]).replace(":", ".").replace("/", "~")
+        return self.root / method / digest[:2] / digest
 
-    def get(self, folder: Path, key: dict[str, Any]) -> Entry | None:
+    def get(self, folder: Path, key: CacheKey) -> Entry | None:
         """Read the entry of `key` in `folder`; None without one. A damaged one is reported and
         removed."""
         try:
@@ -141,7 +198,7 @@ class IndexCache:
         remove_folder(folder)
         return None
 
-    def put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
+    def put(self, folder: Path, key: CacheKey, entry: Entry) -> None:
         """Write an entry in one step, and delete the parts that an interrupted build had stored.
 
         An entry that cannot be written costs a warning: the index is in memory.
@@ -149,14 +206,15 @@ class IndexCache:
         usage = {
             "usage": entry.usage,
             "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
-            "events": [asdict(e) for e in entry.events],
+            "events": [asdict(event) for event in entry.events],
         }
         files = {
             "key.json": json.dumps(key, indent=1, sort_keys=True).encode(),
             "data.json": entry.data,
             "usage.json": json.dumps(usage).encode(),
-            **({"arrays.npz": entry.arrays} if entry.arrays else {}),
         }
+        if entry.arrays:
+            files["arrays.npz"] = entry.arrays
         try:
             delete_old_folders(folder.parent)
             with new_folder(folder, "HARNESS_CACHE") as draft:
@@ -178,35 +236,51 @@ def read_packed(folder: Path, digest: str) -> tuple[bytes, bytes]:
     digest."""
     if key_digest(read_object(folder / "key.json")) != digest:
         raise ValueError("key.json is another entry's")
+    data = (folder / "data.json").read_bytes()
     arrays = folder / "arrays.npz"
-    return (folder / "data.json").read_bytes(), arrays.read_bytes() if arrays.exists() else b""
+    if not arrays.exists():
+        return data, b""
+    return data, arrays.read_bytes()
 
 
-def _read_entry(
-    folder: Path, key: dict[str, Any], served: Mapping[str, ModelShape | None]
-) -> Entry:
-    """Read an entry. Raises OSError, ValueError, KeyError, TypeError where it is damaged, or not
-    the one of `key`.
+def _read_entry(folder: Path, key: CacheKey, served: Served) -> Entry:
+    """Read an entry.
 
-    served: role -> sizes by which FLOPs of its model's calls are counted, in place of the stored
-    ones.
+    Args:
+        folder: Of the entry.
+        key: That it must have.
+        served: The sizes by which FLOPs of these roles' calls are counted, in place of the stored
+            ones.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError: It is damaged, or another key's.
     """
     data, arrays = read_packed(folder, key_digest(key))
     usage = read_object(folder / "usage.json")
-    named = {name: ModelShape(**row) for name, row in usage["shapes"].items()}
-    events = []
+    stored = {name: ModelShape(**row) for name, row in usage["shapes"].items()}
+    events: list[Event] = []
+    shapes: dict[str, ModelShape] = {}
     for row in usage["events"]:
-        # Entries of before events named their shape have the shapes under the models' names.
-        shape = named.get(row["model"])
-        if row["role"] in served and row["kind"] not in ("embed", "rerank"):
-            shape = served[row["role"]]
-        elif "shape" in row:
-            shape = named.get(row["shape"])
-        events.append(Event(**{**row, "shape": "" if shape is None else shape.key}))
-    shapes = {
-        shape.key: shape for shape in [*named.values(), *served.values()] if shape is not None
-    }
-    used = {event.shape for event in events}
-    return Entry(
-        data, arrays, tuple(events), {key: shape for key, shape in shapes.items() if key in used}
-    )
+        shape = _shape_of(row, stored, served)
+        name = ""
+        if shape is not None:
+            name = shape.key
+            shapes[name] = shape
+        events.append(Event(**{**row, "shape": name}))
+    return Entry(data, arrays, tuple(events), shapes)
+
+
+def _shape_of(
+    row: Mapping[str, str], stored: Mapping[str, ModelShape], served: Served
+) -> ModelShape | None:
+    """The sizes by which the FLOPs of a stored event are counted; None where they are unknown.
+
+    Args:
+        row: The event.
+        stored: Sizes by their key; by the name of the model in entries of before events named
+            their shape.
+        served: Those that count in place of the stored ones.
+    """
+    if row["role"] in served and row["kind"] not in ("embed", "rerank"):
+        return served[row["role"]]
+    return stored.get(row.get("shape", row["model"]))

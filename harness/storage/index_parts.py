@@ -1,73 +1,115 @@
 """Parts of an index, stored before it is complete: `keep` until then, `share` for the indexes of
 other methods, too.
 
-keep(cache, key, "gists 3", fn, meter)         what tools.keep does while the index of `key` is built
-share(cache, key, "tree", "reader", needs, fn, meter)       what tools.share does
+keep(cache, key, "gists 3", fn, meter)                      what tools.keep does while the index of `key` is built
+share(cache, key, SharedPart("tree", "reader", needs), fn, meter)       what tools.share does
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.storage.index_cache import Entry, IndexCache, key_digest, parts_folder
+from harness.storage.index_cache import (
+    CacheKey,
+    Entry,
+    IndexCache,
+    IndexKey,
+    key_digest,
+    parts_folder,
+)
 
 
-def keep(
-    cache: IndexCache, index: dict[str, Any], name: str, fn: Callable[[], Any], meter: Meter
-) -> Any:
-    """Return the part `name` if a stopped run stored it, else fn(), stored; `meter` gets the cost.
+def keep(cache: IndexCache, index: CacheKey, name: str, fn: Callable[[], Any], meter: Meter) -> Any:
+    """Return the part `name` of an index if a stopped run stored it, else fn(), which is stored.
 
-    index: the key of the index.
+    Args:
+        cache: Holds the parts of an index until it is complete.
+        index: The key of the index.
+        name: Of the part.
+        fn: Computes it.
+        meter: Gets its cost, also where it was stored.
     """
     key = {"index": key_digest(index), "part": name}
     return _get_or_build(cache, parts_folder(cache.folder(index)) / key_digest(key), key, fn, meter)
 
 
-def share(
-    cache: IndexCache,
-    index: dict[str, Any],
-    name: str,
-    role: str,
-    needs: Mapping[str, Any],
-    fn: Callable[[], Any],
-    meter: Meter,
-) -> Any:
-    """Return the part `name` if an index of any method stored it for equal `needs`, else fn(),
-    stored.
+@dataclass(frozen=True)
+class SharedPart:
+    """A part that indexes of any method may use.
 
-    index: the key of the index; role: whose model fn uses; meter: gets the cost. Raises
-    LookupError for needs without a "version" of fn's code, and where fn used another role's model.
+    Attributes:
+        name: "tree".
+        role: Whose model computes it.
+        needs: All else that it depends on, with the "version" of the code that computes it.
     """
-    if "version" not in needs:
-        raise LookupError(f"tools.share('{name}') needs a 'version' of its code among its needs")
-    key: dict[str, Any] = {
-        "method": f"shared.{name}",
-        "needs": key_digest(dict(needs)),
-        "models": {role: index["models"][role]},
-        **{part: index[part] for part in ("seed", "code", "packages") if part in index},
-    }
+
+    name: str
+    role: str
+    needs: Mapping[str, object]
+
+    def key(self, index: IndexKey) -> dict[str, object]:
+        """Its key in the cache, the same for every index with equal `needs`, model, seed and
+        code."""
+        key: dict[str, object] = {
+            "method": f"shared.{self.name}",
+            "needs": key_digest(self.needs),
+            "models": {self.role: index.models[self.role]},
+            "seed": index.seed,
+        }
+        if index.code:
+            key["code"] = index.code
+        if index.packages:
+            key["packages"] = index.packages
+        return key
+
+
+def share(
+    cache: IndexCache, index: IndexKey, part: SharedPart, fn: Callable[[], Any], meter: Meter
+) -> Any:
+    """Return a part if an index of any method stored it, else fn(), which is stored.
+
+    Args:
+        cache: Holds the parts.
+        index: The key of the index that uses the part.
+        part: Names it.
+        fn: Computes it.
+        meter: Gets its cost, also where it was stored.
+
+    Raises:
+        LookupError: The part has no "version", or fn used the model of another role.
+    """
+    if "version" not in part.needs:
+        raise LookupError(
+            f"tools.share('{part.name}') needs a 'version' of its code among its needs"
+        )
 
     def build() -> Any:
         """Compute the value. Raises LookupError where it used a model of another role."""
         before = len(meter.events)
         value = fn()
-        if other_roles := sorted({e.role for e in meter.events[before:]} - {role}):
+        used = {event.role for event in meter.events[before:]}
+        others = sorted(used - {part.role})
+        if others:
             raise LookupError(
-                f"tools.share('{name}') is for role '{role}', but used {', '.join(other_roles)}"
+                f"tools.share('{part.name}') is for role '{part.role}', but used "
+                f"{', '.join(others)}"
             )
         return value
 
+    key = part.key(index)
     with cache.sharing.hold(key_digest(key)):
         return _get_or_build(cache, cache.folder(key), key, build, meter)
 
 
 def _get_or_build(
-    cache: IndexCache, folder: Path, key: dict[str, Any], fn: Callable[[], Any], meter: Meter
+    cache: IndexCache, folder: Path, key: CacheKey, fn: Callable[[], Any], meter: Meter
 ) -> Any:
-    """Return the value of the entry in `folder`, else fn(), stored if possible. meter: gets the
-    cost."""
-    if (entry := cache.get(folder, key)) is not None:
+    """Return the value of the entry in `folder`, else fn(), which is stored if possible. meter:
+    gets the cost of either."""
+    entry = cache.get(folder, key)
+    if entry is not None:
         for event in entry.events:
             meter.record(event, entry.shapes.get(event.shape))
         return entry.value()

@@ -54,7 +54,7 @@ def check_in_place(fd: int, path: Path) -> None:
     )
 
 
-def json_line(value: Any) -> bytes:
+def json_line(value: object) -> bytes:
     """Strict JSON on one line, readable UTF-8 unless a lone surrogate forces escapes."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n"
@@ -80,7 +80,7 @@ def read_lines(
         yield value
 
 
-def read_with_older(path: Path, field: str) -> Iterator[dict[str, Any]]:
+def read_with_older(path: Path, field: str) -> Iterator[dict[str, object]]:
     """Yield the lines of PATH.gz, which older versions wrote, then those of `path` as `read_lines`
     does.
 

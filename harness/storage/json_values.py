@@ -34,14 +34,14 @@ class JsonValues(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
+    def from_json(cls, values: Mapping[str, object]) -> Self:
         """Parse an object. Raises WrongValue where a key is missing or not of its type."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             raise wrong_value(error) from None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The object, without the keys that it lacked."""
         return self.model_dump(exclude_unset=True, warnings=False)
 

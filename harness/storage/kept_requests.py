@@ -1,28 +1,63 @@
 """What a run sent to its models, request by request (--keep-prompts): requests.jsonl.
 
 request_rows(requests, {"question_id": "q1"})    the rows of one question, or of one index
-read_requests(folder, {"q1", "q2"})          -> {"q1": [{"phase", "role", "kind", "prompt", "reply"}, ...], ...}
+read_requests(folder, {"q1", "q2"})          -> {"q1": [StoredRequest(phase="search", ...), ...], ...}
 without_requests(path, {"q1"})               the file's rows without the requests of these questions
 
 A context grows from request to request, so a row holds what is new in its prompt: the first `same`
 characters are those of the prompt before. What is read has whole prompts.
 """
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness.cost.flops import Request
 from harness.errors import DataError
 from harness.storage.json_lines import read_with_older
 from harness.storage.run_files import REQUESTS
 
+Row = Mapping[str, object]
+"""The JSON values of a line of requests.jsonl."""
 
-def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Serialise one question's or index's requests in order; `owner` (its ids) is put into each
-    row."""
-    rows, before = [], ""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRequest:
+    """A request of a question, in the order of the keys of its row.
+
+    Attributes:
+        question_id: The question.
+        number: Its place among the requests of the question, from 0.
+        phase: Where its cost counts.
+        role: Whose model got it.
+        kind: "write", "probe" or "score".
+        same: How many characters its prompt shares with the prompt before.
+        prompt: The whole context as text.
+        reply: As in harness.cost.flops.Request.
+    """
+
+    question_id: str
+    number: int
+    phase: str
+    role: str
+    kind: str
+    same: int
+    prompt: str
+    reply: str
+
+
+def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[dict[str, object]]:
+    """The rows of the requests of one question, or of one index, in order.
+
+    Args:
+        requests: All of them.
+        owner: {"question_id": ...}, or {"document_id": ..., "key": ...}; put into each row.
+    """
+    rows: list[dict[str, object]] = []
+    before = ""
     for number, request in enumerate(requests):
         same = len(os.path.commonprefix([before, request.prompt]))  # noqa: RUF071 - any texts will do, not paths alone
         about = {
@@ -39,42 +74,66 @@ def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[
 
 def read_requests(
     folder: Path, question_ids: Container[str], shortened: Callable[[str], str] = str
-) -> dict[str, list[dict[str, Any]]]:
-    """Question id -> its requests in order, {"phase", "role", "kind", "prompt", "reply"} each; {}
-    without a file.
+) -> dict[str, list[StoredRequest]]:
+    """Question id -> its requests in order; {} without a file.
 
-    shortened: applied to every prompt and reply, so that memory holds only the shortened texts.
-    Raises DataError for a damaged file, OSError if it cannot be read.
+    Args:
+        folder: Of the run.
+        question_ids: Whose requests are read.
+        shortened: Applied to every prompt and reply, so that memory holds the shortened texts alone.
+
+    Raises:
+        DataError: The file is damaged.
+        OSError: It cannot be read.
     """
-    path, before = folder / REQUESTS, ""
-    requests: dict[str, list[dict[str, Any]]] = {}
+    path = folder / REQUESTS
+    requests: dict[str, list[StoredRequest]] = {}
+    before = ""  # the whole prompt of the row before
     for row in read_with_older(path, "kind"):
-        question, same = row.get("question_id"), row.get("same")
+        question = row.get("question_id")
         if not isinstance(question, str) or question not in question_ids:
             continue
         if row.get("number") == 0:
-            requests[question], before = [], ""
-        whole = all(isinstance(row.get(key), str) for key in ("prompt", "reply", "phase", "role"))
-        if (
-            not whole
-            or not isinstance(same, int)
-            or not 0 <= same <= len(before)
-            or question not in requests
-        ):
-            raise DataError(
-                path,
-                None,
-                None,
-                f"request {row.get('number')} of '{question}' does not fit the others",
-            )
-        before = before[:same] + row["prompt"]
-        requests[question].append(
-            {**row, "prompt": shortened(before), "reply": shortened(row["reply"])}
-        )
+            requests[question] = []
+            before = ""
+        if question not in requests:
+            raise _misfit(path, row)
+        request = _whole_request(path, row, before)
+        before = request.prompt
+        short = replace(request, prompt=shortened(before), reply=shortened(request.reply))
+        requests[question].append(short)
     return requests
 
 
-def without_requests(path: Path, questions: Container[str]) -> list[dict[str, Any]] | None:
+def _whole_request(path: Path, row: Row, before: str) -> StoredRequest:
+    """The request of a row with its whole prompt. Raises DataError for a row that does not fit.
+
+    Args:
+        path: The file.
+        row: Of a question.
+        before: The prompt of the row before, of which this one may repeat the beginning.
+    """
+    texts: dict[str, str] = {}
+    for key in ("question_id", "phase", "role", "kind", "prompt", "reply"):
+        value = row.get(key)
+        if not isinstance(value, str):
+            raise _misfit(path, row)
+        texts[key] = value
+    number = row.get("number")
+    same = row.get("same")
+    if not isinstance(number, int) or not isinstance(same, int) or not 0 <= same <= len(before):
+        raise _misfit(path, row)
+    texts["prompt"] = before[:same] + texts["prompt"]
+    return StoredRequest(number=number, same=same, **texts)
+
+
+def _misfit(path: Path, row: Row) -> DataError:
+    """The error for a row that does not follow from the rows before it."""
+    problem = f"request {row.get('number')} of '{row.get('question_id')}' does not fit the others"
+    return DataError(path, None, None, problem)
+
+
+def without_requests(path: Path, questions: Container[str]) -> Sequence[Row] | None:
     """The rows of a file less the requests of these questions; None if it has none of them. Raises
     DataError."""
     if not any(row.get("question_id") in questions for row in read_with_older(path, "kind")):

@@ -23,7 +23,7 @@ from harness.storage.json_values import (
 from harness.storage.stored_config import StoredPrice
 from harness.storage.summary_file import EarlyStop
 
-ModelIdentity = dict[str, Any]
+ModelIdentity = dict[str, object]
 """What distinguishes a model: hashes of its files, dtype, window, ...; each back end has its own."""
 
 
@@ -53,7 +53,7 @@ class DatasetRows(JsonValues):
     revision: str | None = None
     questions: int = 0
     skipped: Annotated[dict[str, int], NULL_IS_EMPTY] = Field(default_factory=dict)
-    twin: dict[str, Any] | None = None
+    twin: dict[str, object] | None = None
 
 
 class Shard(JsonValues):
@@ -108,16 +108,16 @@ class HashedValues(JsonValues):
         unset: Parameters that run.yaml leaves out.
     """
 
-    task: dict[str, Any]
+    task: dict[str, object]
     index_version: Any
-    unset: dict[str, Any]
+    unset: dict[str, object]
 
 
 class SearchedCorpus(JsonValues):
     """What was searched. searched: its name in tables; hashed: what the run's hash covers."""
 
     searched: str | None = None
-    hashed: dict[str, Any] | None = None
+    hashed: dict[str, object] | None = None
 
 
 class JudgeEntry(JsonValues):
@@ -231,7 +231,7 @@ class Start(JsonValues):
 
 def _together(first: RunManifest | None, second: RunManifest | None) -> RunManifest:
     """Merge two mappings; the keys of the second stand first."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for part in (first, second):
         if part is not None:
             values |= part.to_json()

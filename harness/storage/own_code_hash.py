@@ -26,7 +26,7 @@ from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from harness.errors import UserError
 from harness.storage.file_hash import file_hash
@@ -254,7 +254,7 @@ def _check_is_as_imported(module: str, spec: ModuleSpec | None, path: Path, now:
 def _function_of(value: object) -> object:
     """The function behind a property, a static or class method, or a decorated function; any other
     value as it is."""
-    inner = getattr(value, "fget", None) or getattr(value, "__func__", value)
+    inner: Any = getattr(value, "fget", None) or getattr(value, "__func__", value)
     return inspect.unwrap(inner)
 
 
@@ -275,7 +275,7 @@ def _code_objects(code: CodeType) -> Iterator[CodeType]:
             yield from _code_objects(constant)
 
 
-def _marshalled(value: object) -> bytes:
+def _marshalled(value: Any) -> bytes:
     """The bytes of a constant or a container of constants; b"" for other objects."""
     with suppress(ValueError):
         return marshal.dumps(value)

@@ -30,12 +30,15 @@ class Packed(Sequence[Any]):
         """Put other values at these places."""
         if changes:
             whole = Packed(changes.get(place, value) for place, value in enumerate(self))
-            self._blocks, self._open = whole._blocks, whole._open
+            self._blocks = whole._blocks
+            self._open = whole._open
 
     def _unpacked(self, n: int) -> list[Any]:
-        return (
-            marshal.loads(zlib.decompress(self._blocks[n])) if n < len(self._blocks) else self._open
-        )
+        """The values of block `n`; the last one is not packed yet."""
+        if n == len(self._blocks):
+            return self._open
+        values: list[Any] = marshal.loads(zlib.decompress(self._blocks[n]))
+        return values
 
     def __len__(self) -> int:
         return _BLOCK * len(self._blocks) + len(self._open)

@@ -43,4 +43,5 @@ class PackedRecords(Sequence[StoredRecord]):
 
 
 def _record(values: Sequence[Any]) -> StoredRecord:
+    """A record from the values of its fields, in their order."""
     return StoredRecord(**dict(zip(_NAMES, values, strict=True)))

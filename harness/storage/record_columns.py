@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from harness.cost.usage import Usage
 from harness.stats.question_clusters import cluster_numbers
+from harness.storage.record_notes import Notes
 from harness.storage.records import StoredRecord, StoredStep
 
 Floats = NDArray[np.float64]
@@ -106,7 +107,7 @@ class RecordColumns:
     phases: Mapping[str, NDArray[np.bool_]]
     usage: Mapping[Path, Floats]
     usage_keys: frozenset[str]
-    notes: Coded[dict[str, Any]]
+    notes: Coded[Notes]
     searches: Coded[SearchSummary | None]
 
     def __len__(self) -> int:
@@ -146,7 +147,7 @@ class RecordColumns:
             if among is not None:
                 known &= among
             if known.any():
-                _put(cast(dict[str, Any], total), path, _sum_in_order(column[known]))
+                _put(cast(dict[str, object], total), path, _sum_in_order(column[known]))
         return total
 
     def places_of(self, ids: tuple[str, ...]) -> NDArray[np.int64]:
@@ -169,11 +170,12 @@ def _sum_in_order(values: Floats) -> float:
     return int(total) if total.is_integer() else total
 
 
-def _put(total: dict[str, Any], path: Path, value: float) -> None:
-    """Set a value at a place in nested mappings."""
+def _put(total: dict[str, object], path: Path, value: float) -> None:
+    """Set a value at a place in the nested mappings of `total`, which are made where they are
+    missing."""
     *folders, name = path
     for folder in folders:
-        total = total.setdefault(folder, {})
+        total = cast(dict[str, object], total.setdefault(folder, {}))
     total[name] = value
 
 
@@ -242,7 +244,7 @@ class ColumnsBuilder:
         self._phases: dict[str, _SparseColumn] = {}
         self._usage: dict[Path, _SparseColumn] = {}
         self._usage_keys: set[str] = set()
-        self._notes = _Coder[dict[str, Any]]()
+        self._notes = _Coder[Notes]()
         self._searches = _Coder[SearchSummary | None]()
 
     def add(self, record: StoredRecord) -> None:
@@ -264,9 +266,9 @@ class ColumnsBuilder:
             self._usage_keys.update(spent)
             if spent:
                 _column(self._phases, phase).add(place, 1.0)
-            self._add_costs(place, (phase,), cast(Mapping[str, Any], spent))
+            self._add_costs(place, (phase,), spent)
 
-    def _add_costs(self, place: int, path: Path, costs: Mapping[str, Any]) -> None:
+    def _add_costs(self, place: int, path: Path, costs: Mapping[str, object]) -> None:
         """Add the numbers at any depth below a place."""
         for key, value in costs.items():
             if isinstance(value, dict):
@@ -305,7 +307,7 @@ def _column(columns: dict[_Key, _SparseColumn], key: _Key) -> _SparseColumn:
     return column
 
 
-def _json_key(notes: Mapping[str, Any]) -> str:
+def _json_key(notes: Notes) -> str:
     if not notes:
         return "{}"
     return json.dumps(notes)

@@ -14,20 +14,21 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from typing_extensions import TypedDict
 
-from harness.cost.usage import Usage
+from harness.cost.usage import SentUsage, Usage
 from harness.storage import run_schema
 from harness.storage.json_lines import read_lines
+from harness.storage.record_notes import JudgeNote, Notes, flags_of, judgements_of
 from harness.storage.run_files import DOCUMENTS
 from harness.types import lacks_only_scores
 
 Status = Literal["built", "hit", "failed"]
 """How a run got an index: built now, found in the cache, or not at all."""
 
-_NO_OTHER_KEYS: Mapping[str, Any] = {}
+_NO_OTHER_KEYS: Mapping[str, object] = {}
 
 
 class StoredPiece(TypedDict, total=False):
@@ -93,7 +94,7 @@ class StoredGold(TypedDict):
 
     answers: list[str]
     supporting: list[StoredSupport]
-    extra: dict[str, Any]
+    extra: dict[str, object]
 
 
 RECORD_KEYS = (
@@ -139,7 +140,7 @@ class StoredRecord:
         truncated: What a cut took away, None where nothing was cut.
         error: Why the question failed ({"type", "message"}), None if it did not. A question that
             was answered and could not be scored has "stage": "scoring".
-        notes: Flags of scorers, judgements and what methods note.
+        notes: Flags of scorers, judgements and what methods note (record_notes.py).
         key_order: The keys of the line, in its order.
         other: Values of other versions, by key.
     """
@@ -157,11 +158,11 @@ class StoredRecord:
     stop_reason: str = ""
     steps: list[StoredStep] = field(default_factory=list)
     searches: list[StoredSearch] | None = None
-    truncated: dict[str, Any] | None = None
+    truncated: Mapping[str, object] | None = None
     error: dict[str, str] | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: Notes = field(default_factory=dict)
     key_order: tuple[str, ...] = RECORD_KEYS
-    other: Mapping[str, Any] = field(default_factory=lambda: _NO_OTHER_KEYS)
+    other: Mapping[str, object] = field(default_factory=lambda: _NO_OTHER_KEYS)
 
     @property
     def has_answer(self) -> bool:
@@ -169,12 +170,41 @@ class StoredRecord:
         return self.error is None or lacks_only_scores(self.error)
 
     @property
+    def flags(self) -> Mapping[str, str]:
+        """Score -> why it is odd."""
+        return flags_of(self.notes)
+
+    @property
+    def judgements(self) -> Mapping[str, JudgeNote]:
+        """Score of a judge -> what the judge decided."""
+        return judgements_of(self.notes)
+
+    @property
+    def scored_text(self) -> str:
+        """The part of the reply that was scored: the text after an answer prefix, the answer of a
+        schema, else all of it."""
+        return str(self.notes.get("scored", self.prediction))
+
+    @property
+    def seconds(self) -> float | None:
+        """How long answering took, searches and waiting included; None where it is not recorded."""
+        seconds = self.notes.get("seconds")
+        if isinstance(seconds, (int, float)):
+            return seconds
+        return None
+
+    @property
+    def earlier(self) -> SentUsage | None:
+        """What earlier tries of the question sent; None where there were none."""
+        return cast(SentUsage | None, self.notes.get("earlier"))
+
+    @property
     def gold_answers(self) -> list[str]:
         """The gold answers; none where they were not kept."""
         return [] if self.gold is None else self.gold.get("answers") or []
 
     @property
-    def gold_extra(self) -> dict[str, Any]:
+    def gold_extra(self) -> Mapping[str, object]:
         """The data set's own fields of the gold answers; none where they were not kept."""
         return {} if self.gold is None else self.gold.get("extra") or {}
 
@@ -223,18 +253,21 @@ class StoredRecord:
             other=other,
         )
 
-    def with_other(self, key: str, value: Any) -> StoredRecord:
+    def with_other(self, key: str, value: object) -> StoredRecord:
         """The record with a value under a key that is not ours, at the end of the line."""
         key_order = self.key_order
         if key not in key_order:
             key_order = (*key_order, key)
         return replace(self, other={**self.other, key: value}, key_order=key_order)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The values of the line, in the order of the file."""
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for key in self.key_order:
-            values[key] = getattr(self, key) if key in _RECORD_KEYS else self.other[key]
+            if key in _RECORD_KEYS:
+                values[key] = getattr(self, key)
+            else:
+                values[key] = self.other[key]
         return values
 
 
@@ -292,7 +325,7 @@ class IndexLine:
     status: Status
     usage: Usage
     question_id: str | None = None
-    other: Mapping[str, Any] = field(default_factory=dict)
+    other: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -321,9 +354,9 @@ class IndexLine:
             other={name: value for name, value in values.items() if name not in _INDEX_KEYS},
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The values of the line, in the order of the file."""
-        values: dict[str, Any] = {"document_id": self.document_id}
+        values: dict[str, object] = {"document_id": self.document_id}
         if self.key is not None:
             values["key"] = self.key
         values["status"] = self.status

@@ -12,11 +12,13 @@ window), not by its name; one behind a server by what it is called there. A torn
 missing.
 """
 
+from __future__ import annotations
+
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.cost.flops import Event, ModelShape
 from harness.cost.meter import Meter
@@ -40,11 +42,43 @@ class CachedModel(NamedTuple):
     size: int
 
 
+@dataclass(frozen=True)
+class StoredReply:
+    """A reply as a file of the cache holds it.
+
+    Attributes:
+        key: Digest of all that the reply depends on.
+        value: The reply as JSON values, which the session of the model makes and reads.
+        events: What it cost.
+    """
+
+    key: str
+    value: dict[str, object]
+    events: tuple[Event, ...]
+
+    @classmethod
+    def read(cls, path: Path, digest: str) -> StoredReply | None:
+        """Read a reply; None where the file is missing, torn, or not of the key `digest`."""
+        try:
+            stored = read_object(path)
+        except (OSError, ValueError):
+            return None
+        if stored.get("key") != digest:
+            return None
+        events = tuple(Event(**row) for row in stored["events"])
+        return cls(digest, stored["value"], events)
+
+    def to_json(self) -> dict[str, object]:
+        """The object in its file."""
+        events = [asdict(event) for event in self.events]
+        return {"key": self.key, "value": self.value, "events": events}
+
+
 class ReplyCache:
     """The stored replies of one model in a cache folder; any thread may use them."""
 
     def __init__(
-        self, root: Path, model: str, identity: Mapping[str, Any], note: Callable[[str], None]
+        self, root: Path, model: str, identity: Mapping[str, object], note: Callable[[str], None]
     ) -> None:
         """Name the folder of the replies; nothing is made yet.
 
@@ -61,58 +95,50 @@ class ReplyCache:
 
     def get_or_send(
         self,
-        key: dict[str, Any],
-        send: Callable[[], dict[str, Any]],
+        key: Mapping[str, object],
+        send: Callable[[], dict[str, object]],
         meter: Meter,
         role: str,
         shape: ModelShape | None,
-    ) -> tuple[dict[str, Any], bool]:
-        """Return (reply, cached): the reply stored for `key`, which names the request, else send(),
-        then stored.
+    ) -> tuple[dict[str, object], bool]:
+        """Return (reply, whether it was stored): the stored reply to a request, else the one that
+        `send` gets, which is then stored.
 
-        meter: gets the cost of both; role, shape: of the model, for a stored reply. A reply that
-        cannot be stored costs a warning.
+        A reply that cannot be stored costs a warning.
+
+        Args:
+            key: All that the reply depends on beside the model.
+            send: Sends the request, and returns its reply as JSON values.
+            meter: Gets the cost of both.
+            role: Under which a stored reply is booked.
+            shape: Of the model, for a stored reply.
         """
-        key = {**self._about, **key}
-        digest = key_digest(key)
+        digest = key_digest({**self._about, **key})
         path = self.folder / digest[:2] / f"{digest}.json"
-        if (stored_reply := _read(path, digest)) is not None:
-            for row in stored_reply["events"]:
-                event = {
-                    **row,
-                    "role": role,
-                    "phase": meter.current_phase,
-                    "recalled": row["requests"],
-                }
-                meter.record(Event(**event), shape)
-            return dict(stored_reply["value"]), True
+        stored = StoredReply.read(path, digest)
+        if stored is not None:
+            for event in stored.events:
+                booked = replace(
+                    event, role=role, phase=meter.current_phase, recalled=event.requests
+                )
+                meter.record(booked, shape)
+            return stored.value, True
         before = len(meter.events)
         value = send()
-        events = [asdict(event) for event in meter.events[before:]]
         try:
-            self._store(path, {"key": digest, "value": value, "events": events})
+            self._store(path, StoredReply(digest, value, tuple(meter.events[before:])))
         except SaveError as error:
             self._warn(error)
         return value, False
 
-    def _store(self, path: Path, reply: dict[str, Any]) -> None:
+    def _store(self, path: Path, reply: StoredReply) -> None:
         """Write a reply, and before the first of a model what it is. Raises SaveError."""
         make_folder(path.parent, _SETTING)
         about = self.folder / "model.json"
         if not about.exists():
             line = json_line({"name": self._model, **self._about})
             write_atomic(about, line, sync_folder=False, setting=_SETTING)
-        write_atomic(path, json_line(reply), sync_folder=False, setting=_SETTING)
-
-
-def _read(path: Path, digest: str) -> dict[str, Any] | None:
-    """A stored {"key", "value", "events"}; None where it is missing, torn, or not of the key
-    `digest`."""
-    try:
-        stored = read_object(path)
-    except (OSError, ValueError):
-        return None
-    return stored if stored.get("key") == digest else None
+        write_atomic(path, json_line(reply.to_json()), sync_folder=False, setting=_SETTING)
 
 
 def cached_models() -> list[CachedModel]:

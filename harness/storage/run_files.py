@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from filelock import FileLock, Timeout
 
 from harness.errors import DataError, RunLocked, UserError
-from harness.storage.files import check_writable, delete_drafts, read_object, save_error
+from harness.storage.files import check_writable, delete_drafts, read_json_or_empty, save_error
 from harness.storage.json_values import JsonValues
 from harness.storage.manifest_file import RunManifest, Shard
 from harness.storage.summary_file import RunSummary
@@ -58,9 +58,12 @@ class Part:
 
 def parts_in(run: Path) -> list[Path]:
     """The folders of the parts that are not merged yet, by number."""
-    return sorted(
-        (run / PARTS).glob("*-of-*"), key=lambda folder: int(folder.name.partition("-")[0])
-    )
+
+    def number(folder: Path) -> int:
+        """ "3-of-16" -> 3."""
+        return int(folder.name.partition("-")[0])
+
+    return sorted((run / PARTS).glob("*-of-*"), key=number)
 
 
 @contextlib.contextmanager
@@ -103,13 +106,23 @@ def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
     with folder_lock(folder):
         if part is not None:
             _check_unlocked(run)  # who came between
-        elif parts := parts_in(run):
-            some = ", ".join(each.name for each in parts[:5]) + (" ..." if len(parts) > 5 else "")
-            raise UserError(
-                f"{run} holds shards that are not merged ({some}); first run: harness merge {run}"
-            )
+        else:
+            _check_merged(run)
         delete_drafts(folder)
         yield folder
+
+
+def _check_merged(run: Path) -> None:
+    """Raise UserError for a run with parts."""
+    names = [part.name for part in parts_in(run)]
+    if not names:
+        return
+    some = ", ".join(names[:5])
+    if len(names) > 5:
+        some += " ..."
+    raise UserError(
+        f"{run} holds shards that are not merged ({some}); first run: harness merge {run}"
+    )
 
 
 def _check_unlocked(run: Path) -> None:
@@ -135,19 +148,10 @@ def read_manifest(folder: Path) -> RunManifest:
 
 
 def _read_values(path: Path, form: type[T]) -> T:
-    with _value_error_as_data_error(path):
-        return form.from_json(_object_in(path))
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; {} where there is no file. Raises DataError for a damaged one."""
-    with _value_error_as_data_error(path):
-        return _object_in(path)
-
-
-def _object_in(path: Path) -> dict[str, Any]:
-    with os_error_as_data_error(path):
-        return read_object(path) if path.exists() else {}
+    """The object in a file as a typed value; one without values where there is no file. Raises
+    DataError for a damaged one."""
+    with _value_error_as_data_error(path), os_error_as_data_error(path):
+        return form.from_json(read_json_or_empty(path))
 
 
 @contextlib.contextmanager

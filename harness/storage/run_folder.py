@@ -20,7 +20,7 @@ from harness.errors import DataError, UserError
 from harness.storage import run_schema
 from harness.storage.files import WrongValue, as_object, check
 from harness.storage.json_lines import indexed_lines, read_with_older
-from harness.storage.kept_requests import read_requests
+from harness.storage.kept_requests import StoredRequest, read_requests
 from harness.storage.manifest_file import RunManifest
 from harness.storage.packed_records import PackedRecords
 from harness.storage.record_texts import checksum
@@ -57,9 +57,8 @@ _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops
 _COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
 _KEPT = {*_COSTS, "queued"}  # 0 is another thing than unknown
 
-_Pointers = dict[
-    str, list[str]
-]  # question -> checksums of the long texts that its last record points to
+_Pointers = dict[str, list[str]]
+"""Question -> checksums of the long texts that its last record points to."""
 Watch = Callable[[Iterator[StoredRecord]], Iterable[StoredRecord]]
 """What sees the records of a pass, and yields them on."""
 
@@ -111,7 +110,9 @@ class StoredRun:
     @property
     def whole_records(self) -> Sequence[StoredRecord]:
         """The records with their texts, read again from disk where `records` are their numbers."""
-        return self.records.whole if isinstance(self.records, NumbersInFile) else self.records
+        if isinstance(self.records, NumbersInFile):
+            return self.records.whole
+        return self.records
 
     @property
     def is_in_file(self) -> bool:
@@ -132,24 +133,25 @@ class StoredRun:
 
     def stream_texts(self, records: Iterable[StoredRecord]) -> Iterator[tuple[str, str]]:
         """Yield (text_sha256, text) as `texts` does: those of a large run may not fit in memory."""
-        hashes = {pointer for record in records for pointer in text_pointers(record)}
+        wanted: set[str] = set()
+        for record in records:
+            wanted.update(text_pointers(record))
+        if not wanted:
+            return
         path = self.path / TEXTS
         with os_error_as_data_error(path):
-            for line in read_with_older(path, "sha256") if hashes else ():
-                if line["sha256"] in hashes:
-                    text = line.get("text")
-                    if not isinstance(text, str) or checksum(text) != line["sha256"]:
-                        raise DataError(
-                            path,
-                            None,
-                            None,
-                            f"the text {line['sha256'][:40]} does not fit its checksum",
-                        )
-                    yield line["sha256"], text
+            for line in read_with_older(path, "sha256"):
+                key = str(line["sha256"])
+                if key not in wanted:
+                    continue
+                text = line.get("text")
+                if not isinstance(text, str) or checksum(text) != key:
+                    problem = f"the text {key[:40]} does not fit its checksum"
+                    raise DataError(path, None, None, problem)
+                yield key, text
 
-    def requests(self, question_id: str) -> list[dict[str, Any]]:
-        """A question's requests (--keep-prompts) in order: phase, role, kind, prompt, reply. Raises
-        DataError."""
+    def requests(self, question_id: str) -> list[StoredRequest]:
+        """A question's requests (--keep-prompts) in order. Raises DataError."""
         with os_error_as_data_error(self.path / REQUESTS):
             return read_requests(self.path, {question_id}).get(question_id, [])
 
@@ -231,7 +233,7 @@ class RecordsByQuestion(Mapping[str, StoredRecord]):
     """Question id -> record; records that stay on disk are read at each access."""
 
     def __init__(self, records: Sequence[StoredRecord]) -> None:
-        self._places: Mapping[str, Any]
+        self._places: Mapping[str, object]
         self._read: Callable[[str], StoredRecord]
         if isinstance(records, StreamedRecords):
             self._places = records.offsets
@@ -417,10 +419,7 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
     Only lines that contain the id are parsed: damage elsewhere in records.jsonl raises nothing.
     Else as `read_run`.
     """
-    keys = {
-        b'"question_id": ' + json.dumps(question_id, ensure_ascii=a).encode("utf-8", "replace")
-        for a in (True, False)
-    }
+    keys = _written_keys(question_id)
 
     def has_key(line: bytes) -> bool:
         return any(key in line for key in keys)
@@ -433,6 +432,18 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
             reading.texts[question_id] = text_pointers(record)
         run = reading.finished(matching)
     return run if run.records else read_run(folder)
+
+
+def _written_keys(question_id: str) -> set[bytes]:
+    """How a line of records.jsonl may begin its question's id: with escapes, or without.
+
+    "q1" -> {b'"question_id": "q1"'}
+    """
+    keys: set[bytes] = set()
+    for escaped in (True, False):
+        text = json.dumps(question_id, ensure_ascii=escaped).encode("utf-8", "replace")
+        keys.add(b'"question_id": ' + text)
+    return keys
 
 
 def read_without_records(folder: Path) -> StoredRun:
@@ -491,7 +502,8 @@ def text_pointers(record: StoredRecord) -> list[str]:
     return pointers
 
 
-def _is_its_text(line: Mapping[str, Any]) -> bool:
+def _is_its_text(line: Mapping[str, object]) -> bool:
+    """Whether a line of texts.jsonl holds the text that its checksum is of."""
     text = line.get("text")
     return isinstance(text, str) and checksum(text) == line["sha256"]
 
@@ -504,11 +516,9 @@ def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
     try:
         lines = read_with_older(folder / TEXTS, "sha256")
         held = {line["sha256"] for line in lines if _is_its_text(line)}
-        lost = len(wanted - held)
     except DataError as error:
         return str(error)
-    return (
-        f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}"
-        if lost
-        else None
-    )
+    lost = len(wanted - held)
+    if not lost:
+        return None
+    return f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}"

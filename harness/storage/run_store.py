@@ -20,6 +20,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from harness.errors import SaveError, UserError
 from harness.storage.checksums import changed_files, checksums
 from harness.storage.files import save_error, write_atomic
@@ -53,9 +55,11 @@ from harness.storage.run_files import (
     read_summary,
     used_settings,
 )
+from harness.storage.run_schema import DOCUMENT, RECORD
 from harness.storage.shared_writes import SharedWrites
 from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import RunSummary
+from harness.storage.torn_lines import cut_torn_line
 
 _KEYS = {
     RECORDS: "question_id",
@@ -125,7 +129,7 @@ class RunStore:
             self._fds[name] = self._open_to_append(name)
         self._document_keys |= {_document_key(line) for line in self.index_lines()}
         for row in read_with_older(self.folder / TEXTS, "sha256"):
-            self._text_checksums.add(row["sha256"])
+            self._text_checksums.add(str(row["sha256"]))
         self.unscored = self._answers_without_record()
 
     def records(self) -> Iterator[StoredRecord]:
@@ -163,8 +167,6 @@ class RunStore:
 
     def describe(self, config: StoredConfig, origins: Mapping[str, str]) -> None:
         """Write run.yaml: the settings and where each came from. Raises SaveError."""
-        import yaml
-
         used, used_origins = used_settings(config.to_json(), origins)
         plain = without_home({"config": used, "origins": used_origins})
         dumper = getattr(
@@ -195,7 +197,7 @@ class RunStore:
             check_in_place(self._fds[RECORDS], self.folder / RECORDS)
             write_atomic(path, data, sync_folder=sync_folder)
 
-    def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _append(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Append rows to a JSON-lines file, which is opened at the first of them. Raises
         SaveError."""
         with self._lock:
@@ -263,12 +265,12 @@ class RunStore:
             self._append(TEXTS, [{"sha256": key, "text": text} for key, text in new.items()])
             self._text_checksums |= new.keys()
 
-    def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def keep_requests(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Append the requests of a question or an index to requests.jsonl. Raises SaveError."""
         if rows:
             self._requests.write(rows)
 
-    def _append_requests(self, each: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+    def _append_requests(self, each: Sequence[Sequence[Mapping[str, object]]]) -> None:
         self._append(REQUESTS, list(chain.from_iterable(each)))
 
     def index_lines(self) -> Iterator[IndexLine]:
@@ -288,7 +290,8 @@ class RunStore:
 
     def drop_requests(self, questions: Container[str]) -> None:
         """Remove the requests of these questions that an earlier try left. Raises SaveError."""
-        if (rows := without_requests(self.folder / REQUESTS, questions)) is not None:
+        rows = without_requests(self.folder / REQUESTS, questions)
+        if rows is not None:
             self._replace_file(self.folder / REQUESTS, map(json_line, rows))
             self._remove(f"{REQUESTS}.gz")
 
@@ -371,10 +374,6 @@ def _repair(folder: Path, note: Callable[[str], None]) -> None:
     stored = sorted(_KEYS.keys() & _names_in(folder))
     if not stored:
         return
-    # What a first start does not need.
-    from harness.storage.run_schema import DOCUMENT, RECORD
-    from harness.storage.torn_lines import cut_torn_line
-
     forms = {RECORDS: RECORD, DOCUMENTS: DOCUMENT}
     for name in stored:
         problem = cut_torn_line(folder / name, _KEYS[name], forms.get(name))

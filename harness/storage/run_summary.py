@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.cost.usage import Usage, add_usage, texts_and_cut
+from harness.cost.usage import PhaseUsage, Usage, add_usage, texts_and_cut
 from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
@@ -142,7 +142,7 @@ class _Numbers:
             self.truncated += 1
         prefix = record.notes.get(PREFIX)
         if prefix is not None:
-            self.prefixes[prefix] += 1
+            self.prefixes[str(prefix)] += 1
         if NOT_FOLLOWED in record.notes:
             self.not_followed += 1
         self.replies.update(lacking_replies(record.usage))
@@ -217,11 +217,10 @@ class _Numbers:
 
 def _unsaid(record: StoredRecord) -> list[str]:
     """The scores that a record lacks as an application does not say what it used."""
-    flags = record.notes.get("flags") or {}
-    return [name for name, why in flags.items() if why == NOT_SAID]
+    return [name for name, why in record.flags.items() if why == NOT_SAID]
 
 
-def lacking_replies(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+def lacking_replies(usage: Mapping[str, PhaseUsage]) -> dict[str, int]:
     """Replies with a problem, or with reasoning that was left out, by kind; those that were cut at
     their limit count in the phase "answer" alone."""
     by_sentence: Counter[str] = Counter()

@@ -8,7 +8,7 @@ What each key means: docs/run-folder.md#summary. The numbers are computed in run
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -122,7 +122,7 @@ class RunSummary(JsonValues):
         values = {name: getattr(self, name) for name in _NOT_OF_RECORDS & self.model_fields_set}
         return numbers.with_values(**values)
 
-    def of_records(self) -> dict[str, Any]:
+    def of_records(self) -> dict[str, object]:
         """The numbers that records and indexes determine, as in the file."""
         left_out = {*_NOT_OF_RECORDS, *_OF_THE_FILES}
         return self.model_dump(exclude_unset=True, exclude=left_out, warnings=False)

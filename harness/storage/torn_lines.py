@@ -11,28 +11,57 @@ from harness.storage.json_lines import indexed_lines
 
 
 def cut_torn_line(path: Path, field: str, form: TypeAdapter[Any] | None = None) -> str | None:
-    """Repair a torn last line: cut it off, or add its missing line end. Returns a sentence, None if
-    nothing was torn.
+    """Repair a torn last line: cut it off, or add its missing line end.
 
-    Arguments as in `read_lines`. Raises DataError for a wrong line before the last, SaveError for a
-    file that stays.
+    Args:
+        path: The file; a missing one is in order.
+        field: As of `read_lines`.
+        form: As of `read_lines`.
+
+    Returns:
+        A sentence on the repair; None where nothing was torn.
+
+    Raises:
+        DataError: A line before the last is wrong.
+        SaveError: The file cannot be changed.
     """
     if not path.exists():
         return None
-    ends = [at + size for at, size, _ in indexed_lines(path, field, form=form)]
-    number, end = len(ends), max(ends, default=0)
+    lines = 0
+    end = 0  # of the last line that is whole
+    for at, size, _ in indexed_lines(path, field, form=form):
+        lines += 1
+        end = at + size
     try:
-        with open(path, "r+b") as file:
-            if torn := file.seek(0, os.SEEK_END) - end:
-                file.truncate(end)
-            else:
-                file.seek(max(end - 1, 0))
-                if file.read(1) in (b"\n", b""):
-                    return None
-                file.write(b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        torn_bytes = path.stat().st_size - end
+        if torn_bytes:
+            _cut(path, end)
+            return f"{path.name}: line {lines + 1} was torn; repaired by cutting {torn_bytes} bytes"
+        if not end or _last_byte(path) == b"\n":
+            return None
+        _add_line_end(path)
     except OSError as error:
         raise save_error(path, error) from error
-    how = f" by cutting {torn} bytes" if torn else ""
-    return f"{path.name}: line {number + (torn > 0)} was torn; repaired{how}"
+    return f"{path.name}: line {lines} was torn; repaired"
+
+
+def _cut(path: Path, size: int) -> None:
+    """Cut a file to its first `size` bytes, on disk."""
+    with open(path, "r+b") as file:
+        file.truncate(size)
+        os.fsync(file.fileno())
+
+
+def _last_byte(path: Path) -> bytes:
+    """The last byte of a file that is not empty."""
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1)
+
+
+def _add_line_end(path: Path) -> None:
+    """Add a line end to a file, on disk."""
+    with open(path, "ab") as file:
+        file.write(b"\n")
+        file.flush()
+        os.fsync(file.fileno())

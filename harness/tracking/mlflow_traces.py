@@ -227,8 +227,7 @@ def _tags(question: TracedQuestion) -> dict[str, str]:
 
 def _assessments(record: StoredRecord, trace_id: str) -> list[Assessment]:
     """Scores as feedback of code or of a judge, gold answers as an expectation."""
-    judged = record.notes.get(JUDGES) or {}
-    judges = {metric_name(name) for name in judged}
+    judges = {metric_name(name) for name in record.judgements}
     reasons = _reasons(record)
     assessments: list[Assessment] = []
     for name, value in percent_scores(record).items():
@@ -247,12 +246,13 @@ def _assessments(record: StoredRecord, trace_id: str) -> list[Assessment]:
 
 def _reasons(record: StoredRecord) -> dict[str, str]:
     """Metric -> why it is as it is: a scorer's flag, a judge's reply."""
-    flags = record.notes.get("flags") or {}
-    judged = record.notes.get(JUDGES) or {}
     reasons = {}
-    for name in (*flags, *judged):
-        parts = [flags.get(name), judged.get(name, {}).get("reply")]
-        said = [str(part) for part in parts if part]
+    for name in (*record.flags, *record.judgements):
+        said: list[str] = []
+        if record.flags.get(name):
+            said.append(record.flags[name])
+        if name in record.judgements and record.judgements[name].get("reply"):
+            said.append(record.judgements[name]["reply"])
         if said:
             reasons[metric_name(name)] = ": ".join(said)
     return reasons

@@ -85,7 +85,7 @@ class QuestionSpans:
         record = self._record
         search = _seconds(record.usage.get("search"))
         answer = _seconds(record.usage.get("answer"))
-        whole = max(float(record.notes.get("seconds") or 0.0), search + answer)
+        whole = max(record.seconds or 0.0, search + answer)
         built = sum(_seconds(line.usage.get("index")) for line in self._question.indexes)
         index = min(built, whole - search - answer)  # another question may have built it
         root = self._add(
@@ -186,14 +186,14 @@ class QuestionSpans:
 
     def _add_requests(self, parent: LiveSpan, times: _Times, phases: Sequence[str]) -> None:
         """Add a span for each of the first requests of some phases."""
-        sent = [request for request in self._question.requests if request["phase"] in phases]
+        sent = [request for request in self._question.requests if request.phase in phases]
         for number, request in enumerate(sent[:MOST_SPANS]):
             part = _Part(
-                f"{request['kind']} ({request['role']})",
+                f"{request.kind} ({request.role})",
                 "LLM",
                 times.share(number, len(sent)),
-                inputs={"prompt": request["prompt"]},
-                outputs=request["reply"],
+                inputs={"prompt": request.prompt},
+                outputs=request.reply,
             )
             self._add(part, parent)
 

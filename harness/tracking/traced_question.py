@@ -10,9 +10,8 @@ the start of the run, as many at a time as the run had in flight.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from harness.storage.kept_requests import read_requests
+from harness.storage.kept_requests import StoredRequest, read_requests
 from harness.storage.records import IndexLine, StoredRecord
 from harness.storage.run_folder import StoredRun
 
@@ -28,7 +27,7 @@ class TracedQuestion:
         record: Its record.
         indexes: The indexes that it used first.
         texts: Long texts by checksum.
-        requests: Its requests, as read_requests gives them.
+        requests: Its requests in order.
         start: Seconds since 1970.
     """
 
@@ -36,7 +35,7 @@ class TracedQuestion:
     record: StoredRecord
     indexes: Sequence[IndexLine]
     texts: Mapping[str, str]
-    requests: Sequence[Mapping[str, Any]]
+    requests: Sequence[StoredRequest]
     start: float
 
 
@@ -55,7 +54,7 @@ def traced_questions(run: StoredRun, wanted: set[str]) -> Iterator[TracedQuestio
         sent = requests.get(record.question_id, [])
         if record.question_id in wanted:
             yield TracedQuestion(run, record, used_first, texts, sent, start)
-        start += float(record.notes.get("seconds") or 0.0) / at_a_time
+        start += (record.seconds or 0.0) / at_a_time
 
 
 def _start(run: StoredRun) -> float:

@@ -20,6 +20,7 @@ import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.record_notes import is_joined
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports import facts, main_table
@@ -291,8 +292,7 @@ def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) ->
 
 def _indexes_needed(record: StoredRecord) -> int:
     """Documents that a question needs the index of; those joined to one document have one."""
-    notes = record.notes or {}
-    if notes.get("joined"):
+    if is_joined(record.notes):
         return 1
     return max(1, len(record.document_ids))
 

@@ -73,17 +73,15 @@ def counted(stored):
     for record in stored.records:
         sent = stored.requests(record.question_id)
         for phase, usage in record.usage.items():
-            count = sum(request["phase"] == phase for request in sent)
+            count = sum(request.phase == phase for request in sent)
             assert count == usage["requests"] - usage["encoder_requests"]
             probes = [
-                request
-                for request in sent
-                if (request["phase"], request["kind"]) == (phase, "probe")
+                request for request in sent if (request.phase, request.kind) == (phase, "probe")
             ]
             assert len(probes) == usage.get("probes", {"requests": 0})["requests"]
-        assert record.question in sent[-1]["prompt"]
-        assert (sent[-1]["kind"], sent[-1]["reply"]) == ("write", record.prediction)
-        assert json.loads(next(r["reply"] for r in sent if r["kind"] == "probe"))["Yes"] == 0.6
+        assert record.question in sent[-1].prompt
+        assert (sent[-1].kind, sent[-1].reply) == ("write", record.prediction)
+        assert json.loads(next(r.reply for r in sent if r.kind == "probe"))["Yes"] == 0.6
 
 
 def test_without_the_option_there_is_no_file_and_none_where_texts_are_not_kept(here, script):
@@ -113,10 +111,10 @@ def test_a_server_got_the_same_and_its_key_is_in_none(here, monkeypatch):
     folder = Path(json.loads(done.stdout.rstrip().rsplit("\n", 1)[-1])["run"])
     stored = read_run(folder)
     sent = [request for record in stored.records for request in stored.requests(record.question_id)]
-    assert [request["prompt"] for request in sent] == bodies[:3], (
+    assert [request.prompt for request in sent] == bodies[:3], (
         "a failed request is one, however often it was tried"
     )
-    assert [request["reply"] for request in sent] == ["Paris", "your key is [key]", ""]
+    assert [request.reply for request in sent] == ["Paris", "your key is [key]", ""]
     assert key not in (folder / "requests.jsonl").read_text()
     counts = [
         sum(usage["requests"] for usage in record.usage.values())
@@ -159,7 +157,7 @@ def pack(folder, *tries):
 
 
 def prompts(folder, *questions):
-    return [[row["prompt"] for row in rows_] for rows_ in read_requests(folder, questions).values()]
+    return [[row.prompt for row in rows_] for rows_ in read_requests(folder, questions).values()]
 
 
 def test_whole_prompts_of_several_questions_come_from_one_reading(tmp_path):

@@ -18,7 +18,8 @@ from harness.config.yaml_tree import dataset_of_run
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
 from harness.engine.scoring import score_record
-from harness.storage.record_texts import gold_of, with_texts
+from harness.storage.added_texts import with_texts
+from harness.storage.record_texts import gold_of
 from harness.storage.records import IndexLine, StoredRecord
 from harness.storage.run_folder import read_run
 from reports.gold_rows import data_misfits

@@ -15,7 +15,6 @@ from harness.engine.plan import plan_choices
 from harness.entities.recogniser import packages
 from harness.errors import UserError
 from harness.storage import own_code_hash
-from harness.storage.index_cache import key_digest
 from harness.storage.own_code_hash import own_code
 from harness.storage.package_versions import versions
 from harness.types import Document
@@ -149,12 +148,12 @@ def test_editing_what_an_own_method_uses_makes_another_run_and_another_index(fol
     before = plan()
     (folder / "calls.log").write_text("asked")  # what it writes itself makes no other run
     assert plan().hash8 == before.hash8
-    hashes, keys = {before.hash8}, {key_digest(index_key(before, DOCUMENT, None))}
+    hashes, keys = {before.hash8}, {index_key(before, DOCUMENT, None).digest}
     for number, edit in enumerate(USED, start=2):
         (folder / edit).write_text(FILES[edit] + "\n")
         edited = plan()
         hashes.add(edited.hash8)
-        keys.add(key_digest(index_key(edited, DOCUMENT, None)))
+        keys.add(index_key(edited, DOCUMENT, None).digest)
         assert (len(hashes), len(keys)) == (number, number), edit
 
 

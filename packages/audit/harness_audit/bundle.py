@@ -33,7 +33,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import yaml
 
@@ -260,7 +260,7 @@ def texts_digest(record: StoredRecord) -> str | None:
     """A digest of question, options and gold together (alone, one could be guessed), or the
     record's texts_sha256."""
     if record.gold is None:
-        return record.other.get(TEXTS_HASH)
+        return cast(str | None, record.other.get(TEXTS_HASH))
     return question_digest(record.question, record.options, record.gold)
 
 

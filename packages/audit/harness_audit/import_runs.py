@@ -33,12 +33,12 @@ from harness.engine.manifest import utc_now
 from harness.engine.scoring import score_record
 from harness.errors import UserError
 from harness.scorers.squad import exact, normalize_answer
+from harness.storage.added_texts import with_texts
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.manifest_file import DatasetRows, Import, ImportedFile, RunManifest
 from harness.storage.packed_records import PackedRecords
 from harness.storage.paths import run_path
-from harness.storage.record_texts import with_texts
 from harness.storage.records import StoredRecord
 from harness.storage.run_files import RUN
 from harness.storage.run_store import RunStore

@@ -168,8 +168,9 @@ def _scores_of_answer(
     """
     known = scorers.table()
     lacking = [name for name in names if name not in record.scores and name in known]
-    text = record.notes.get("scored", record.prediction)
-    computed = scorers.score_answer(lacking, text, (), examples[record.question_id].gold).scores
+    computed = scorers.score_answer(
+        lacking, record.scored_text, (), examples[record.question_id].gold
+    ).scores
     return {**computed, **record.scores}
 
 

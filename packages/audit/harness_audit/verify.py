@@ -241,7 +241,7 @@ class _RunCheck:
             question = record.question_id
             self.questions[question] = record.gold is not None
             self.scored.update(record.scores)
-            self.judged.update(record.notes.get(JUDGES) or ())
+            self.judged.update(record.judgements)
             if answer_digest(record) != entry.answers.get(question):
                 self.others.add(question)
             if texts_digest(record) != entry.questions.get(question):
@@ -411,7 +411,7 @@ class _RunCheck:
             gold: The gold answers.
         """
         question = record.question_id
-        judges = dict(record.notes.get(JUDGES) or {})
+        judges = dict(record.judgements)
         for name in config.scorers:
             judges.pop(name, None)
         judged = replace(record, notes={**record.notes, JUDGES: judges})

@@ -1,0 +1,57 @@
+"""Adds the data set's texts to a record, so that a run can be read without it: question, gold answers
+and shown texts.
+
+They are added after the method has answered: a method sees no gold. How they are stored:
+record_texts.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
+from harness.storage.record_texts import INLINE, POINTER, checksum, with_own_pieces
+from harness.storage.records import StoredGold, StoredPiece, StoredRecord
+from harness.storage.serialize import json_values
+from harness.types import GAP, Document, Example
+
+
+def with_texts(
+    record: StoredRecord, example: Example, documents: Mapping[str, Document]
+) -> tuple[StoredRecord, dict[str, str]]:
+    """The record with question, options, gold, lengths of the documents and texts of the spans that
+    were shown.
+
+    Returns it with pointers in place of long texts, and these texts (for texts.jsonl) by checksum.
+    """
+    question = example.question
+    gold = cast(StoredGold, json_values(example.gold, lost=[]))
+    options = None if question.options is None else list(question.options)
+    changed = replace(
+        with_own_pieces(record),
+        question=question.text,
+        options=options,
+        gold=gold,
+        document_characters=[len(documents[name].text) for name in question.document_ids],
+    )
+    long_texts: dict[str, str] = {}
+    for piece in changed.pieces():
+        if piece["kind"] == "span":
+            piece.pop(POINTER, None)
+            piece["text"] = _span_text(piece, documents)
+        if len(piece["text"]) > INLINE:
+            key = checksum(piece["text"])
+            long_texts[key] = piece["text"]
+            piece["text"] = ""
+            piece[POINTER] = key
+    return changed, long_texts
+
+
+def _span_text(piece: StoredPiece, documents: Mapping[str, Document]) -> str:
+    """The text of a shown span.
+
+    A step over several parts (document_view) has no place of its own: its sources are the parts.
+    """
+    parts = piece["sources"]
+    if piece["document_id"] in documents:
+        parts = [(piece["document_id"], piece["start"], piece["end"])]
+    return GAP.join(documents[name].text[start:end] for name, start, end in parts)
