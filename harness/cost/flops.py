@@ -108,8 +108,16 @@ class ModelShape:
 
 
 def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
-    """FLOPs of `event` on a model of `shape`; 1 multiply-add = 2 FLOPs. Raises ValueError for an
-    unknown convention."""
+    """FLOPs of a call by formula; 1 multiply-add = 2 FLOPs.
+
+    Args:
+        event: The call.
+        shape: Of its model.
+        convention: One of CONVENTIONS.
+
+    Raises:
+        ValueError: An unknown convention.
+    """
     if convention not in CONVENTIONS:
         raise ValueError(f"convention {convention!r} is not one of {CONVENTIONS}")
     if event.kind in ("embed", "rerank"):

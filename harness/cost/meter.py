@@ -20,9 +20,23 @@ from harness.types import Search
 
 class Branch:
     """The events of one item of a tools.map call: inside `with branch`, the thread records there.
-    flops: sum so far."""
+
+    Attributes:
+        events: Of the item.
+        requests: Of the item, where they are kept.
+        searches: Of the item.
+        phase: Under which new events are booked.
+        flops: The sum so far, with what came before the item.
+    """
 
     def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
+        """A branch without events.
+
+        Args:
+            local: Holds the branch of each thread.
+            phase: Of the first events.
+            parent: Whose FLOPs it begins with; None: 0.
+        """
         self.events: list[Event] = []
         self.requests: list[Request] = []
         self.searches: list[Search] = []
@@ -49,15 +63,26 @@ class Meter:
     """Collects events. One meter a question or a document; thread-safe, because tools.map may run
     calls together.
 
-    phase: of the first events; keeps_requests: whether `request` keeps texts; document: what the
-    calls are about, "" where that is unknown; shapes: by `Event.shape`. Items that run together
-    have a branch each, so that the events, their order and phase do not depend on which of them was
-    faster. A thread that belongs to no branch records on the meter itself.
+    Items that run together have a branch each, so that the events, their order and phase do not
+    depend on which of them was faster. A thread that belongs to no branch records on the meter
+    itself.
+
+    Attributes:
+        keeps_requests: Whether `request` keeps texts.
+        document: What the calls are about, "" where that is unknown.
+        shapes: Sizes of models by `Event.shape`.
     """
 
     def __init__(
         self, phase: str = "answer", *, keeps_requests: bool = False, document: str = ""
     ) -> None:
+        """A meter without events.
+
+        Args:
+            phase: Of the first events.
+            keeps_requests: Whether `request` keeps texts.
+            document: What the calls are about.
+        """
         self.keeps_requests = keeps_requests
         self.document = document
         self.shapes: dict[str, ModelShape] = {}
@@ -67,6 +92,7 @@ class Meter:
 
     @property
     def _branch(self) -> Branch:
+        """The branch of the calling thread."""
         return getattr(self._local, "branch", None) or self._root
 
     @property
@@ -138,10 +164,15 @@ class Meter:
     @contextlib.contextmanager
     def request(self, role: str, kind: str, prompt: Callable[[], str]) -> Iterator[list[str]]:
         """Keep the request made inside (see Request) if this meter keeps them; append its reply to
-        the yielded list.
+        the
+        yielded list.
 
-        prompt: returns the context as text, called only then. A request that fails is kept with an
-        empty reply: its cost is counted too.
+        A request that fails is kept with an empty reply: its cost is counted too.
+
+        Args:
+            role: Of the model.
+            kind: "write", "probe" or "score".
+            prompt: Returns the context as text; called only where requests are kept.
         """
         replies: list[str] = []
         if not self.keeps_requests:

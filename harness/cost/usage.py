@@ -12,7 +12,7 @@ questions of a run.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import cast
 
 from typing_extensions import TypedDict
 

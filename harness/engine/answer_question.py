@@ -174,7 +174,14 @@ class AnswerQuestion:
         return example.question
 
     def indexes_for(self, view: View, question: Question, example: Example) -> list[Index]:
-        """The index of each document: from memory, from the cache, or built now."""
+        """The index of each document: from memory, from the cache, or built now.
+
+        Args:
+            view: The documents as the method sees them.
+            question: With the documents of the view.
+            example: The question as the data set has it; its documents count as indexed afterwards,
+                also those that the view leaves out.
+        """
         try:
             return self.run.indexer.indexes(view.documents, question)
         finally:  # with the documents that the view leaves out
@@ -183,7 +190,17 @@ class AnswerQuestion:
     def ask_method(
         self, view: View, question: Question, indexes: list[Index], attempt: Attempt
     ) -> Answer:
-        """The method's answer. It sees the question and the documents, never the gold answers."""
+        """The method's answer. It sees the question and the documents, never the gold answers.
+
+        Args:
+            view: The documents as the method sees them.
+            question: With the documents of the view.
+            indexes: One for each document.
+            attempt: Its meter gets the cost.
+
+        Raises:
+            TypeError: The method returned no Answer. Also whatever the method raises.
+        """
         self.run.models.reseed("answer", question.id)
         tools = EngineTools(self.run.models, attempt.meter, self._plan.task, self.run.progress.part)
         tools.question = question
@@ -196,7 +213,13 @@ class AnswerQuestion:
         return answer
 
     def in_documents(self, view: View, answer: Answer, attempt: Attempt) -> Answer:
-        """The answer with what it shows, names and quotes as spans of the data set's documents."""
+        """The answer with what it shows, names and quotes as spans of the data set's documents.
+
+        Args:
+            view: What the method saw.
+            answer: Of the method.
+            attempt: Of the question; its meter has the searches.
+        """
         dataset = self._plan.dataset
         names = attempt.example.question.document_ids
         documents = [dataset.documents[name] for name in names]

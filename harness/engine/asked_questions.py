@@ -62,7 +62,13 @@ def load_asked(settings: Settings, method: Method, findings: Findings) -> AskedQ
 
 def check_questions_fit(settings: Settings, dataset: Dataset, findings: Findings) -> None:
     """Add what is wrong with the questions for this run: none, no supporting marks, no gold that a
-    scorer needs."""
+    scorer needs.
+
+    Args:
+        settings: Of the run.
+        dataset: The questions.
+        findings: Gets mistakes and warnings.
+    """
     if not len(dataset):
         findings.add(f"the data set '{dataset.name}' has no questions ({dataset.source})")
     elif settings.method.view == "evidence":
@@ -73,7 +79,13 @@ def check_questions_fit(settings: Settings, dataset: Dataset, findings: Findings
 
 
 def _check_marks(method: str, dataset: Dataset, findings: Findings) -> None:
-    """Check that questions have supporting marks, which are all that a method sees."""
+    """Check that questions have supporting marks, which are all that a method sees.
+
+    Args:
+        method: Its name.
+        dataset: The questions.
+        findings: Gets a mistake where no question has any, a warning where some have none.
+    """
     unmarked = sum(not example.gold.supporting for example in dataset.examples)
     if unmarked == len(dataset):
         findings.add(

@@ -30,8 +30,18 @@ class LimitHook(Hook):
         command: Sequence[str],
         note: Callable[[str], None],
     ) -> None:
-        """command: as typed, to be printed with a higher limit. Raises UserError for a limit that
-        cannot be counted."""
+        """Check that the limits of the command can be counted for its runs.
+
+        Args:
+            budget: The limits.
+            plans: The runs.
+            out: The results folder.
+            command: As typed, to be printed with a higher limit.
+            note: Prints a sentence.
+
+        Raises:
+            UserError: A limit cannot be counted.
+        """
         self._budget = budget
         self._out = out
         self._command = command

@@ -107,8 +107,18 @@ class View:
         return originals
 
     def _original_spans(self, document_id: str, start: int, end: int) -> list[tuple[str, int, int]]:
-        """(document id, start, end) of the original parts in [start, end) of the view's document.
-        Raises ValueError."""
+        """The parts of the data set's documents that a span of the view shows, as (document id,
+        start,
+        end).
+
+        Args:
+            document_id: Of the view's document.
+            start: First character.
+            end: Behind the last character.
+
+        Raises:
+            ValueError: The view has no such document, or the document no such span.
+        """
         if document_id not in self.pieces:
             raise ValueError(f"the method showed document '{document_id}', which it was not handed")
         size = next(len(d.text) for d in self.documents if d.id == document_id)

@@ -65,11 +65,17 @@ class InTurn(Executor):
     def ask(
         self, examples: Sequence[Example], answer: AnswerQuestion, record: RecordAnswer
     ) -> None:
-        """Answer and record each question before the next one."""
+        """Answer and record each question before the next one; arguments as of Executor.ask."""
         self.ask_by(examples, answer, record)
 
     def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
-        """The same with any function that answers."""
+        """The same with any function that answers.
+
+        Args:
+            examples: The questions.
+            answer: Answers one.
+            record: Records answers.
+        """
         record.run.models.load_all()
         keep_heap_out_of_collections()
         for number, example in enumerate(examples):
@@ -90,7 +96,13 @@ class InFlight(InTurn):
         return self._most
 
     def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
-        """Answer the questions in threads, and record answers as they are finished."""
+        """Answer the questions in threads, and record answers as they are finished.
+
+        Args:
+            examples: The questions.
+            answer: Answers one, in any thread.
+            record: Records answers, in this thread.
+        """
         if not examples:
             return
         run = record.run
@@ -131,7 +143,7 @@ class BatchFiles(Executor):
     def ask(
         self, examples: Sequence[Example], answer: AnswerQuestion, record: RecordAnswer
     ) -> None:
-        """Ask rounds of questions until none waits for a reply."""
+        """Ask rounds of questions until none waits for a reply; arguments as of Executor.ask."""
         rounds = BatchRounds(answer)
         rounds.ask(examples, lambda those: self._inner.ask_by(those, rounds.answer, record))
 

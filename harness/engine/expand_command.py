@@ -79,7 +79,15 @@ def _check_sets(shared: Choices, datasets: Sequence[str]) -> None:
 def _cross(
     shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
 ) -> list[Choices]:
-    """Every method on every data set at each point of the sweep; a suite has no parts here."""
+    """Every method on every data set at each point of the sweep; a suite has no parts here.
+
+    Args:
+        shared: Settings of all runs, with the suite.
+        methods: Names; () for those of the suite.
+        datasets: Names; () for those of the suite.
+        swept: Axes of the sweep, which take the place of the suite's.
+        note: Gets a sentence for each method that lacks a swept parameter.
+    """
     suite = shared.suite
     axes = dict(swept)
     if suite is not None:
@@ -101,7 +109,16 @@ def _cross(
 
 
 def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choices, Swept]:
-    """Add a sweep axis of `repeat` seeds, from the chosen seed on, if given. Raises UserError."""
+    """The settings and the sweep with an axis of seeds, from the chosen seed on.
+
+    Args:
+        shared: Settings of all runs; the seed is taken out of them.
+        swept: Axes of the sweep.
+        repeat: How many seeds; None leaves both as they are.
+
+    Raises:
+        UserError: The seed is set or swept, too.
+    """
     if repeat is None:
         return shared, swept
     if "seed" in swept or "seed" in shared.sets:

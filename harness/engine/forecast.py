@@ -156,8 +156,14 @@ def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
 
 
 def _hours(stored: StoredRun, answered: Sequence[StoredRecord], left: int) -> float | None:
-    """Hours that `left` questions take at the pace of the answered ones; None where no time is
-    stored."""
+    """Hours that the questions left take at the pace of the answered ones; None where no time is
+    stored.
+
+    Args:
+        stored: The run.
+        answered: Its answered questions.
+        left: How many are to be asked.
+    """
     if not stored.manifest.starts:
         return None
     total = 0.0

@@ -69,6 +69,16 @@ class Indexer:
         progress: Progress,
         budget: Budget,
     ) -> None:
+        """Begin without any index.
+
+        Args:
+            plan: The run.
+            models: Build the indexes.
+            cache: Holds indexes of all runs.
+            store: Gets the lines of documents.jsonl, and requests.
+            progress: Shows long steps.
+            budget: Counts costs.
+        """
         self._plan, self._models, self._cache = plan, models, cache
         self._store, self._progress, self._budget = store, progress, budget
         self.kept = _KEPT
@@ -252,7 +262,13 @@ def _prompts_of_index(method: Method) -> dict[str, str]:
 
 
 def index_key(plan: PlannedRun, document: Document, question: Question | None) -> IndexKey:
-    """The key of the index of a document. question: for an index of scope "question" only."""
+    """The key of the index of a document.
+
+    Args:
+        plan: The run, with its method.
+        document: As the method sees it.
+        question: Whose index it is; None for an index of scope "document".
+    """
     method = plan.method
     fields = set(index_fields(method.Config))
     asked: dict[str, object] | None = None

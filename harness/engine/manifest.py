@@ -89,6 +89,7 @@ def git_state(root: Path) -> GitState | None:
     first), else None."""
 
     def git(*words: str) -> str | None:  # what the command prints; None if it fails
+        """What a git command prints; None if it fails."""
         try:
             done = subprocess.run(
                 ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10
@@ -276,10 +277,12 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
 
 
 def with_start(before: RunManifest, described: RunManifest, command: list[str]) -> RunManifest:
-    """The manifest `before` with one more start, or a new one made of `described` (`describe`)
-    where it has none.
+    """The manifest with one more start; a new one where there is none before.
 
-    command: what was typed.
+    Args:
+        before: The manifest of the folder.
+        described: Of this plan and machine (`describe`).
+        command: What was typed.
     """
     start = Start(
         command=list(map(masked, command_without_home(command))),

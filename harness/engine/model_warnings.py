@@ -57,6 +57,11 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
     skills.
 
     What the card covers of a method, the package of the model says.
+
+    Args:
+        models: Of the run.
+        method: That uses them.
+        preset: The method's name.
     """
     warnings = []
     for model in {m.name: m for m in models if m.embedded and m.package}.values():

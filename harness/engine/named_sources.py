@@ -54,7 +54,13 @@ def _placed_step(step: Step, documents: Sequence[Document]) -> Step:
 
 
 def _placed(piece: Shown, documents: Sequence[Document], pages: Pages) -> Shown:
-    """A named page with its place; any other piece as it is."""
+    """A named page with its place; any other piece as it is.
+
+    Args:
+        piece: What an application showed.
+        documents: Of the question.
+        pages: Named parts of these documents.
+    """
     if piece.kind == "source":
         place = _page(piece.text, documents, pages)
         if place is not None:
@@ -78,7 +84,13 @@ def _spans_of_quote(piece: Shown, documents: Sequence[Document]) -> list[Shown]:
 
 
 def _page(name: str, documents: Sequence[Document], pages: Pages) -> Support | None:
-    """The span of the page, section or document of this name."""
+    """The span of the page, section or document of a name; None where there is none.
+
+    Args:
+        name: As an application gives it.
+        documents: Of the question.
+        pages: Named parts of these documents.
+    """
     for document in documents:
         named = pages.get(document.id, {})
         if name in named:

@@ -122,8 +122,15 @@ def number_from_run(method: Method, preset: str, name: str, text: str) -> Number
 
 
 def differing_source(name: str, number: NumberFromRun, dataset: str, model: str) -> str | None:
-    """A warning where the run of a number has another data set or model than the one that uses
-    it; None where it has not."""
+    """A warning where a number comes from a run with another data set or model; None where it does
+    not.
+
+    Args:
+        name: The parameter that gets the number.
+        number: From a run.
+        dataset: Of the run that uses it.
+        model: Of the run that uses it.
+    """
     pairs = [("data set", number.dataset, dataset), ("model", number.model, model)]
     differing = [f"{what} '{other}', not '{here}'" for what, other, here in pairs if other != here]
     if not differing:
@@ -133,7 +140,16 @@ def differing_source(name: str, number: NumberFromRun, dataset: str, model: str)
 
 
 def _finished_run(preset: str, name: str, text: str) -> StoredRun:
-    """The run whose folder `text` names. Raises UserError."""
+    """The run that the value of a parameter names.
+
+    Args:
+        preset: The method's name, for messages.
+        name: The parameter.
+        text: Its value, "from:RUN_FOLDER".
+
+    Raises:
+        UserError: There is no such folder, or its run is not finished.
+    """
     source = text.removeprefix(FROM)
     folder = Path(source).expanduser()
     if not folder.is_dir() and _is_preset(source):
@@ -153,12 +169,19 @@ def _finished_run(preset: str, name: str, text: str) -> StoredRun:
 
 
 def _is_preset(name: str) -> bool:
+    """Whether a method is called so."""
     folded = presets.fold(name)
     return any(presets.fold(known) == folded for known in presets.names("methods"))
 
 
 def _questions(run: StoredRun, answered: int, failed: int) -> str:
-    """Over which questions a mean is, for notes."""
+    """Over which questions a mean is, for notes: "mean of 40 questions of bm25--llama--1a2b3c4d".
+
+    Args:
+        run: The run.
+        answered: How many of its questions count.
+        failed: How many do not.
+    """
     words = f"mean of {answered} question{'s'[: answered > 1]} of {run.path.name}"
     if failed:
         words += f", {failed} failed and left out"
@@ -168,7 +191,16 @@ def _questions(run: StoredRun, answered: int, failed: int) -> str:
 def _mean_nodes(
     name: str, run: StoredRun, records: Sequence[StoredRecord]
 ) -> tuple[int, float, str]:
-    """(Rounded mean, mean, unit) of the nodes that the answered `records` visited."""
+    """(Rounded mean, mean, unit) of the nodes that answered questions visited.
+
+    Args:
+        name: The parameter, for messages.
+        run: The run.
+        records: Its answered questions.
+
+    Raises:
+        UserError: The records name no nodes.
+    """
     mean = sum(map(visited_nodes, records)) / len(records)
     if mean == 0:
         raise UserError(
@@ -197,8 +229,16 @@ def nearest_count(cost: Callable[[int], float], target: float) -> int:
 def _pieces_of_equal_cost(
     method: Method, name: str, run: StoredRun, records: Sequence[StoredRecord]
 ) -> tuple[int, float, str]:
-    """(k, cost, unit): how many pieces cost what the answered `records` cost on average, that cost,
-    its unit."""
+    """(k, cost, unit): how many pieces cost what a question of a run cost on average, that cost,
+    its
+    unit.
+
+    Args:
+        method: Shows the pieces.
+        name: The parameter that gets k.
+        run: The run.
+        records: Its answered questions.
+    """
     usages = [record.usage for record in records]
     spent = sum_phases(usages, "search", "answer")
     written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
@@ -251,6 +291,7 @@ def cost_of(
     """
 
     def cost(k: int) -> tuple[int, float | None]:
+        """(tokens, FLOPs) of an answer that reads k pieces."""
         read = round(prompt + k * piece)
         calls: list[Call] = [("prefill", read, 0, reader), ("decode", written, read, reader)]
         return tokens_and_flops([*calls, *embed])

@@ -49,8 +49,16 @@ class OpenRun:
         examples: tuple[Example, ...],
         manifest: StartManifest,
     ) -> OpenRun:
-        """The run with its models, none of them loaded, and its indexes; arguments: see the
-        class."""
+        """The run with its models, none of them loaded, and its indexes.
+
+        Args:
+            plan: The run.
+            store: Its open folder.
+            progress: Shows what is done.
+            budget: Of the command.
+            examples: The questions to ask, answered ones too.
+            manifest: Of this start.
+        """
         models = Models(plan, progress.note)
         cache = IndexCache(cache_root(), progress.note, server_shapes(plan.models))
         indexer = Indexer(plan, models, cache, store, progress, budget)

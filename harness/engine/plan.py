@@ -164,7 +164,11 @@ def _questions(
 ) -> AskedQuestions | None:
     """The questions of a run, checked; None where they cannot be loaded, which is a finding.
 
-    elsewhere: files missing here are no error, so that the models are checked too.
+    Args:
+        settings: Of the run.
+        method: Of the run.
+        findings: Gets mistakes and warnings.
+        elsewhere: Files missing here are no error, so that the models are checked too.
     """
     asked = attempt(findings.problems, load_asked, settings, method, findings)
     if elsewhere:

@@ -131,7 +131,14 @@ def _check_names(choices: Sequence[Choices]) -> None:
 
 
 def _plan_one(run: Choices, elsewhere: bool, planned: Planned, mistakes: _Mistakes) -> None:
-    """Plan one of several runs; it is lost where it cannot run, and a bug loses no other one."""
+    """Plan one of several runs; it is lost where it cannot run, and a bug loses no other one.
+
+    Args:
+        run: What the user chose for it.
+        elsewhere: As of plan_choices.
+        planned: Gets its plan, or that it is lost.
+        mistakes: Gets what is wrong with it.
+    """
     name = f"{' '.join(filter(None, [run.method, point_text(run.point)]))} on {run.dataset}"
     try:
         planned.plans.append(plan_choices(run, elsewhere))

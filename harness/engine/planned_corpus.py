@@ -59,7 +59,14 @@ def with_search_scores(
     asked: AskedQuestions, method: Method, corpus: PlannedCorpus | None
 ) -> AskedQuestions:
     """The questions with the scorers of searches, where the run searches and the data set marks
-    what supports an answer."""
+    what
+    supports an answer.
+
+    Args:
+        asked: The questions with their data set's settings.
+        method: Of the run.
+        corpus: Of the run, None for none.
+    """
     if corpus is None and not method.traits.searches:
         return asked
     names: set[str] = set()
@@ -73,7 +80,13 @@ def with_search_scores(
 
 
 def plan_corpus(settings: Settings, method: Method, findings: Findings) -> PlannedCorpus | None:
-    """The corpus of a run, None without one. Mistakes and warnings go to `findings`."""
+    """The corpus of a run, None without one, or where the method does not use it.
+
+    Args:
+        settings: Of the run.
+        method: Of the run.
+        findings: Gets mistakes and warnings.
+    """
     place = settings.general.corpus
     if place is None:
         return None

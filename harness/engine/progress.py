@@ -71,7 +71,13 @@ class Progress:
         self.seen(question)
 
     def part(self, done: int, total: int, what: str) -> None:
-        """Take notice that a long step inside a question is at `done` of `total`."""
+        """Take notice of a long step inside a question.
+
+        Args:
+            done: Units of the step that are done.
+            total: All of its units.
+            what: The step in words: "indexing chunks".
+        """
 
     def note(self, text: str) -> None:
         """Print a line."""

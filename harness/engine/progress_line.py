@@ -73,7 +73,7 @@ class ProgressLine(Progress):
             self._draw()
 
     def part(self, done: int, total: int, what: str) -> None:
-        """Show that a long step inside a question is at `done` of `total`."""
+        """Show a long step inside a question; arguments as of Progress.part."""
         with self._lock:
             self._part = f"{what} {done}/{total}"
             if self._live:
@@ -115,6 +115,7 @@ class ProgressLine(Progress):
         return " · ".join(parts)
 
     def _named_line(self) -> str:
+        """The line with the run's name before it."""
         return f"{self._name} {self.line()}".lstrip()
 
     def _time(self) -> str:
@@ -148,5 +149,6 @@ class ProgressLine(Progress):
             )
 
     def _log(self) -> None:
+        """Write the line to a log."""
         self._drawn = time.monotonic()
         self._write(self.line() + "\n")

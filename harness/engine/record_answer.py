@@ -53,6 +53,7 @@ class RecordAnswer:
             self.append(records)
 
     def _scored(self, answer: Unscored) -> StoredRecord:
+        """The record of an answer with its scores."""
         with phase("scores"):
             return score_record(answer.record, self.run.plan.config.dataset, answer.example.gold)
 

@@ -94,7 +94,13 @@ def _report_refused(
 def _check_recorded(
     chosen: Mapping[str, float], method: MethodChoice, fields: Collection[str]
 ) -> None:
-    """Raise UserError for a t_p for which the method records no stops. fields: its parameters."""
+    """Raise UserError for a t_p for which the method records no stops.
+
+    Args:
+        chosen: The options that are given.
+        method: Of a run.
+        fields: The parameters of the method.
+    """
     needs_stops = _T_P in chosen and _STOPS not in chosen
     if needs_stops and _STOPS in fields and method.params.get(_STOPS) is None:
         raise UserError(

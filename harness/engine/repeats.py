@@ -14,11 +14,12 @@ from harness.method import draws_by_seed
 def distinct_repeats(
     runs: Sequence[Choices], repeat: int | None, note: Callable[[str], None]
 ) -> list[Choices]:
-    """The runs with one repeat of each run whose answers no seed changes; `note` gets a sentence
-    about these.
+    """The runs with one repeat of each run whose answers no seed changes.
 
-    repeat: the number of seeds of each run, which are in the points of the runs; None leaves the
-    runs as they are.
+    Args:
+        runs: With their seeds in their points.
+        repeat: The number of seeds of each run; None leaves the runs as they are.
+        note: Gets a sentence about the repeats that are left out.
     """
     if repeat is None or repeat == 1:
         return list(runs)

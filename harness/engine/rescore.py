@@ -132,10 +132,17 @@ def _original_rows(stored: StoredRun, fingerprint: str, where: str) -> Dataset:
 def _rescore_config(
     stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None, every: bool = False
 ) -> tuple[DatasetConfig, dict[str, str | None]]:
-    """The run's data set with the scorers to compute, and all scorers -> version, "" for these;
-    UserError for none.
+    """The run's data set with the scorers to compute, and all scorers -> version, "" for these.
 
-    every: compute those, too, of which every answer has a score.
+    Args:
+        stored: The run.
+        scorers: That the user names.
+        only: They replace the run's own.
+        data: Where the rows are now, None: where they were.
+        every: Compute those, too, of which every answer has a score.
+
+    Raises:
+        UserError: There is none to compute.
     """
     config = dataset_of_run(stored.config, str(stored.path))
     before = stored.manifest.scorers
@@ -282,8 +289,14 @@ def _with_corrected_gold(
     corrected: frozenset[str],
     gold: Mapping[str, Gold],
 ) -> Iterator[StoredRecord]:
-    """Yield the records with the gold answers of now; the corrected ones keep the scores of
-    before."""
+    """Yield the records with the gold answers of now; the corrected ones keep the scores of before.
+
+    Args:
+        records: With their new scores, in the order of the folder.
+        stored: The run as it was.
+        corrected: Questions with other gold answers.
+        gold: Gold answers by question.
+    """
     for record, old in zip(records, StreamedRecords(stored.path / RECORDS), strict=True):
         if record.question_id not in corrected:
             yield record

@@ -44,8 +44,14 @@ def bring_up_to_date(store: RunStore, plan: PlannedRun, note: Note, retry_failed
 
 
 def _rescore_records(store: RunStore, plan: PlannedRun, note: Note, retry_failed: bool) -> None:
-    """Score all records again where other scorers, or other versions of them, scored any; arguments
-    as of `bring_up_to_date`."""
+    """Score all records again where other scorers, or other versions of them, scored any.
+
+    Args:
+        store: As of `bring_up_to_date`.
+        plan: As of `bring_up_to_date`.
+        note: As of `bring_up_to_date`.
+        retry_failed: As of `bring_up_to_date`.
+    """
     manifest = store.manifest()
     before = manifest.scorers
     now = {name: scorers.version(name) for name in plan.config.dataset.scorers}
@@ -74,7 +80,14 @@ def _with_versions(versions: Mapping[str, str | None]) -> str:
 def _score_unscored(
     store: RunStore, plan: PlannedRun, note: Note, unscored: Mapping[str, StoredRecord]
 ) -> None:
-    """Append the records of answers (by question) that a stopped run left unscored."""
+    """Append the records of answers that a stopped run left unscored.
+
+    Args:
+        store: As of `bring_up_to_date`.
+        plan: As of `bring_up_to_date`.
+        note: As of `bring_up_to_date`.
+        unscored: The answers by question.
+    """
     if not unscored:
         return
     gold = _gold_by_id(plan, unscored)
@@ -147,7 +160,7 @@ def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Note) -> N
 
 
 def _add_texts(store: RunStore, dataset: Dataset, note: Note) -> None:
-    """Add the data set's texts to the records that have none."""
+    """Add the data set's texts to the records that have none; arguments as of `update_texts`."""
     examples = {example.question.id: example for example in dataset.examples}
     records = {record.question_id: record for record in store.records()}
     long_texts: dict[str, str] = {}

@@ -8,7 +8,6 @@ No limit, path, scorer or device is part of it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.config.schema import digest
 from harness.storage.manifest_file import RunManifest

@@ -123,10 +123,20 @@ def run(
 def opened_job(
     plan: PlannedRun, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
 ) -> Iterator[Job]:
-    """Open the run folder of a plan; parameters and errors are those of `run`.
+    """Open the run folder of a plan.
 
     The caller asks the questions and calls `finished`. An exception before that is recorded as the
     run's state: "interrupted" for a KeyboardInterrupt, else "stopped".
+
+    Args:
+        plan: As of `run`.
+        out: As of `run`.
+        command: As of `run`.
+        progress: As of `run`.
+        ask_options: As of `run`.
+
+    Raises:
+        UserError (RunLocked, DataError), SaveError: The folder cannot be used.
     """
     options = AskOptions(**ask_options)
     if options.parallel is not None and options.parallel < 1:
@@ -189,6 +199,15 @@ class Job:
         command: list[str],
         options: AskOptions,
     ) -> None:
+        """Open the manifest, the models (none is loaded) and the indexes of a start.
+
+        Args:
+            plan: The run.
+            store: Its open folder.
+            progress: Shows what is done.
+            command: Words of the command line, for the manifest.
+            options: How questions are asked.
+        """
         self.plan, self.store, self.options = plan, store, options
         self._progress = progress
         self.examples = questions_to_ask(plan, options.part)

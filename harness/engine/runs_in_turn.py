@@ -67,8 +67,13 @@ def in_turn(
     execute: Callable[[PlannedRun], RunResult],
     hooks: Sequence[Hook] = (),
 ) -> Iterator[Outcome]:
-    """Run each plan by `execute`, call the hooks before and after it, and yield its Outcome, errors
-    included."""
+    """Run each plan, and yield its Outcome, errors included.
+
+    Args:
+        plans: In the order of the command.
+        execute: Runs one.
+        hooks: Called before and after each run.
+    """
     for plan in plans:
         try:
             ready = plan

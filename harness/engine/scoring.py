@@ -101,8 +101,13 @@ def score_reply(
 
 
 def _text_after_prefix(reply: str, prefix: str, notes: dict[str, object]) -> str:
-    """The text of a reply after the answer prefix, all of it where the prefix is missing; `notes`
-    gets which of the two it is."""
+    """The text of a reply after the answer prefix, all of it where the prefix is missing.
+
+    Args:
+        reply: The reply.
+        prefix: "Answer:".
+        notes: Gets whether the prefix is there, and the text after it.
+    """
     answer = text_after(reply, prefix)
     if answer is None:
         notes[PREFIX] = MISSING
@@ -211,7 +216,17 @@ def score_record(
 def _verdict_on_answer(
     record: StoredRecord, dataset: DatasetConfig, gold: Gold
 ) -> tuple[Verdict, dict[str, str] | None]:
-    """The verdict on an answer, and the record's error from now on."""
+    """The verdict on an answer, and the record's error from now on.
+
+    Args:
+        record: With an answer.
+        dataset: Its scorers.
+        gold: The gold answers of the question.
+
+    Raises:
+        UserError: A scorer of the user's own fails on an answer that was scored before. Also what
+            another scorer raises on one.
+    """
     shown = [parse_shown(piece) for piece in record.shown]
     seconds = _seconds_of(record)
     searches = parse_searches(record.searches)

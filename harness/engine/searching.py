@@ -33,7 +33,13 @@ class Searcher:
     documents: Sequence[Document]
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The `k` best passages, best first; the meter counts the search and keeps it."""
+        """The best passages for a query, best first.
+
+        Args:
+            query: As the method wrote it.
+            k: How many.
+            meter: Counts the search, with its cost, and keeps it.
+        """
         began = time.perf_counter()
         counted = len(meter.events)
         hits = self._hits(query, k, meter)
@@ -46,7 +52,14 @@ class Searcher:
         return hits
 
     def search_by(self, retriever: Retriever, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The same by the retriever of the user's own, which counts its cost itself."""
+        """The best passages by the retriever of the user's own, which counts its cost itself.
+
+        Args:
+            retriever: Of the run.
+            query: As the method wrote it.
+            k: How many.
+            meter: Keeps the search.
+        """
         began = time.perf_counter()
         hits = [_hit_of(found) for found in retriever.search(query, k)]
         seconds = round(time.perf_counter() - began, 6)
@@ -54,6 +67,8 @@ class Searcher:
         return hits
 
     def _hits(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
+        """The best passages, from the corpus or from the question's documents; arguments as of
+        `search`."""
         if self.index is None:
             return search_documents(self.documents, query, k)
         return self.index.search(query, k, meter)
@@ -153,13 +168,21 @@ def _found(
     pages: Pages,
     titled: Mapping[str, tuple[tuple[str, int, int], ...]],
 ) -> Found:
-    """A hit with its places. titled: of `_places_by_title`."""
+    """A hit with its places.
+
+    Args:
+        hit: Of a search.
+        documents: Of the question.
+        pages: Named parts of these documents.
+        titled: As of `_places_by_title`.
+    """
     placed = with_places(Answer("", (hit.shown,)), documents, pages)
     places = titled.get(_title_key(hit.title), ())
     return Found(hit.id, hit.title, round(hit.score, 6), placed.shown, places)
 
 
 def _title_key(title: str) -> str:
+    """A title without differences of case and space: "The  Mill" -> "the mill"."""
     return " ".join(title.casefold().split())
 
 

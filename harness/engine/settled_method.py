@@ -66,7 +66,13 @@ def _answering(method: Method) -> list[Prompt]:
 def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemPrompt) -> MethodChoice:
     """The settings of a method whose requests for an answer have the run's system prompt.
 
-    Raises UserError where the method has no such request, or the settings give it another one.
+    Args:
+        choice: The settings.
+        method: Made from them.
+        system: The system prompt.
+
+    Raises:
+        UserError: The method has no such request, or the settings give it another system prompt.
     """
     answering = _answering(method)
     if not answering:

@@ -26,6 +26,14 @@ class StartManifest:
     def __init__(
         self, plan: PlannedRun, store: RunStore, command: list[str], part: Part | None = None
     ) -> None:
+        """Add this start to the manifest of the folder; nothing is written yet.
+
+        Args:
+            plan: The run.
+            store: Its folder.
+            command: Words of the command line.
+            part: The part of the questions that this process asks, None for all.
+        """
         self._store = store
         described = manifests.describe(plan)
         self._dataset = described.dataset
@@ -97,5 +105,6 @@ class StartManifest:
         self._write(manifests.with_end(self.value.with_last_start(last), state))
 
     def _write(self, manifest: RunManifest) -> None:
+        """Write a manifest, which becomes `value`."""
         self.value = manifest
         self._store.write_manifest(manifest)

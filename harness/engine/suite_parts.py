@@ -39,11 +39,15 @@ class PartToRun:
 
 
 def parts_to_run(suite: Suite, methods: Sequence[str], datasets: Sequence[str]) -> list[PartToRun]:
-    """Each part with the methods and data sets that it runs; of those that the command names, ()
-    for all of the part.
+    """Each part with the methods and data sets that it runs.
 
     A named method or data set that some parts have is run in those parts, any other one in all
     parts.
+
+    Args:
+        suite: The suite.
+        methods: That the command names; () for all of the part.
+        datasets: That the command names; () for all of the part.
     """
     chosen: list[PartToRun] = []
     for part in suite.parts:

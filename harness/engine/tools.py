@@ -156,8 +156,17 @@ class Models:
     def encoder(
         self, load: Callable[[EncoderConfig, Meter, str, bool], T], role: str, meter: Meter
     ) -> T:
-        """The encoder or reranker of `role`, from `load` (load_encoder, load_reranker). Raises as
-        `model` does."""
+        """The encoder or reranker of a role, loaded at its first use.
+
+        Args:
+            load: load_encoder or load_reranker.
+            role: "encoder" or "reranker".
+            meter: Counts what it does.
+
+        Raises:
+            LookupError: The method does not declare the role.
+            CannotRun: It cannot be loaded.
+        """
         config = self.plan.encoders.get(role)
         if config is None:
             raise LookupError(_undeclared_role("encoders", role, self.plan.encoders))
@@ -191,6 +200,13 @@ class Models:
 
 
 def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
+    """The sentence for a role that a method uses and does not declare.
+
+    Args:
+        attribute: Of the method, that declares roles: "needs".
+        role: That it asked for.
+        known: The declared ones.
+    """
     return f"the method asks for role '{role}', but its '{attribute}' declares only: {', '.join(known) or 'none'}"
 
 
@@ -211,10 +227,14 @@ class IndexBuild:
 class EngineTools:
     """Implements harness.method.Tools for one question, or for one index.
 
-    While an index is built (`build` is given) a role outside the method's `index_roles`, and the
-    task where the index belongs to the document alone (`task` is None), are refused: the index's
-    key does not cover them. `question` is set while a question is answered or its own index is
-    built, `searcher` while a question is answered. report(done, total, what): shows a long step's progress.
+    While an index is built a role outside the method's `index_roles`, and the task where the index
+    belongs to the document alone, are refused: the index's key does not cover them.
+
+    Attributes:
+        meter: Counts the cost.
+        seed: Of the run.
+        question: Set while a question is answered or its own index is built.
+        searcher: Set while a question is answered.
     """
 
     def __init__(
@@ -225,6 +245,16 @@ class EngineTools:
         report: Callable[[int, int, str], None],
         build: IndexBuild | None = None,
     ) -> None:
+        """Tools without a question and a searcher, which the caller sets.
+
+        Args:
+            models: Of the run.
+            meter: Counts the cost.
+            task: Of the run; None while an index is built that belongs to the document alone.
+            report: Shows a long step's progress: called with units done, all units, and the step in
+                words.
+            build: What building an index may use; None while a question is answered.
+        """
         self.meter, self.seed = meter, models.plan.config.seed
         self.question: Question | None = None
         self.searcher: Searcher | None = None
@@ -349,11 +379,20 @@ class EngineTools:
     def share(
         self, name: str, role: str, needs: Mapping[str, object], fn: Callable[[], Any]
     ) -> Any:
-        """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples
-        come back as lists.
+        """Return fn(), or what an index of any method shared under this name for equal needs;
+        tuples come
+        back as lists.
 
-        Raises LookupError while answering, for a role that the index's key does not cover, and if
-        fn uses another.
+        Args:
+            name: Of the part: "tree".
+            role: Whose model fn uses.
+            needs: All else that the part depends on, with the "version" of the code of fn.
+            fn: Computes the part.
+
+        Raises:
+            LookupError: A question is being answered, the index's key does not cover the role, or
+                fn
+                used another one.
         """
         if self._build is None:
             raise LookupError(
@@ -384,5 +423,11 @@ class EngineTools:
         return self.meter.phase(name)
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Report that a long step is at `done` of `total`."""
+        """Report a long step.
+
+        Args:
+            done: Units of the step that are done.
+            total: All of its units.
+            what: The step in words.
+        """
         self._report(done, total, what)

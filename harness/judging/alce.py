@@ -173,7 +173,13 @@ def _precision(read: Read) -> Callable[[Case, Ask], Outcome]:
 
 
 def _outcome(right: int, total: int, lines: list[str]) -> Outcome:
-    """What the steps found. total: statements or citations; lines: one of each."""
+    """What the steps found.
+
+    Args:
+        right: How many of `total` are right.
+        total: Statements or citations.
+        lines: One of each, for the details.
+    """
     if not total:
         return Outcome("nothing to check", 0.0, flag="the answer cites no passage that was shown")
     return Outcome(f"{right} of {total}", right / total, "\n".join(lines))

@@ -120,6 +120,7 @@ class _Checker:
 
 
 def _without_citations() -> Outcome:
+    """The outcome of an answer that cites nothing."""
     return Outcome(NO_CITATIONS, 0.0, flag="the answer cites nothing")
 
 

@@ -98,6 +98,7 @@ def read_claims(reply: str) -> list[str]:
 
 
 def _says_none(text: str) -> bool:
+    """Whether a reply, as "None.", says that there is no claim."""
     return re.sub(r"\W", "", text).lower() == "none"
 
 
@@ -119,6 +120,16 @@ def read_verdicts(reply: str, count: int) -> list[bool]:
 
 
 def _claims_of(case: Case, answer: str, ask: Ask) -> list[str]:
+    """The claims of an answer, as the judge extracts them.
+
+    Args:
+        case: With the question.
+        answer: The text whose claims are wanted.
+        ask: Asks the judge.
+
+    Raises:
+        UnreadableReply: The reply is no list.
+    """
     return read_claims(ask(EXTRACT, question=[question_with_options(case)], answer=[answer]))
 
 
@@ -139,6 +150,7 @@ def _share(claims: Sequence[str], verdicts: Sequence[bool]) -> Outcome:
 
 
 def _without_claims(what: str) -> Outcome:
+    """The outcome where a text, "the answer", states no claim."""
     return Outcome(NO_CLAIMS, None, flag=f"{what} states no claim")
 
 

@@ -151,7 +151,13 @@ def _entry_before(stored: StoredRun, judge: Judge) -> JudgeEntry:
 
 
 def _add_failed_questions(judged: Judged, records: Iterable[StoredRecord], judge: Judge) -> None:
-    """Judge each question that failed."""
+    """Judge each question that failed.
+
+    Args:
+        judged: Gets the judgements.
+        records: Of the run.
+        judge: Whose judgements they are.
+    """
     for record in records:
         if not record.has_answer:
             name = record.question_id
@@ -232,10 +238,20 @@ def _case(
 
 
 class _JudgeWork:
-    """Judges the `n_cases` cases of one run folder, one by one or several in flight; judged: the
-    result so far."""
+    """Judges the cases of one run folder, one by one or several in flight.
+
+    Attributes:
+        judged: The result so far.
+    """
 
     def __init__(self, judge: Judge, progress: Progress, n_cases: int) -> None:
+        """Begin the display.
+
+        Args:
+            judge: Who judges.
+            progress: Shows what is done.
+            n_cases: How many there are.
+        """
         self.judged = Judged()
         self._judge = judge
         self._progress = progress
@@ -320,11 +336,16 @@ def _store_judgements(
     judged: Judged,
 ) -> None:
     """Write the judge's entry into the manifest, then the records with its judgements, and the
-    summary.
-
-    by_question: question id -> record.
+    summary, which `judged` gets.
 
     After a kill between the two the same command writes the records, from the cache.
+
+    Args:
+        store: Writes the folder.
+        stored: The run as it was.
+        by_question: Question id -> record.
+        judge: Who judged.
+        judged: The judgements.
     """
     before = _entry_before(stored, judge)
     keep_texts = stored.config.dataset.keep_texts
@@ -345,8 +366,14 @@ def _store_judgements(
 def _with_judgement(
     record: StoredRecord, name: str, judgement: Judgement, keep_texts: bool
 ) -> StoredRecord:
-    """The record with the judgement of judge `name`; with its reply only where the run stores
-    texts."""
+    """The record with a judgement.
+
+    Args:
+        record: As it was.
+        name: Of the judge's score.
+        judgement: Of its answer.
+        keep_texts: Whether the run stores texts, and so the judge's reply.
+    """
     entry = JudgeNote(verdict=judgement.verdict)
     if judgement.reply is not None and keep_texts:
         entry["reply"] = judgement.reply
@@ -381,6 +408,13 @@ def _without_key(values: Mapping[str, T], name: str) -> dict[str, T]:
 
 
 def _write_entry(store: RunStore, judge: Judge, entry: JudgeEntry) -> None:
+    """Write the judge's part of the manifest.
+
+    Args:
+        store: Writes the folder.
+        judge: Whose part it is.
+        entry: Its values.
+    """
     manifest = store.manifest()
     judges = {**manifest.judges, judge.name: entry}
     store.write_manifest(manifest.with_values(judges=judges))

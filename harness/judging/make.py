@@ -125,7 +125,13 @@ def _model(request: JudgeRequest, kind: str) -> _Model:
 
 
 def _stepwise_judge(judging: _Model, kind: str, max_tokens: int) -> StepwiseJudge:
-    """A judge of a kind that asks several requests."""
+    """A judge of a kind that asks several requests.
+
+    Args:
+        judging: Its model.
+        kind: Of STEPWISE.
+        max_tokens: Of a reply.
+    """
     entry = STEPWISE[kind]
     return StepwiseJudge(
         name=judging.name,

@@ -180,12 +180,22 @@ class JudgeReplies:
             return None
 
     def put(self, key: Mapping[str, object], reply: str, usage: PhaseUsage) -> None:
-        """Store a reply and its cost under `key`; any thread may call it. Raises SaveError."""
+        """Store a reply; any thread may call it.
+
+        Args:
+            key: All that the reply depends on.
+            reply: Its text.
+            usage: What it cost.
+
+        Raises:
+            SaveError: It cannot be written.
+        """
         # A server may send half a character, which UTF-8 cannot hold.
         value = {"reply": reply.encode("utf-8", "replace").decode(), "usage": usage}
         write_json(self._path(key), value, "HARNESS_HOME")
 
     def _path(self, key: Mapping[str, object]) -> Path:
+        """The file of the reply to a request."""
         digest = key_digest(dict(key))
         return self.root / digest[:2] / f"{digest}.json"
 
@@ -298,7 +308,14 @@ class Judge:
     def _judgement(
         self, case: Case, reply: str, usage: PhaseUsage, cached: bool = False
     ) -> Judgement:
-        """The judgement that a reply gives."""
+        """The judgement that a reply gives.
+
+        Args:
+            case: What was judged.
+            reply: Of the model.
+            usage: What the reply cost.
+            cached: Whether it came from the cache.
+        """
         verdict = self._verdict(reply)
         score = self._score(verdict)
         return Judgement(case.question_id, verdict, score, reply, usage, cached)
@@ -364,10 +381,12 @@ class Judge:
     def for_questions(
         self, examples: Mapping[str, Example], prompt: str | None, max_tokens: int | None
     ) -> Judge:
-        """This judge, with the prompts published for a run's questions unless the user gave one (a
-        file).
+        """This judge, with the prompts published for a run's questions unless the user gave one.
 
-        max_tokens: of a reply, None = as published.
+        Args:
+            examples: By question id.
+            prompt: The user's file with a prompt, None for none.
+            max_tokens: Of a reply, None = as published.
         """
         if prompt is not None or self.kind != CORRECTNESS:
             return self

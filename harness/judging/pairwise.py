@@ -57,7 +57,17 @@ class OtherAnswer:
 
 
 def _preferred(case: Case, first: str, second: str, ask: Ask) -> int:
-    """1 or 2 for the answer that is preferred, 0 for none."""
+    """1 or 2 for the answer that is preferred, 0 for none.
+
+    Args:
+        case: With the question and its gold answers.
+        first: An answer, "" for none.
+        second: The other one.
+        ask: Asks the judge.
+
+    Raises:
+        UnreadableReply: The reply is no verdict.
+    """
     known = "\n".join(f"- {answer}" for answer in case.gold) or "(not known)"
     reply = ask(
         BETTER,

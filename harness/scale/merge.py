@@ -67,7 +67,13 @@ def merge(folder: Path, note: Callable[[str], None]) -> RunSummary:
 
 def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None]) -> RunSummary:
     """Merge every file, records after what they point to, remove the shards, and return the
-    summary."""
+    summary.
+
+    Args:
+        folder: Of the run, locked; its files are replaced.
+        parts: The folders of the shards.
+        note: Gets sentences on damaged lines, and one on what was merged.
+    """
     sources = [folder, *parts]
     manifest = _merged_manifest(folder, parts)
     records = _MergedRecords()

@@ -110,8 +110,16 @@ def connect(
 
 
 def worker_count(resources: Mapping[str, float], workers: int | None, gpus: float) -> int:
-    """How many workers to start. resources: of the cluster. Raises UserError if it can never hold
-    them."""
+    """How many workers to start.
+
+    Args:
+        resources: Of the cluster: {"CPU": 16, "GPU": 2}.
+        workers: That the user asked for; None: one for each CPU, or for each `gpus` GPUs.
+        gpus: Of each worker.
+
+    Raises:
+        UserError: The cluster can never hold them.
+    """
     cpus = int(resources.get("CPU", 0))
     total_gpus = resources.get("GPU", 0)
     count = cpus
@@ -176,8 +184,15 @@ class Workers(Executor):
         """Have the workers answer the questions, and store and score each answer as it arrives.
 
         A dead worker's questions are asked again, each alone on its worker; one that ends _TRIES
-        workers is recorded as failed. Raises UserError for a worker that cannot work, and what a
-        worker raises.
+        workers is recorded as failed.
+
+        Args:
+            examples: The questions.
+            answer: Has the run; workers answer by one of their own.
+            record: Records answers.
+
+        Raises:
+            UserError: A worker cannot work. Also what a worker raises.
         """
         plan = answer.run.plan
         if plan.config.model.batch:
@@ -246,6 +261,14 @@ class _Round:
         answer: AnswerQuestion,
         record: RecordAnswer,
     ) -> None:
+        """Send the plan to the cluster; no question is asked yet.
+
+        Args:
+            workers: That answer.
+            examples: The questions.
+            answer: Has the run, and stores questions that failed.
+            record: Records answers.
+        """
         self._workers, self._ray = workers, workers.ray
         self._answer, self._record = answer, record
         self._run = answer.run
@@ -325,7 +348,16 @@ class _Round:
                 self._store(call, answered)
 
     def _lose(self, call: _Call, error: Exception, of_this_round: bool) -> None:
-        """Have the question of a worker that died asked again, or record it as failed."""
+        """Have the question of a worker that died asked again, or record it as failed.
+
+        Args:
+            call: That did not end.
+            error: Ray's.
+            of_this_round: Whether the call is of this round's questions.
+
+        Raises:
+            UserError: A worker cannot start at all.
+        """
         if call.number == _GREETING:
             why = " ".join(str(error).split())[-300:]
             raise UserError(f"a worker cannot start: {why}") from error
@@ -561,7 +593,13 @@ class _Worker:
 
 
 def _ask(opened: _WorkerRun, position: int, earlier: SentUsage | None) -> list[tuple[str, Any]]:
-    """The calls of RunStore that one question makes."""
+    """The calls of RunStore that one question makes, as (method, argument).
+
+    Args:
+        opened: The run in this worker.
+        position: Of the question in the data set.
+        earlier: What earlier tries of it cost.
+    """
     run = opened.answer.run
     example = run.plan.dataset.examples[position]
     if earlier:

@@ -44,12 +44,16 @@ def parse_shard(text: str) -> tuple[int, int]:
 def partition(
     examples: Sequence[Example], documents: Mapping[str, Document], of: int
 ) -> list[list[str]]:
-    """Split the questions into `of` shards (lists of ids), the same for every caller; some may be
-    empty.
+    """Split the questions into shards (lists of ids), the same for every caller; some may be empty.
 
     Questions about the same documents are in one shard, so that an index is built once. The largest
     groups are dealt out first, each to the shard that has least so far (Graham's LPT rule). The
     size of a group is its text, counted once for the index and once for each question.
+
+    Args:
+        examples: The questions.
+        documents: Of the data set, by id.
+        of: How many shards.
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for example in examples:
@@ -80,12 +84,22 @@ class _SizedGroup:
 def run_shard(
     plan: PlannedRun, out: Path, number: int, of: int, *, progress: Progress, **options: Any
 ) -> tuple[runner.RunResult, bool]:
-    """Run shard `number` of `of`, and merge if it was the last one. Returns (its result, whether it
-    merged).
+    """Run one shard, and merge if it was the last one.
 
-    options: those of runner.run. The result of a merge is that of the whole run. Raises what
-    runner.run raises, and UserError where the folder holds shards that were cut in another way, or
-    records of other scorers.
+    Args:
+        plan: The run.
+        out: The results folder.
+        number: Of the shard, from 1.
+        of: How many there are.
+        progress: Shows what is done.
+        options: Those of runner.run.
+
+    Returns:
+        The result of the shard, or after a merge that of the whole run; and whether it merged.
+
+    Raises:
+        UserError: The folder holds shards that were cut in another way, or records of other
+            scorers. Also what runner.run raises.
     """
     folder = Path(out) / plan.folder
     asked = plan.dataset.examples[: plan.config.limit]
@@ -118,7 +132,14 @@ def _write_order(path: Path, examples: Sequence[Example]) -> None:
 
 def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
     """Raise UserError for shards of another division, as questions would be asked twice, and for
-    other scorers."""
+    other
+    scorers.
+
+    Args:
+        plan: The run.
+        folder: Of the run.
+        part: The shard to run.
+    """
     parts = parts_in(folder)
     if parts:
         before = read_manifest(parts[0]).shard  # the others were checked alike

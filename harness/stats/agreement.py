@@ -70,8 +70,13 @@ def _tables(
     other: Sequence[Hashable],
     clusters: Sequence[int] | NDArray[np.int32],
 ) -> Floats:
-    """(documents, ratings, ratings): how often the two raters gave each pair of ratings. Arguments
-    as in `kappa`."""
+    """(documents, ratings, ratings): how often the two raters gave each pair of ratings.
+
+    Args:
+        one: Ratings of the first rater.
+        other: Ratings of the same items by the second.
+        clusters: The document of each item.
+    """
     ratings: dict[Hashable, int] = {}
     for rating in (*one, *other):
         ratings.setdefault(rating, len(ratings))

@@ -67,8 +67,14 @@ NOTHING = Interval(None, None, None, 0, 0)
 def with_interval(
     write: Callable[[float], str], value: float, low: float | None, high: float | None
 ) -> str:
-    """A value with its interval, "41.3 [36.0, 46.9]"; alone if an end is None or NaN. write: a
-    number to its text."""
+    """A value with its interval, "41.3 [36.0, 46.9]"; alone if an end is None or NaN.
+
+    Args:
+        write: A number to its text.
+        value: The value.
+        low: Lower end.
+        high: Upper end.
+    """
     if low is None or high is None or math.isnan(low + high):
         return write(value)
     return f"{write(value)} [{write(low)}, {write(high)}]"
@@ -287,11 +293,16 @@ def _ends_without_spread(
     """Ends of an interval where all clusters have one mean, so that nothing is known of their
     spread.
 
-    A kind of cluster that makes up the share q of all is missing from G of them with probability (1
-    - q)^G, which is (1 - level) / 2 for q = 1 - ((1 - level) / 2)^(1 / G). As many unseen clusters
-      may lie on a bound, which moves the
-    mean by q times its distance to that bound. On a bound itself this is the interval of Clopper
-    and Pearson (1934).
+    A kind of cluster that makes up the share q of all is missing from G of them with probability
+    (1 - q)^G, which is (1 - level) / 2 for q = 1 - ((1 - level) / 2)^(1 / G). As many unseen
+    clusters may lie on a bound, which moves the mean by q times its distance to that bound. On a
+    bound itself this is the interval of Clopper and Pearson (1934).
+
+    Args:
+        mean: Of all clusters.
+        bounds: The range of a value.
+        clusters: G.
+        level: Coverage.
     """
     unseen = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / clusters)
     return mean - unseen * (mean - bounds[0]), mean + unseen * (bounds[1] - mean)

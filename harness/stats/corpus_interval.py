@@ -20,13 +20,22 @@ def corpus_interval(
     resamples: int = RESAMPLES,
     level: float = LEVEL,
 ) -> Interval:
-    """`statistic` of the column sums of `counts`, with a bootstrap interval that resamples whole
+    """A statistic of the column sums of counts, with a bootstrap interval that resamples whole
     clusters.
 
-    counts: n rows of k whole numbers, one row for each value; statistic: k sums -> a number, as
-    BLEU is. The interval is the expanded percentile (Hesterberg 2015, section 5.2.2). It is None
-    with fewer than 3 clusters, and where all resamples agree: then nothing is known of the spread.
-    Raises ValueError where lengths differ, and what `statistic` raises on the whole.
+    The interval is the expanded percentile (Hesterberg 2015, section 5.2.2). It is None with fewer
+    than 3 clusters, and where all resamples agree: then nothing is known of the spread.
+
+    Args:
+        statistic: k sums -> a number, as BLEU is.
+        counts: n rows of k whole numbers, one row for each value.
+        clusters: n labels.
+        seed: Fixes the resamples.
+        resamples: Their number.
+        level: Coverage.
+
+    Raises:
+        ValueError: Lengths differ. Also what `statistic` raises on the whole.
     """
     rows = np.asarray(counts, dtype=np.float64)
     if len(rows) != len(clusters):

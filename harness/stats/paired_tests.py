@@ -151,7 +151,13 @@ def questions_to_show(
 
 def _detectable_by_many(sums: Floats, sizes: Floats, alpha: float) -> float:
     """The standard error times the noncentrality at which |t| with G - 1 degrees of freedom exceeds
-    its critical value in 80 %."""
+    its critical value in 80 %.
+
+    Args:
+        sums: (G,) sums of differences.
+        sizes: (G,) questions.
+        alpha: Of the test.
+    """
     from scipy.special import nctdtrinc
 
     freedom = len(sizes) - 1

@@ -61,7 +61,13 @@ class _Samples:
 
 @lru_cache(maxsize=8)  # of 8 MB at most; the runs of a table have the same clusters
 def _drawn_samples(clusters: int, seed: int, resamples: int) -> _Samples:
-    """Draw bootstrap samples of clusters: how often each group of clusters is in each sample."""
+    """Draw bootstrap samples of clusters: how often each group of clusters is in each sample.
+
+    Args:
+        clusters: How many there are.
+        seed: Of the draws.
+        resamples: How many samples.
+    """
     generator = np.random.default_rng(seed)
     groups = _random_groups(clusters, generator)
     count = min(clusters, MOST_GROUPS)
@@ -77,8 +83,13 @@ def _drawn_samples(clusters: int, seed: int, resamples: int) -> _Samples:
 
 
 def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
-    """Draw clusters with replacement: sums of each column, (resamples, columns); columns[k][g]
-    belongs to cluster g."""
+    """Draw clusters with replacement: the sums of each column, (resamples, columns).
+
+    Args:
+        columns: (clusters,) each; columns[k][g] belongs to cluster g.
+        seed: Of the draws.
+        resamples: How many samples.
+    """
     samples = _drawn_samples(len(columns[0]), seed, resamples)
     merged = list(columns)
     if samples.groups is not None:
@@ -88,7 +99,13 @@ def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Float
 
 def interval_ends(drawn: Floats, clusters: int, tail: float) -> tuple[float, float]:
     """Quantiles of resampled values at Phi(sqrt(G / (G - 1)) t_{G-1}(tail)) and its mirror image
-    (Hesterberg 2015)."""
+    (Hesterberg 2015).
+
+    Args:
+        drawn: The values, one for each sample.
+        clusters: G.
+        tail: Of each side: 0.025 for 95 %.
+    """
     tail = NormalDist().cdf(
         math.sqrt(clusters / (clusters - 1)) * student_quantile(tail, clusters - 1)
     )

@@ -200,6 +200,12 @@ def _without_spread(mean: float, count: int, span: float, level: float) -> FlipT
     (1 - q)^G. So many unseen documents may differ by as much as they can, which moves the mean by q
     times its distance to that bound. Where every document is won wholly by one method, p is that of
     the sign test, 2 / 2^G.
+
+    Args:
+        mean: The difference of each document.
+        count: G.
+        span: The largest difference that there can be.
+        level: Of the interval.
     """
     distance = abs(mean) + span
     p = min(1.0, 2.0 * (span / distance) ** count)

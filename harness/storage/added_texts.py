@@ -21,7 +21,14 @@ def with_texts(
     """The record with question, options, gold, lengths of the documents and texts of the spans that
     were shown.
 
-    Returns it with pointers in place of long texts, and these texts (for texts.jsonl) by checksum.
+    Args:
+        record: As the method's answer made it; it is not changed.
+        example: The question with its gold answers.
+        documents: Of the data set, by id.
+
+    Returns:
+        The record, with pointers in place of long texts; and these texts by checksum, for
+        texts.jsonl.
     """
     question = example.question
     gold = cast(StoredGold, json_values(example.gold, lost=[]))

@@ -43,8 +43,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
     """A SaveError that says what could not be written and what to do.
 
-    setting: the setting that names the folder; "" for a run folder, where --out is suggested if
-    there is no folder.
+    Args:
+        path: What could not be written.
+        error: Why.
+        setting: The setting that names the folder; "" for a run folder, where --out is suggested if
+            there is no folder.
     """
     why, folder = error.strerror or str(error), path if os.path.isdir(path) else path.parent
     if error.errno in _FULL:
@@ -94,8 +97,13 @@ def write_atomic(
 
 @contextlib.contextmanager
 def replacing(path: Path, sync_folder: bool = True, setting: str = "") -> Iterator[IO[bytes]]:
-    """Open a file that replaces `path` if the block ends well; parameters and errors are those of
-    `write_atomic`."""
+    """Open a file that replaces `path` if the block ends well. Raises SaveError.
+
+    Args:
+        path: As of `write_atomic`.
+        sync_folder: As of `write_atomic`.
+        setting: As of `save_error`.
+    """
     draft = draft_path(path)
     try:
         with open(draft, "wb") as file:
@@ -235,6 +243,7 @@ def wrong_value(error: ValidationError) -> WrongValue:
 
 
 def _is_name_of_type(key: str) -> bool:
+    """Whether a part of an error's place is pydantic's name of a type, as "float", and no key."""
     return key == "float" or key.startswith("dict[")
 
 
@@ -271,7 +280,13 @@ def check_home() -> None:
 
 
 def write_json(path: Path, value: Any, setting: str = "") -> None:
-    """Write a JSON object and make its folder; errors are those of `write_atomic`."""
+    """Write a JSON object and make its folder. Raises SaveError.
+
+    Args:
+        path: The file.
+        value: The object; its keys are sorted.
+        setting: As of `save_error`.
+    """
     make_folder(path.parent, setting)
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     write_atomic(path, text.encode(), setting=setting)

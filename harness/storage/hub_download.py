@@ -64,8 +64,13 @@ MODELS = Kind(
 
 
 def weights_of(key: str, more: str = "", noun: str = "model") -> Kind:
-    """MODELS whose messages call the model `noun` and name its setting `key`; more: further advice
-    in them."""
+    """The kind of a model's repository with other words in its messages.
+
+    Args:
+        key: The setting that names the model: "encoder.source".
+        more: Further advice where the hub cannot be used.
+        noun: What messages call the model: "encoder".
+    """
     return replace(
         MODELS, noun=noun, key=key, instead=f"name a folder with `--set {key}=FOLDER`{more}"
     )
@@ -128,7 +133,17 @@ def _read_locked(kind: Kind, repo: str) -> PinnedRepo | None:
 
 
 def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
-    """Put a repository's commit and file names into the lock file of its kind. Raises CannotRun."""
+    """Put a repository's commit into the lock file of its kind, beside those of other repositories.
+
+    Args:
+        kind: Of the repository.
+        repo: "owner/name", with "@branch" where the user gave one.
+        revision: The commit.
+        files: The names of its files.
+
+    Raises:
+        CannotRun: The file cannot be written.
+    """
     path = kind.lock_path
     entry = {
         "revision": revision,
@@ -156,7 +171,13 @@ def _hub() -> Any:
 @contextmanager
 def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
     """Turn errors of huggingface_hub, which are pages long, into CannotRun or Missing with one
-    sentence."""
+    sentence.
+
+    Args:
+        kind: Of the repository.
+        repo: Its name.
+        revision: That was asked for, None for the default branch.
+    """
     errors = _hub().errors
     try:
         yield
@@ -194,14 +215,31 @@ def _first_line(error: BaseException) -> str:
 
 
 def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
-    """The error for a repository that the hub did not give."""
+    """The error for a repository that the hub did not give.
+
+    Args:
+        kind: Of the repository.
+        repo: Its name.
+        why: In a few words.
+    """
     sentence = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
     return Missing(f"{sentence}: check the connection, or {kind.instead}", kind.missing_item(repo))
 
 
 def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
-    """Ask the hub for (commit, file names) of a revision, by default of the branch in `repo`.
-    Raises CannotRun."""
+    """Ask the hub for the commit of a revision, and the names of its files.
+
+    Args:
+        kind: Of the repository.
+        repo: "owner/name", or "owner/name@branch".
+        revision: A commit or branch; None for the branch in `repo`, else the default one.
+
+    Returns:
+        (commit, file names)
+
+    Raises:
+        CannotRun: There is no connection, repository or revision.
+    """
     repo, _, branch = repo.partition("@")
     if offline(kind):
         raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
@@ -218,11 +256,17 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
 
 
 def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
-    """Return (commit, file names) of `repo` ("owner/name" or "owner/name@branch"), from its lock
-    file or the hub.
+    """Return (commit, file names) of a repository, from its lock file or the hub.
 
-    Writes the hub's there unless `revision` is given. Raises CannotRun: no connection or
-    repository, a damaged file.
+    What the hub says is written to the lock file unless `revision` is given.
+
+    Args:
+        kind: Of the repository.
+        repo: "owner/name" or "owner/name@branch".
+        revision: A commit that the settings name, None for none.
+
+    Raises:
+        CannotRun: No connection or repository, a damaged lock file.
     """
     locked = _read_locked(kind, repo)
     if locked is not None and revision in (None, locked.commit):
@@ -234,8 +278,17 @@ def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]
 
 
 def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
-    """Return the local copy of the file `name` at a commit, downloaded unless it is cached. Raises
-    CannotRun."""
+    """Return the local copy of a file, downloaded unless it is cached.
+
+    Args:
+        kind: Of the repository.
+        repo: "owner/name" or "owner/name@branch".
+        commit: Of the repository.
+        name: Of the file in it.
+
+    Raises:
+        CannotRun: It cannot be had.
+    """
     repo = repo.partition("@")[0]
     if printable(name) != name:  # a progress bar shows it
         raise CannotRun(

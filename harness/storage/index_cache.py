@@ -155,11 +155,10 @@ Served = Mapping[str, ModelShape | None]
 
 
 class IndexCache:
-    """The index cache in the folder `root`; the key of an index comes from harness.engine.indexing.
+    """The index cache in a folder; any thread may use it.
 
-    note: gets a sentence for every entry that had to be deleted; served: role -> sizes of a model
-    behind a server, None if unknown; the user may correct them, so they are in no key, and the cost
-    of a stored index uses the current ones.
+    Attributes:
+        sharing: Locks for what indexes share: it is made by one of those that are built at once.
     """
 
     def __init__(
@@ -168,6 +167,15 @@ class IndexCache:
         note: Callable[[str], None],
         served: Served | None = None,
     ) -> None:
+        """Name the folder; nothing is read or made yet.
+
+        Args:
+            root: The folder.
+            note: Gets a sentence for every entry that had to be deleted.
+            served: The user may correct these sizes, so they are in no key, and the cost of a
+                stored
+                index uses the current ones.
+        """
         self.root, self.note, self.served = root, note, served or {}
         self._warn = WarnOnce(note, "indexes are not cached, and are built again by the next run")
         # What indexes share is made by one of those that are built at once.
@@ -202,6 +210,11 @@ class IndexCache:
         """Write an entry in one step, and delete the parts that an interrupted build had stored.
 
         An entry that cannot be written costs a warning: the index is in memory.
+
+        Args:
+            folder: Of the entry (`folder`).
+            key: What it depends on.
+            entry: The value with its cost.
         """
         usage = {
             "usage": entry.usage,

@@ -106,8 +106,15 @@ def share(
 def _get_or_build(
     cache: IndexCache, folder: Path, key: CacheKey, fn: Callable[[], Any], meter: Meter
 ) -> Any:
-    """Return the value of the entry in `folder`, else fn(), which is stored if possible. meter:
-    gets the cost of either."""
+    """Return the value of an entry, else fn(), which is stored if possible.
+
+    Args:
+        cache: Of the entry.
+        folder: Of the entry.
+        key: What the value depends on.
+        fn: Computes the value.
+        meter: Gets the cost in both cases.
+    """
     entry = cache.get(folder, key)
     if entry is not None:
         for event in entry.events:

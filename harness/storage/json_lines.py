@@ -23,11 +23,16 @@ from harness.storage.files import WrongValue, as_object, check, save_error
 
 
 def append_line(fd: int, path: Path, data: bytes) -> None:
-    """Append the line `data` to the open file `fd` of `path`, synced. Cuts off a failed write and
-    raises SaveError.
+    """Append a line, synced. A failed write is cut off again.
 
-    Raises it too where `path` is another file by now: an open file outlives its name, so further
-    lines would be lost.
+    Args:
+        fd: The open file.
+        path: Its name.
+        data: The line, or several.
+
+    Raises:
+        SaveError: The write failed, or `path` is another file by now: an open file outlives its
+            name, so further lines would be lost.
     """
     size = os.fstat(fd).st_size
     try:
@@ -69,12 +74,19 @@ def read_lines(
     form: TypeAdapter[Any] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the object of every line, checked by `form` (run_schema.py) where one is given; a
-    missing file has none.
+    """Yield the object of every line; a missing file has none.
 
-    field: a key that must have a text; wanted: called with a line's bytes, False skips the line,
-    also a damaged one. A bad last line is what a killed writer leaves: skipped, and reported in
-    `notes`. One before it raises DataError.
+    A bad last line is what a killed writer leaves: it is skipped.
+
+    Args:
+        path: The file.
+        field: A key that must have a text.
+        notes: Gets a sentence on a bad last line.
+        form: Checks each object (run_schema.py).
+        wanted: Called with a line's bytes; False skips the line, also a damaged one.
+
+    Raises:
+        DataError: A line before the last is damaged.
     """
     for _, _, value in indexed_lines(path, field, notes, form, wanted):
         yield value
@@ -107,8 +119,18 @@ def indexed_lines(
     form: TypeAdapter[Any] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield (byte offset, length, object) of every line; parameters and errors are those of
-    `read_lines`."""
+    """Yield (byte offset, length, object) of every line.
+
+    Args:
+        path: As of `read_lines`.
+        field: As of `read_lines`.
+        notes: As of `read_lines`.
+        form: As of `read_lines`.
+        wanted: As of `read_lines`.
+
+    Raises:
+        DataError: A line before the last is damaged.
+    """
     if not path.exists():
         return
     bad: tuple[int, str] | None = None

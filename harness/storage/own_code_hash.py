@@ -235,10 +235,20 @@ def _is_of_python(module: str) -> bool:
 
 
 def _check_is_as_imported(module: str, spec: ModuleSpec | None, path: Path, now: str) -> None:
-    """Remember the hash `now` of a file of a module; raise UserError where a loaded module was
-    imported from another content.
+    """Remember the hash of a file of a module, and check that a loaded module was imported from
+    this
+    content.
 
     A module that was reloaded has another spec; of one that was not loaded yet none is remembered.
+
+    Args:
+        module: Its name.
+        spec: Its import spec now.
+        path: A file that it is or names.
+        now: The hash of the file.
+
+    Raises:
+        UserError: The file changed since Python imported the module.
     """
     is_loaded = module in sys.modules
     first = _first_hashes.get((module, path), _FirstHash(None, now))

@@ -69,8 +69,19 @@ def package_folder(name: str) -> Path | None:
 
 
 def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
-    """A run's folder below the results: <data set>/<method>--<model>--<hash8>. Raises UserError as
-    `inside` does."""
+    """A run's folder below the results: <data set>/<method>--<model>--<hash8>.
+
+    A "/" in a name becomes "~".
+
+    Args:
+        dataset: Name of the data set.
+        method: Name of the method.
+        model: Name of the model.
+        hash8: Of the run.
+
+    Raises:
+        UserError: As `inside`.
+    """
     return inside(
         Path(), dataset.replace("/", "~"), f"{method}--{model}--{hash8}".replace("/", "~")
     )

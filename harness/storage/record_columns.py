@@ -171,8 +171,13 @@ def _sum_in_order(values: Floats) -> float:
 
 
 def _put(total: dict[str, object], path: Path, value: float) -> None:
-    """Set a value at a place in the nested mappings of `total`, which are made where they are
-    missing."""
+    """Set a value at a place in nested mappings.
+
+    Args:
+        total: The outermost mapping; it is changed.
+        path: The keys of the mappings, which are made where they are missing, and of the value.
+        value: The value.
+    """
     *folders, name = path
     for folder in folders:
         total = cast(dict[str, object], total.setdefault(folder, {}))
@@ -269,7 +274,13 @@ class ColumnsBuilder:
             self._add_costs(place, (phase,), spent)
 
     def _add_costs(self, place: int, path: Path, costs: Mapping[str, object]) -> None:
-        """Add the numbers at any depth below a place."""
+        """Add the numbers at any depth below a place to their columns.
+
+        Args:
+            place: Of the record.
+            path: Of `costs` in the usage.
+            costs: Numbers and mappings of them.
+        """
         for key, value in costs.items():
             if isinstance(value, dict):
                 self._add_costs(place, (*path, key), value)
@@ -308,6 +319,7 @@ def _column(columns: dict[_Key, _SparseColumn], key: _Key) -> _SparseColumn:
 
 
 def _json_key(notes: Notes) -> str:
+    """A text that is equal for equal notes."""
     if not notes:
         return "{}"
     return json.dumps(notes)

@@ -170,14 +170,26 @@ def find_runs(root: Path) -> list[Path]:
 class StreamedRecords(Sequence[StoredRecord]):
     """The last record of each question in a file, read and checked again at each pass.
 
-    So 100,000 records take the memory of their ids and offsets, 20 MB; a pass takes 3 s. notes:
-    gets a sentence on a torn line; texts: gets question id -> checksums of its long texts. Raises
-    DataError for a damaged or replaced file.
+    So 100,000 records take the memory of their ids and offsets, 20 MB; a pass takes 3 s.
+
+    Attributes:
+        path: The file.
+        offsets: Question -> (byte offset, length) of its line.
     """
 
     def __init__(
         self, path: Path, notes: list[str] | None = None, texts: _Pointers | None = None
     ) -> None:
+        """Read the places of the records.
+
+        Args:
+            path: The file.
+            notes: Gets a sentence on a torn line.
+            texts: Gets question id -> checksums of its long texts.
+
+        Raises:
+            DataError: The file is damaged; in a later pass, also where it was replaced.
+        """
         self.path = path
         self.offsets: dict[str, tuple[int, int]] = {}
         for at, size, values in indexed_lines(path, "question_id", notes, run_schema.RECORD):
@@ -272,6 +284,7 @@ class NumbersInFile(Sequence[StoredRecord]):
 
     @functools.cached_property
     def _records(self) -> PackedRecords:
+        """The records without their texts, read at the first use."""
         return PackedRecords(map(numbers_of, self.whole))
 
     @functools.cached_property
@@ -318,6 +331,7 @@ class RecordPass:
             return self._columns(watch(iter(StreamedRecords(path, self.notes))))
 
     def _columns(self, records: Iterable[StoredRecord]) -> RecordColumns:
+        """The columns of records; their pointers to long texts go to `texts`."""
         read = _with_pointers(records, self.texts)
         return _columns_of(map(numbers_of, read), self.run.config.dataset.format)
 
@@ -422,6 +436,7 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
     keys = _written_keys(question_id)
 
     def has_key(line: bytes) -> bool:
+        """Whether a line may be of the question."""
         return any(key in line for key in keys)
 
     reading = RecordPass(read_without_records(folder))

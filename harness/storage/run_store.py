@@ -18,7 +18,6 @@ import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -74,13 +73,25 @@ _KEYS = {
 class RunStore:
     """The writer of one run folder; holds its lock while the `with` block of `open` runs.
 
-    run: the folder; part: the part of the run that it writes, None for all; folder: of its files;
-    fresh: whether this process began it; edited: files that had been changed since its last end;
-    unscored: answers by question that are kept and have no
-    record. Any thread may write; once the block has ended, nothing is written.
+    Any thread may write; once the block has ended, nothing is written.
+
+    Attributes:
+        run: The folder of the run.
+        part: The part of the run that it writes, None for all.
+        folder: Of its files.
+        fresh: Whether this process began it.
+        edited: Files that had been changed since its last end.
+        unscored: Answers by question that are stored and have no record.
     """
 
     def __init__(self, run: Path, part: Part | None, folder: Path) -> None:
+        """Look what the folder holds; `open` then opens its files.
+
+        Args:
+            run: The folder of the run.
+            part: The part of the run that it writes, None for all.
+            folder: Of its files, locked.
+        """
         self.run, self.part, self.folder = run, part, folder
         self.unscored: dict[str, StoredRecord] = {}
         self.edited: list[str] = []
@@ -104,12 +115,21 @@ class RunStore:
         note: Callable[[str], None],
         part: Part | None = None,
     ) -> Iterator[RunStore]:
-        """Lock the folder, repair what a killed writer left, and check the fingerprint of the data
-        (None: no check).
+        """Lock the folder, repair what a killed writer left, and check the fingerprint of the data.
 
-        note: gets a sentence for each repair. run.yaml stays as it is until `describe`. Raises
-        RunLocked, SaveError, DataError (damaged), and UserError where the data changed, or parts
-        are not merged.
+        run.yaml stays as it is until `describe`.
+
+        Args:
+            run: The folder of the run.
+            fingerprint: Of the rows; None: no check.
+            note: Gets a sentence for each repair.
+            part: The part of the run that is written, None for all.
+
+        Raises:
+            RunLocked: Another process writes it.
+            SaveError: It cannot be written.
+            DataError: A file is damaged.
+            UserError: The data changed, or parts are not merged.
         """
         with locked_folder(run, part) as folder:
             edited = _edited(folder)
@@ -191,8 +211,16 @@ class RunStore:
     def _replace_file(
         self, path: Path, data: bytes | Iterable[bytes], sync_folder: bool = True
     ) -> None:
-        """Replace a file of the run in one step. Raises SaveError, also if the folder was removed
-        or replaced."""
+        """Replace a file of the run in one step.
+
+        Args:
+            path: The file.
+            data: As of `write_atomic`.
+            sync_folder: As of `write_atomic`.
+
+        Raises:
+            SaveError: It cannot be written, or the folder was removed or replaced.
+        """
         with self._lock:
             check_in_place(self._fds[RECORDS], self.folder / RECORDS)
             write_atomic(path, data, sync_folder=sync_folder)
@@ -271,6 +299,7 @@ class RunStore:
             self._requests.write(rows)
 
     def _append_requests(self, each: Sequence[Sequence[Mapping[str, object]]]) -> None:
+        """Append the requests of several questions or indexes."""
         self._append(REQUESTS, list(chain.from_iterable(each)))
 
     def index_lines(self) -> Iterator[IndexLine]:
