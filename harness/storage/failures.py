@@ -110,7 +110,7 @@ def _shortened(path: Path, roots: Iterable[Path]) -> str:
     """The path of a module without the folder that it is imported from; its file name alone where
     none of `roots` is that folder.
 
-    "/home/ann/venv/lib/numpy/linalg.py" -> "numpy/linalg.py"
+    Below the folder "/home/ann/venv/lib", "/home/ann/venv/lib/a/b" gives "a/b".
     """
     below = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
     return min(below, key=len, default=path.name)
