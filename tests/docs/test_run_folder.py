@@ -187,7 +187,7 @@ def test_manifest(folder):
 
 
 def test_run_yaml(folder):
-    config = read_run(folder).config
+    config = read_run(folder).config.to_json()
     names = described("run-yaml")
     assert documented("run-yaml") >= set(RunConfig.model_fields) >= set(config)
     for kind in (MethodChoice, DatasetConfig, ModelConfig, EncoderConfig):

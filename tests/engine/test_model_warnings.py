@@ -18,6 +18,7 @@ from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import plan_choices
 from harness.llm.adapters import prompt_digests
+from harness.storage.stored_config import StoredDataset, StoredModel
 from packages.pocket.tests import trainings
 from tests.cli.fakes import Echo
 
@@ -46,10 +47,9 @@ NOISE = "random-llama is a random model: its answers are noise"
     ],
 )
 def test_the_caveat_of_a_stored_run(model, dataset, sentence):
-    assert (
-        embedded.embedded_caveat(model, dict(zip(("name", "format"), dataset, strict=True)))
-        == sentence
-    )
+    name, form = dataset
+    stored = StoredDataset(name=name, format=form, scorers=[])
+    assert embedded.embedded_caveat(StoredModel.from_json(model), stored) == sentence
 
 
 def skill(name="answer"):
