@@ -47,6 +47,7 @@ from harness.storage.manifest_file import (
     RunManifest,
     SearchedCorpus,
     Start,
+    SwappedCopy,
 )
 from harness.storage.package_versions import installed
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
@@ -229,7 +230,7 @@ def _dataset(plan: PlannedRun) -> DatasetRows:
         skipped=dict(dataset.skipped),
     )
     if dataset.copied is not None:
-        rows = rows.with_values(twin=dataset.copied)
+        rows = rows.with_values(twin=SwappedCopy.from_json(dataset.copied))
     return rows
 
 

@@ -34,6 +34,26 @@ class GitState(JsonValues):
     dirty: bool | None = None
 
 
+class CopyRecogniser(JsonValues):
+    """What found the names that a copy swaps."""
+
+    name: str | None = None
+
+
+class SwappedCopy(JsonValues):
+    """How an entity-swapped copy was made.
+
+    Attributes:
+        of: Fingerprint of the original rows.
+        seed: Of its names and numbers.
+        recogniser: What found the names.
+    """
+
+    of: str | None = None
+    seed: int | None = None
+    recogniser: Annotated[CopyRecogniser, NULL_IS_EMPTY] = Field(default_factory=CopyRecogniser)
+
+
 class DatasetRows(JsonValues):
     """The rows that a run was made with.
 
@@ -53,7 +73,7 @@ class DatasetRows(JsonValues):
     revision: str | None = None
     questions: int = 0
     skipped: Annotated[dict[str, int], NULL_IS_EMPTY] = Field(default_factory=dict)
-    twin: dict[str, object] | None = None
+    twin: SwappedCopy | None = None
 
 
 class Shard(JsonValues):

@@ -74,8 +74,7 @@ def copy_of(run: StoredRun) -> Copy | None:
     made = run.manifest.dataset.twin
     if made is None:
         return None
-    recogniser = made.get("recogniser") or {}
-    return Copy(made.get("of"), made.get("seed"), recogniser.get("name"))
+    return Copy(made.of, made.seed, made.recogniser.name)
 
 
 def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
