@@ -23,7 +23,8 @@ import torch
 from transformers import GenerationConfig
 
 from bench import parallel
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture
@@ -323,11 +324,11 @@ def main() -> None:
         for name in ("pocket-llama", "smollm2-135m"):
             for threads in (1, 2):
                 float32 = load_model(
-                    resolved("models", model=name, sets={"model.dtype": "float32"})
+                    resolve_model(Choices(model=name, sets={"model.dtype": "float32"})).value
                 )
                 beside_transformers(float32, name, 1000, 64, threads, repeats)
         smollm2 = load_model(
-            resolved("models", model="smollm2-135m", sets={"model.dtype": "bfloat16"})
+            resolve_model(Choices(model="smollm2-135m", sets={"model.dtype": "bfloat16"})).value
         )
         apart, together = (
             partial(writing_seconds, smollm2, 8, 32, at_once) for at_once in (False, True)

@@ -7,7 +7,8 @@ counts in the same network.
 import sys
 from pathlib import Path
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.cost.flops import Event, flops
 from harness.cost.shapes import shape_of
 from harness.errors import import_error_as_cannot_run
@@ -52,7 +53,7 @@ def prefill_by_both(folder: Path, tokens: int = TOKENS) -> tuple[float, float]:
 
 def main(model: str) -> None:
     """Print both counts and their difference."""
-    folder, _ = local_folder(resolved("models", model=model))
+    folder, _ = local_folder(resolve_model(Choices(model=model)).value)
     formula, traced = prefill_by_both(folder)
     print(f"a prefill of {TOKENS} tokens by {model}: {formula / 1e9:,.3f} GFLOPs by the formula,")
     print(f"{traced / 1e9:,.3f} by fvcore, {formula / traced - 1:+.2%}")

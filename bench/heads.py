@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.config.layers import Choices
 from harness.config.registry import method_class
-from harness.config.resolve import resolve_part
+from harness.config.resolve import resolve_method
 from harness.config.yaml_tree import parse_assignments
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
@@ -144,7 +144,7 @@ def planned(options: argparse.Namespace) -> PlannedRun:
         seed=options.seed,
         sets=settings,
     )
-    method = method_class(resolve_part("methods", choices).value.implementation)
+    method = method_class(resolve_method(choices).value.implementation)
     if not isinstance(method, ScoresHeads):
         raise UserError(
             f"'{options.method}' uses no list of attention heads; name a method that does, such as "

@@ -33,7 +33,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_encoder
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
@@ -187,7 +188,7 @@ def build(corpus: str, out: str, kind: Kind, encoder: str, made_up_vectors: str)
     """Build an index in this process and print its passages, seconds and memory."""
     config: EncoderConfig | None = None
     if kind != "bm25":
-        config = resolved("encoders", sets={"encoder": encoder})
+        config = resolve_encoder(Choices(sets={"encoder": encoder})).value
     if config is not None and made_up_vectors:
         with open(corpus, encoding="utf-8") as rows:
             passages = sum(1 for _ in rows)

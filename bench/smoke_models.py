@@ -4,7 +4,8 @@ folder."""
 import json
 from pathlib import Path
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_encoder, resolve_model
 
 # Factors of the output's weights (sampled tokens are often the likeliest) and of the end's (some 20
 # tokens an answer).
@@ -21,7 +22,7 @@ def language_model(folder: Path) -> Path:
 
         from harness.llm.model_info import local_folder
 
-        source, _ = local_folder(resolved("models", model="smollm2-135m"))
+        source, _ = local_folder(resolve_model(Choices(model="smollm2-135m")).value)
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         torch.manual_seed(0)
         sizes = {
@@ -60,7 +61,7 @@ def classifier(folder: Path) -> Path:
         from harness.embed.encoder_info import encoder_folder
 
         tokenizer = AutoTokenizer.from_pretrained(
-            str(encoder_folder(resolved("encoders", sets={"encoder": "minilm"})))
+            str(encoder_folder(resolve_encoder(Choices(sets={"encoder": "minilm"})).value))
         )
         torch.manual_seed(0)
         sizes = {

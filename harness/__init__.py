@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api.results import Run, Runs, compare, judge, load_run, score
+    from harness.api.results import Run, Runs, load_run
     from harness.api.run_request import RunRequest
     from harness.api.running import run
+    from harness.api.stored_runs import compare, judge, score
     from harness.storage.run_folder import read_run
 
     __version__: str
@@ -83,7 +84,13 @@ _OwnPackages.install()
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
-_PLACES = {"run": "harness.api.running", "RunRequest": "harness.api.run_request"}
+_PLACES = {
+    "run": "harness.api.running",
+    "RunRequest": "harness.api.run_request",
+    "compare": "harness.api.stored_runs",
+    "judge": "harness.api.stored_runs",
+    "score": "harness.api.stored_runs",
+}
 """Names of this package that are not in harness.api.results."""
 
 

@@ -1,7 +1,9 @@
 """What a row says that a reply must be, whatever the accepted answers are.
 
-    read_assertions({"contains": "two years", "max_seconds": "5"}) -> {"contains": ["two years"], "max_seconds": 5.0}
-    failed_assertions({"contains": ["two years"]}, "A year.", 1.2) -> ["does not contain 'two years'"]
+    row = {"contains": "two years", "max_seconds": "5"}
+    read_assertions(row)    -> Assertions(contains=["two years"], max_seconds=5.0)
+    failed_assertions(Assertions(contains=["two years"]), "A year.", 1.2)
+        -> ["does not contain 'two years'"]
 
 contains, not_contains   a text or several, as written
 regex                    one or several, found anywhere in the reply; of the package regex
@@ -17,11 +19,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import jsonschema
 import regex
+from jsonschema.exceptions import best_match
+from pydantic import TypeAdapter
+from referencing import Registry
 
-NAMES = ("contains", "not_contains", "regex", "json_schema", "max_seconds")
 _SECONDS = 1.0  # that a pattern may take
 _LONGEST = 60  # characters of a text in a sentence
 
@@ -35,46 +41,90 @@ class WrongAssertion(ValueError):
         self.problem = problem
 
 
-def read_assertions(row: Mapping[str, Any]) -> dict[str, Any]:
+Schema = dict[str, object]
+"""A JSON schema."""
+
+
+@dataclass(frozen=True)
+class Assertions:
+    """What a reply must be.
+
+    Attributes:
+        contains: Texts that it has.
+        not_contains: Texts that it has not.
+        regex: Patterns that are found in it.
+        json_schema: The schema that it fits as JSON; None for any text.
+        max_seconds: The longest time of an answer; None for any.
+    """
+
+    contains: list[str] = field(default_factory=list)
+    not_contains: list[str] = field(default_factory=list)
+    regex: list[str] = field(default_factory=list)
+    json_schema: Schema | None = None
+    max_seconds: float | None = None
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> Assertions:
+        """The assertions that `to_json` gave."""
+        return _STORED.validate_python(values)
+
+    def to_json(self) -> dict[str, object]:
+        """Name -> value, of those that there are; {} for none."""
+        values = asdict(self)
+        return {name: value for name, value in values.items() if value not in (None, [])}
+
+
+NAMES = tuple(each.name for each in fields(Assertions))
+_STORED = TypeAdapter(Assertions)
+
+
+def read_assertions(row: Mapping[str, object]) -> Assertions:
     """The assertions of a row, checked.
 
     Args:
         row: Name -> value; texts, as tables have them, in place of numbers and schemas too.
 
-    Returns:
-        Name -> value as JSON: lists of texts, a schema, a number; {} for none.
-
     Raises:
         WrongAssertion: One cannot be checked.
     """
-    given = {name: row[name] for name in NAMES if row.get(name) not in (None, "", [])}
-    assertions: dict[str, Any] = {}
-    for name, value in given.items():
-        if name == "json_schema":
-            assertions[name] = _schema(value)
-        elif name == "max_seconds":
-            assertions[name] = _seconds(value)
-        else:
-            assertions[name] = _texts(name, value)
-    for pattern in assertions.get("regex", ()):
+    patterns = _texts("regex", row)
+    schema = seconds = None
+    if _is_given(row, "json_schema"):
+        schema = _schema(row["json_schema"])
+    if _is_given(row, "max_seconds"):
+        seconds = _seconds(row["max_seconds"])
+    for pattern in patterns:
         _check_pattern("regex", pattern)
-    return assertions
+    return Assertions(
+        contains=_texts("contains", row),
+        not_contains=_texts("not_contains", row),
+        regex=patterns,
+        json_schema=schema,
+        max_seconds=seconds,
+    )
 
 
-def _texts(name: str, value: Any) -> list[str]:
-    """A text, or a list of texts."""
-    values = value
+def _is_given(row: Mapping[str, object], name: str) -> bool:
+    """Whether a row has a value for an assertion."""
+    return row.get(name) not in (None, "", [])
+
+
+def _texts(name: str, row: Mapping[str, object]) -> list[str]:
+    """The text, or the list of texts, of an assertion; [] without one."""
+    if not _is_given(row, name):
+        return []
+    value = row[name]
     if isinstance(value, str):
-        values = [value]
-    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        return [value]
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise WrongAssertion(name, "should be a text or a list of texts")
-    return list(values)
+    return list(value)
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: object) -> float:
     """A number of seconds above 0."""
     try:
-        seconds = float(value)
+        seconds = float(value)  # type: ignore[arg-type]  # what is no number raises
     except (TypeError, ValueError):
         seconds = math.nan
     if not 0 < seconds < math.inf:
@@ -91,10 +141,8 @@ def _check_pattern(field: str, pattern: str) -> None:
         raise WrongAssertion(field, problem) from None
 
 
-def _schema(value: Any) -> dict[str, Any]:
+def _schema(value: object) -> Schema:
     """A JSON schema that can be checked."""
-    import jsonschema
-
     schema = value
     if isinstance(value, str):
         try:
@@ -112,7 +160,7 @@ def _schema(value: Any) -> dict[str, Any]:
     return schema
 
 
-def _check_patterns_and_references(schema: Any) -> None:
+def _check_patterns_and_references(schema: object) -> None:
     """Raise WrongAssertion for a pattern that is none, and a reference to another document."""
     if isinstance(schema, list):
         for part in schema:
@@ -130,18 +178,14 @@ def _check_patterns_and_references(schema: Any) -> None:
         _check_patterns_and_references(part)
 
 
-def _validator_class(schema: Mapping[str, Any]) -> Any:
+def _validator_class(schema: Schema) -> Any:
     """The validator of a schema's draft, whose patterns have a limit of time."""
-    from jsonschema import Draft202012Validator, validators
-
-    of_draft = validators.validator_for(schema, default=Draft202012Validator)
-    return validators.extend(of_draft, {"pattern": _pattern_errors})
+    of_draft = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    return jsonschema.validators.extend(of_draft, {"pattern": _pattern_errors})
 
 
 def _pattern_errors(validator: Any, pattern: str, instance: Any, _: Any) -> Any:
     """The errors of a schema's `pattern` for a value, as jsonschema asks for them."""
-    import jsonschema
-
     if validator.is_type(instance, "string") and not _is_found(pattern, instance):
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
@@ -155,12 +199,12 @@ def _is_found(pattern: str, text: str) -> bool:
 
 
 def failed_assertions(
-    assertions: Mapping[str, Any], reply: str, seconds: float | None
+    assertions: Assertions, reply: str, seconds: float | None
 ) -> list[str] | None:
     """What a reply is not that it must be.
 
     Args:
-        assertions: Of `read_assertions`.
+        assertions: What the reply must be.
         reply: The answer.
         seconds: That it took, None where unknown.
 
@@ -168,15 +212,15 @@ def failed_assertions(
         The end of a sentence "the reply ..." for each that does not hold; None where all that can be
         checked hold, and one cannot.
     """
-    missing = [text for text in assertions.get("contains", ()) if text not in reply]
-    unwanted = [text for text in assertions.get("not_contains", ()) if text in reply]
-    unmatched = [text for text in assertions.get("regex", ()) if not _is_found(text, reply)]
+    missing = [text for text in assertions.contains if text not in reply]
+    unwanted = [text for text in assertions.not_contains if text in reply]
+    unmatched = [text for text in assertions.regex if not _is_found(text, reply)]
     failed = [f"does not contain '{_short(text)}'" for text in missing]
     failed += [f"contains '{_short(text)}'" for text in unwanted]
     failed += [f"does not match '{_short(text)}'" for text in unmatched]
-    if "json_schema" in assertions:
-        failed += _schema_failures(assertions["json_schema"], reply)
-    most = assertions.get("max_seconds")
+    if assertions.json_schema is not None:
+        failed += _schema_failures(assertions.json_schema, reply)
+    most = assertions.max_seconds
     if most is not None and seconds is not None and seconds > most:
         failed.append(f"took {seconds:.3g} s, more than {most:g} s")
     if most is not None and seconds is None and not failed:
@@ -184,11 +228,8 @@ def failed_assertions(
     return failed
 
 
-def _schema_failures(schema: Mapping[str, Any], reply: str) -> Sequence[str]:
+def _schema_failures(schema: Schema, reply: str) -> Sequence[str]:
     """Why a reply does not fit a schema."""
-    from jsonschema.exceptions import best_match
-    from referencing import Registry
-
     try:
         value = json.loads(reply)
     except (ValueError, RecursionError):
@@ -201,6 +242,7 @@ def _schema_failures(schema: Mapping[str, Any], reply: str) -> Sequence[str]:
 
 
 def _short(text: str) -> str:
+    """A text cut for a sentence."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[: _LONGEST - 3]}..."

@@ -467,8 +467,8 @@ class LanguageModel(abc.ABC):
     capabilities: frozenset[str]
     window: int
     shape: ModelShape | None
-    identity: dict[str, Any]
-    first_prompts: dict[str, dict[str, Any]]
+    identity: dict[str, object]
+    first_prompts: dict[str, dict[str, object]]
 
     @abc.abstractmethod
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Session:

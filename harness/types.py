@@ -5,7 +5,7 @@
 All classes are frozen; offsets are character offsets into `Document.text`, end exclusive.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -93,6 +93,9 @@ GAP = "\n\n"
 """Between two documents, or parts of one, that stand in one text."""
 
 
+ShownKind = Literal["span", "generated", "source", "quote", "unknown"]
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """One piece of what the reader saw.
@@ -103,20 +106,12 @@ class Shown:
     document; "unknown": it does not say which texts it used.
     """
 
-    kind: Literal["span", "generated", "source", "quote", "unknown"]
+    kind: ShownKind
     document_id: str = ""
     start: int = 0
     end: int = 0
     text: str = ""
     sources: tuple[tuple[str, int, int], ...] = ()
-
-
-def parse_shown(values: Mapping[str, Any]) -> Shown:
-    """Parse an entry of a record's `shown`, JSON values, into a Shown."""
-    sources = tuple((str(d), int(start), int(end)) for d, start, end in values.get("sources", ()))
-    names = ("kind", "document_id", "start", "end", "text")
-    fields = {name: values[name] for name in names if name in values}
-    return Shown(**fields, sources=sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,24 +172,6 @@ class Searched:
     found: tuple[Found, ...] = ()
 
 
-def parse_searches(values: Sequence[Mapping[str, Any]] | None) -> tuple[Searched, ...] | None:
-    """Parse a record's `searches`, JSON values."""
-    if values is None:
-        return None
-    return tuple(map(_parse_search, values))
-
-
-def _parse_search(values: Mapping[str, Any]) -> Searched:
-    found = tuple(map(_parse_found, values["found"]))
-    return Searched(values["query"], values["phase"], values["seconds"], found)
-
-
-def _parse_found(values: Mapping[str, Any]) -> Found:
-    shown = tuple(map(parse_shown, values["shown"]))
-    pages = tuple((str(name), int(start), int(end)) for name, start, end in values["pages"])
-    return Found(values["id"], values["title"], values["score"], shown, pages)
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
@@ -229,7 +206,7 @@ class Answer:
     shown: tuple[Shown, ...] = ()
     stop_reason: str = ""
     steps: tuple[Step, ...] = ()
-    truncated: dict[str, Any] | None = None
+    truncated: dict[str, object] | None = None
 
 
 NOT_SAID = "the application does not say what it used"

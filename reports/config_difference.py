@@ -71,8 +71,9 @@ def _compared_settings(config: StoredConfig) -> dict[str, Any]:
     limits."""
     compared = {key: value for key, value in config.to_json().items() if key not in _NOT_COMPARED}
     settings = flatten(without_home(compared))
-    if isinstance(settings.get("method.implementation"), str):
-        settings["method.implementation"] = short_name(settings["method.implementation"])
+    implementation = settings.get("method.implementation")
+    if isinstance(implementation, str):
+        settings["method.implementation"] = short_name(implementation)
     settings.pop("method.mark", None)
     system = config.system_prompt
     if system is not None:

@@ -326,7 +326,7 @@ def _usage_misfits(run: StoredRun) -> Iterator[str]:
     spent = run.columns.usage_sum(answered)
     if spent:
         for key, total in flatten(spent, "usage").items():
-            theirs[key] = total / int(answered.sum())
+            theirs[key] = float(str(total)) / int(answered.sum())
     ours = flatten({"usage": run.summary.usage, "index": run.summary.index.to_json()})
     for key in {**ours, **theirs}:
         stated = ours.get(key)

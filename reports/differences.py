@@ -126,8 +126,9 @@ def facts_of(run: StoredRun) -> dict[str, Any]:
     config = without_home(run.config.to_json())
     facts = flatten({key: value for key, value in config.items() if key != "origins"})
     facts["dataset.headline"] = config["dataset"]["scorers"][0]
-    if isinstance(facts.get("method.implementation"), str):
-        facts["method.implementation"] = short_name(facts["method.implementation"])
+    implementation = facts.get("method.implementation")
+    if isinstance(implementation, str):
+        facts["method.implementation"] = short_name(implementation)
     manifest = run.manifest.without("starts").to_json()
     facts |= flatten(manifest, "manifest")
     defaults = _defaults()

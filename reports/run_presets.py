@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.config.layers import Choices
 from harness.config.registry import short_name
-from harness.config.resolve import DEFAULT, resolved
+from harness.config.resolve import DEFAULT, resolve_dataset, resolve_method
 from harness.config.run_label import changes_from_preset
 from harness.config.schema import DatasetConfig, MethodChoice
 from harness.config.yaml_tree import value_text
@@ -66,7 +67,7 @@ def preset_gaps(run: StoredRun) -> Iterator[str]:
         yield "what was asked, as its prompts are not those of the method in this version"
     dataset = run.config.dataset
     try:
-        preset: DatasetConfig = resolved("dataset", dataset=dataset.name)
+        preset: DatasetConfig = resolve_dataset(Choices(dataset=dataset.name)).value
     except UserError:
         return
     for name in preset.scorers:
@@ -122,7 +123,9 @@ def _preset(run: StoredRun, profile: str) -> MethodChoice | None:
     name = run.config.method.name.partition("[")[0]
     dataset = run.config.dataset.name
     try:
-        preset: MethodChoice = resolved("methods", method=name, dataset=dataset, profile=profile)
+        preset: MethodChoice = resolve_method(
+            Choices(method=name, dataset=dataset, profile=profile)
+        ).value
     except UserError:
         return None
     return preset

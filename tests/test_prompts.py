@@ -15,7 +15,7 @@ from pocket.eval import card as cards
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_part
+from harness.config.resolve import resolve_method
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import parse_assignments
 from harness.cost.meter import Meter
@@ -55,9 +55,7 @@ UNSEEN: dict[str, set[str]] = {
 
 
 def method(preset: str, **prompts) -> Method:
-    d = resolve_part(
-        "methods", Choices(method=preset, sets={"method.prompts": prompts} if prompts else {})
-    )
+    d = resolve_method(Choices(method=preset, sets={"method.prompts": prompts} if prompts else {}))
     return make_method(d.value, d.origins)
 
 

@@ -21,7 +21,8 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.raptor import minilm
 from bench.parity.rows import Rows
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
@@ -88,7 +89,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 def _without_template(folder: Path) -> Path:
     """SmolLM2 as GPT-2 is: no chat template, and one token that begins and ends texts."""
-    source = local_folder(resolved("models", model="smollm2-135m"))[0]
+    source = local_folder(resolve_model(Choices(model="smollm2-135m")).value)[0]
     shutil.copytree(source, folder, dirs_exist_ok=True)
     (folder / "chat_template.jinja").unlink(missing_ok=True)
     tokenizer = AutoTokenizer.from_pretrained(source)

@@ -13,7 +13,8 @@ from typing import Any
 from bench.parity import Found, import_theirs
 from bench.parity.rows import Rows
 from bench.parity.search_tools import Case, cases, ids_of, passages_in, run_ours, search
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_method
 from harness.engine.settled_method import make_method
 from harness.types import SearchHit
 
@@ -105,7 +106,7 @@ def _compare_iterations(kind: Any, case: Case, dice: random.Random, found: Found
     replies = [f"It is about {title}. So the answer is: {title}." for title in titles]
     theirs = run_theirs(kind, case, replies, iter_num=count)
     sets = {"method.iterations": count}
-    method = make_method(resolved("methods", method="iter-retgen", sets=sets), {})
+    method = make_method(resolve_method(Choices(method="iter-retgen", sets=sets)).value, {})
     ours = run_ours(method, case, replies)
     found.each(QUERIES, theirs.queries, ours.queries)
     found.each(WORDS, map(_sorted_words, theirs.queries), map(_sorted_words, ours.queries))
@@ -130,7 +131,9 @@ def _compare_follow_ups(
     for number in range(1, len(replies), 2):
         marked[number] = f"Intermediate answer: {replies[number]}"
     theirs = run_theirs(kind, case, marked, single_hop=True, max_iter=5, P_INS="")
-    ours = run_ours(make_method(resolved("methods", method="self-ask"), {}), case, replies)
+    ours = run_ours(
+        make_method(resolve_method(Choices(method="self-ask")).value, {}), case, replies
+    )
     asked = theirs.queries[1:]
     if count > 2:
         found.add(MORE, asked, ours.queries)

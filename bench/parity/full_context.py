@@ -19,7 +19,8 @@ import transformers
 
 from bench.parity import Found
 from bench.parity.rows import Rows
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.cost.meter import Meter
 from harness.llm.backend import load_model
 from harness.llm.model_info import local_folder
@@ -41,7 +42,7 @@ Reply = Callable[[str], str]
 
 def compare(_code: Path | None, rows: Rows, found: Found) -> None:
     """Compare one user turn with text and question: token ids of the prompt, then the reply."""
-    folder = local_folder(resolved("models", model="smollm2-135m"))[0]
+    folder = local_folder(resolve_model(Choices(model="smollm2-135m")).value)[0]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
     def ids(turn: str) -> list[int]:
@@ -86,7 +87,9 @@ def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> d
     of a turn."""
     readers: dict[str, Reply] = {}
     for dtype in ("float32", "bfloat16"):
-        model = load_model(resolved("models", model="smollm2-135m", sets={"model.dtype": dtype}))
+        model = load_model(
+            resolve_model(Choices(model="smollm2-135m", sets={"model.dtype": dtype})).value
+        )
         network = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, dtype)
         )

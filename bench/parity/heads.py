@@ -12,7 +12,8 @@ import torch
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.pecan_paper import Model
 from bench.parity.rows import Rows
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.llm.backend import load_model
 from harness.llm.model_info import local_folder
 from harness.types import Question
@@ -35,7 +36,7 @@ REASONS: dict[str, str] = {}
 
 def compare(code: Path, rows: Rows, found: Found) -> None:
     """Compare HotpotQA's questions over chunks of 60 tokens."""
-    config = resolved("models", model="random")
+    config = resolve_model(Choices(model="random")).value
     model, plain = load_model(config), Model(local_folder(config)[0])
     _qrhead(code / "src", rows, FakeTools(reader=model), plain, found)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_dataset
 from harness.datasets import load
 from harness.datasets.open_rows import parse_question
 from harness.method import MethodConfig, Task
@@ -53,13 +54,15 @@ def _longbench(code: Path, rows: Rows, found: Found) -> None:
     )
     bare = json.loads(listed[1]) if listed else []
     for name, length in lengths.items():
-        config = resolved("datasets", dataset=f"longbench/{name}")
+        config = resolve_dataset(Choices(dataset=f"longbench/{name}")).value
         scorer = f"longbench.{metrics[name].__name__}{'.first_line' * (name in FIRST_LINE)}"
         found.add("LongBench: tokens of an answer (sets)", length, config.max_answer_tokens)
         found.add("LongBench: scorer (sets)", scorer, config.scorers[0])
         found.add("LongBench: chat template or none (sets)", name not in bare, config.chat)
     for path in sorted((rows.folder / "longbench").glob("*.jsonl")):
-        own = load(resolved("datasets", dataset=f"longbench/{path.stem}", data=str(path)), EACH)
+        own = load(
+            resolve_dataset(Choices(dataset=f"longbench/{path.stem}", data=str(path))).value, EACH
+        )
         user = prompts[path.stem].replace("{context}", "{text}").replace("{input}", "{question}")
         reading = Reading(
             Task(instruction="", max_answer_tokens=1), config=MethodConfig(prompts={"answer": user})
@@ -96,7 +99,9 @@ def _qasper(code: Path, rows: Rows, found: Found) -> None:
     gold = import_theirs(code, "evaluator").get_answers_and_evidence(
         json.loads(path.read_text(encoding="utf-8")), True
     )
-    for example in load(resolved("datasets", dataset="qasper", data=str(path)), None).examples:
+    for example in load(
+        resolve_dataset(Choices(dataset="qasper", data=str(path))).value, None
+    ).examples:
         official = sorted({reference["answer"] for reference in gold[example.question.id]})
         found.add("Qasper: gold answers (questions)", official, sorted(set(example.gold.answers)))
 
@@ -114,7 +119,7 @@ def _quality(code: Path, rows: Rows, found: Found) -> None:
     module.process_file("", "")
     for row, e in zip(
         made,
-        load(resolved("datasets", dataset="quality", data=str(path)), None).examples,
+        load(resolve_dataset(Choices(dataset="quality", data=str(path))).value, None).examples,
         strict=True,
     ):
         official = [row["query"], *(row[f"option_{k}"] for k in range(4)), row["label"]]

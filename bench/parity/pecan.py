@@ -15,7 +15,8 @@ from pocket.world.sample import sample
 from bench.parity import Found
 from bench.parity.pecan_paper import Model, build, search
 from bench.parity.rows import Rows
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.llm.backend import load_model
 from harness.llm.model_info import local_folder
 from harness.types import Document, Question
@@ -53,7 +54,7 @@ def compare(
 ) -> None:
     """Compare the graphs of `documents` made-up texts of `tokens`, then searches for `questions` of
     all in each."""
-    config = resolved("models", model="default", sets={"model.dtype": "float32"})
+    config = resolve_model(Choices(model="default", sets={"model.dtype": "float32"})).value
     model = load_model(config)
     reading, tools = (
         Model(local_folder(config)[0]),

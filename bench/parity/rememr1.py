@@ -15,7 +15,8 @@ from transformers import AutoTokenizer
 
 from bench.parity import Found, import_theirs
 from bench.parity.rows import Rows
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.llm.model_info import local_folder
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
@@ -158,7 +159,7 @@ def _loop(
 
 def _recalls(names: dict[str, Any], rows: Rows, dice: random.Random, found: Found) -> None:
     """Compare what queries recall from memories: sentences of HotpotQA's documents."""
-    folder = local_folder(resolved("models", model="smollm2-135m"))[0]
+    folder = local_folder(resolve_model(Choices(model="smollm2-135m")).value)[0]
     retriever = names["TfidfRetriever"](AutoTokenizer.from_pretrained(folder))
     for question, text in rows.texts():
         sentences = [line.strip() for line in text.split(". ") if line.strip()]

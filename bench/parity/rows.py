@@ -11,7 +11,8 @@ from statistics import mean
 from typing import Any
 
 from bench.parity import Found
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_dataset, resolve_encoder, resolve_model
 from harness.cost.meter import Meter
 from harness.datasets import Dataset, load
 from harness.embed.load import load_encoder
@@ -38,7 +39,9 @@ class Rows:
     def dataset(self, name: str = "hotpotqa", limit: int = QUESTIONS) -> Dataset:
         """The first rows of a data set. Raises DataError where HARNESS_TEST_DATA does not hold
         it."""
-        return load(resolved("datasets", dataset=name, data=str(self.folder / FILES[name])), limit)
+        return load(
+            resolve_dataset(Choices(dataset=name, data=str(self.folder / FILES[name]))).value, limit
+        )
 
     def texts(self, name: str = "hotpotqa", limit: int = QUESTIONS) -> list[tuple[str, str]]:
         """(question, its document's text) of the first rows."""
@@ -51,7 +54,9 @@ class Rows:
     @cached_property
     def smollm2(self) -> LanguageModel:
         """SmolLM2-135M as it was published, float32 on the CPU."""
-        return load_model(resolved("models", model="smollm2-135m", sets={"model.dtype": "float32"}))
+        return load_model(
+            resolve_model(Choices(model="smollm2-135m", sets={"model.dtype": "float32"})).value
+        )
 
     @property
     def metered(self) -> MeteredModel:
@@ -62,18 +67,18 @@ class Rows:
     def encoder(self) -> Any:
         """MiniLM, the sentence encoder."""
         return load_encoder(
-            resolved("encoders", sets={"encoder": "minilm"}), Meter("search"), "encoder"
+            resolve_encoder(Choices(sets={"encoder": "minilm"})).value, Meter("search"), "encoder"
         )
 
     @cached_property
     def reader(self) -> LanguageModel:
         """SmolLM2-135M with the adapter that reads, in bfloat16."""
-        return load_model(resolved("models", model="smollm2-135m-reader"))
+        return load_model(resolve_model(Choices(model="smollm2-135m-reader")).value)
 
     def tools(self) -> FakeTools:
         """What a method gets to answer HotpotQA's questions with SmolLM2 in every role."""
         tools = FakeTools(similarity=self.encoder, reader=self.reader, builder=self.reader)
-        config = resolved("datasets", dataset="hotpotqa")
+        config = resolve_dataset(Choices(dataset="hotpotqa")).value
         tools.task = Task(
             instruction=config.instruction, max_answer_tokens=config.max_answer_tokens
         )

@@ -18,7 +18,8 @@ import numpy as np
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from bench.parity.search_tools import Case, cases, ids_of, passages_in, run_ours, search
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_method
 from harness.engine.settled_method import make_method
 from harness.llm.scripted import ScriptedSession
 
@@ -138,7 +139,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     sys.modules["tenacity"].retry = mock.Mock(return_value=_as_it_is)  # type: ignore[attr-defined]
     module = import_theirs(code, "src.openai_api")
     settings = json.loads((code / "configs" / "2wikihop_flare_config.json").read_text())
-    method = make_method(resolved("methods", method="flare"), {})
+    method = make_method(resolve_method(Choices(method="flare")).value, {})
     dice = random.Random(20261129)
     for case in cases(rows, QUESTIONS):
         replies, levels = made_up(case, dice)

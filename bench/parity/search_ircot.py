@@ -15,7 +15,8 @@ from unittest import mock
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from bench.parity.search_tools import Case, cases, ids_of, passages_in, run_ours, search
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_method
 from harness.engine.settled_method import make_method
 from harness.llm.scripted import Rule
 
@@ -156,7 +157,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     module = import_theirs(code, "commaqa.inference.ircot")
     module.fuzz.ratio = _ratio
     module.get_pid_for_title_paragraph_text = _title_of
-    method = make_method(resolved("methods", method="ircot-reasoning"), {})
+    method = make_method(resolve_method(Choices(method="ircot-reasoning")).value, {})
     dice = random.Random(20261129)
     for case in cases(rows, QUESTIONS):
         replies = made_up_replies(case, dice)

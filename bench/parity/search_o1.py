@@ -20,7 +20,8 @@ from unittest import mock
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from bench.parity.search_tools import Case, cases, passages_in, run_ours, search
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_method
 from harness.engine.settled_method import make_method
 from harness.method import Method
 from harness.types import SearchHit
@@ -150,7 +151,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     stand_in("utils", "utils.math_equivalence")
     module = import_theirs(code / "scripts", "run_search_o1")
     module.AutoTokenizer = mock.MagicMock()
-    method = make_method(resolved("methods", method="search-o1"), {})
+    method = make_method(resolve_method(Choices(method="search-o1")).value, {})
     dice = random.Random(20261129)
     for case in cases(rows, QUESTIONS):
         replies = made_up_replies(case, dice)

@@ -15,7 +15,8 @@ from transformers import AutoTokenizer
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from bench.parity.search_tools import Case, cases, ids_of, run_ours, search
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_method, resolve_model
 from harness.engine.settled_method import make_method
 from harness.llm.model_info import local_folder
 from harness.method import Method
@@ -136,10 +137,10 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     stand_in("verl", "verl.utils", "verl.utils.tracking")
     module = import_theirs(code, "search_r1.llm_agent.generation")
     module.DataProto = Batch
-    folder = local_folder(resolved("models", model="smollm2-135m"))[0]
+    folder = local_folder(resolve_model(Choices(model="smollm2-135m")).value)[0]
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
-    method = make_method(resolved("methods", method="search-r1-released"), {})
+    method = make_method(resolve_method(Choices(method="search-r1-released")).value, {})
     dice = random.Random(20261129)
     for case in cases(rows, QUESTIONS):
         theirs = Theirs(module, tokenizer, case)

@@ -22,7 +22,15 @@ PAGES = {
     "changes.md": "CHANGELOG.md",
     "printed-values.md": "reports/paper/README.md",
 }
-API = ("api.running", "api.results", "method", "types", "models", "prompts")  # modules of harness
+API = (
+    "api.running",
+    "api.results",
+    "api.stored_runs",
+    "method",
+    "types",
+    "models",
+    "prompts",
+)  # modules of harness
 _LINK = re.compile(r"(\[(?:[^\[\]]|\[[^\]]*\])*\])\((?!\w+:|#)([^)#\s]*)(#[^)\s]*)?\)")
 
 

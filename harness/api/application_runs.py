@@ -7,7 +7,7 @@ is a setting of the applications.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 from harness.api.option import choice, setting, split_names
 from harness.errors import UserError
@@ -103,15 +103,18 @@ AppKey = Annotated[
 ]
 
 
-def without(settings: Mapping[str, Any], *parts: str) -> dict[str, Any]:
+T = TypeVar("T")
+
+
+def without(settings: Mapping[str, T], *parts: str) -> dict[str, T]:
     """The settings, or axes of a sweep, that are of none of these parts."""
     return {key: value for key, value in settings.items() if key.partition(".")[0] not in parts}
 
 
-def as_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def as_model_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """The settings of an application's run: "app.timeout" is a setting of its back end."""
     prefix = f"{OF_APPLICATIONS}."
-    own: dict[str, Any] = {}
+    own: dict[str, object] = {}
     for key, value in settings.items():
         name = key
         if key.startswith(prefix):

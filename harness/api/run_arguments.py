@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from harness.datasets.rows import Row
 
 PathLike = str | os.PathLike[str]
-Rows = Sequence[Mapping[str, Any] | Row]
+Rows = Sequence[Mapping[str, object] | Row]
 
 
 class RunArguments(TypedDict, total=False):
@@ -55,7 +55,7 @@ class RunArguments(TypedDict, total=False):
     sample: int | None
     profile: str | None
     config: PathLike | Sequence[str] | Sequence[os.PathLike[str]]
-    set: Mapping[str, Any] | None
+    set: Mapping[str, object] | None
     seed: int | None
     sweep: Mapping[str, Sequence[Any]]
     repeat: int | None

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,7 +73,7 @@ def _names(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(split_names(texts))
 
 
-def _assignments(texts: Sequence[str]) -> Mapping[str, Any]:
+def _assignments(texts: Sequence[str]) -> Mapping[str, object]:
     """The values of --set: ("method.k=3",) -> {"method.k": 3}. Raises ConfigError."""
     return parse_assignments(texts, "--set ")
 
@@ -184,7 +185,7 @@ class RunOptions:
         ),
     ] = ()
     set: Annotated[
-        Mapping[str, Any],
+        Mapping[str, object],
         setting(
             "--set KEY=VALUE ...",
             "Any setting: method.x=1 dataset.y=2 datasets.nq.z=3 roles.builder=NAME.",
@@ -352,7 +353,7 @@ class Repetition:
     """How often each run is repeated, and with which values."""
 
     sweep: Annotated[
-        Mapping[str, Sequence[Any]],
+        Mapping[str, Sequence[object]],
         setting(
             "--sweep KEY=A,B,... ...",
             "Run each combination of these values; a key is one that --set takes.",
@@ -434,7 +435,7 @@ class RunRequest(Repetition, Handling, Selection):
             axes = without(axes, *OF_METHODS)
         for app in applications:
             sets = as_model_settings(shared.sets)
-            of_app = replace(shared, model=None, app=app.settings, sets=sets)
+            of_app = replace(shared, model=None, app=app, sets=sets)
             runs += command_runs(of_app, [app.name], self.dataset, axes, note)
         runs = distinct_repeats(runs, self.repeat, note)
         runs = [self._with_settings(run) for run in runs]
@@ -463,7 +464,7 @@ class RunRequest(Repetition, Handling, Selection):
         return chosen
 
     @property
-    def retriever_settings(self) -> Mapping[str, Any] | None:
+    def retriever_settings(self) -> Mapping[str, object] | None:
         """The settings of the retriever, None for none. Raises UserError."""
         options = CallOptions(
             "--retriever",
@@ -493,11 +494,11 @@ class RunRequest(Repetition, Handling, Selection):
         return replace(run, sets={**run.sets, **settings})
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The options that are settings of every run, {"keep_prompts": True}. Raises UserError."""
         if self.cache not in (None, "replies"):
             raise UserError(f"--cache {self.cache}: should be replies; indexes are always cached")
-        settings: dict[str, Any] = {}
+        settings: dict[str, object] = {}
         if self.keep_texts is not None:
             settings["dataset.keep_texts"] = self.keep_texts
         if self.keep_prompts:
@@ -541,13 +542,10 @@ class RunRequest(Repetition, Handling, Selection):
             ConfigError: A chosen tracker cannot be used.
             UnknownName: No such tracker.
         """
-        trackers: list[BackgroundTracking] = []
-        if self.mlflow != "off" or self.track is not None:
-            more: dict[str, Any] = {"note": note, "shared": shared}
-            trackers.append(
-                BackgroundTracking(self.folder, self.mlflow, self.suite, self.traces, **more)
-            )
-            if self.track is not None:
-                to = address(self.track)
-                trackers.append(BackgroundTracking(self.folder, to, self.suite, 0, **more))
+        if self.mlflow == "off" and self.track is None:
+            return []
+        track = partial(BackgroundTracking, self.folder, suite=self.suite, note=note, shared=shared)
+        trackers = [track(self.mlflow, traces=self.traces)]
+        if self.track is not None:
+            trackers.append(track(address(self.track), traces=0))
         return trackers

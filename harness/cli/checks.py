@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from huggingface_hub import CacheNotFound, scan_cache_dir
 
@@ -44,15 +44,15 @@ def is_installed(package: str) -> bool:
     return True
 
 
-def preset_values(kind: str, name: str) -> dict[str, Any]:
+def preset_values(kind: str, name: str) -> dict[str, object]:
     """The values of a preset, merged with those of the presets that it extends."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for _, layer in presets.read(kind, name):
         values.update(layer)
     return values
 
 
-def check_weights(part: str, name: str, values: Mapping[str, Any], key: str) -> Check:
+def check_weights(part: str, name: str, values: Mapping[str, object], key: str) -> Check:
     """Check whether the weights of a preset are here, or the command that gets them.
 
     Args:

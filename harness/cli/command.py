@@ -25,7 +25,7 @@ from harness.api.option import choice as choice
 from harness.api.option import execution as execution
 from harness.api.option import output as output
 from harness.api.option import setting as setting
-from harness.cli.help_page import write_commands, write_options
+from harness.cli.help_page import Entry, write_commands, write_options
 from harness.errors import close_matches
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -113,16 +113,6 @@ class Commands(NamedTuple):
     """
 
     table: Mapping[str, Mapping[str, str]]
-    package: str
-
-
-class Entry(NamedTuple):
-    """A command that is not imported yet: its whole name, section in the help, summary, and package
-    of its module."""
-
-    name: str
-    section: str
-    summary: str
     package: str
 
 
@@ -293,13 +283,13 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
     return parameters
 
 
-def _group_of(group: Any, options: dict[str, Any]) -> Any:
+def _group_of(group: Any, options: dict[str, object]) -> Any:
     """The dataclass of options with the values that were typed, which are taken out of `options`.
 
     Raises UserError for a text that cannot be read.
     """
     hints = get_type_hints(group, include_extras=True)
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for each in fields(group):
         value = options.pop(each.name)
         option = _option_of(hints[each.name])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from harness.storage.failures import one_line
 from harness.storage.json_lines import read_lines
@@ -24,18 +24,18 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
     label: goes in front; debug: adds the traceback of the first question that failed for this
     reason.
     """
-    errors: dict[str, Any] = {}
+    errors: dict[str, Mapping[str, str] | None] = {}
     for record in read_lines(result.folder / RECORDS, "question_id"):
         errors[record["question_id"]] = record["error"]
     # Numbers, such as sizes of texts, make no other reason.
     by_reason: dict[str, list[str]] = {}
-    for question, error in errors.items():
-        if error is not None:
-            reason = re.sub(r"\d+", "", one_line(error))
-            by_reason.setdefault(reason, []).append(question)
+    failed = {question: error for question, error in errors.items() if error is not None}
+    for question, error in failed.items():
+        reason = re.sub(r"\d+", "", one_line(error))
+        by_reason.setdefault(reason, []).append(question)
     most_frequent = max(by_reason.values(), key=len)
     first = most_frequent[0]
-    error = errors[first]
+    error = failed[first]
     which = "the first,"
     if len(most_frequent) > 1:
         which = f"{len(most_frequent)} of them like"

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 # Sections of a command's help, in their order; "Options" are those without a section.
 SECTIONS = ("Arguments", "What to run", "Settings", "Execution", "Output", "Options")
@@ -10,6 +10,16 @@ SECTIONS = ("Arguments", "What to run", "Settings", "Execution", "Output", "Opti
 _DEFAULT = re.compile(
     r"\[default: \((.*)\)([;\]])"
 )  # click puts a default that is described in parentheses
+
+
+class Entry(NamedTuple):
+    """A command that is not imported yet: its whole name, section in the help, summary, and package
+    of its module."""
+
+    name: str
+    section: str
+    summary: str
+    package: str
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
@@ -33,7 +43,7 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
                 formatter.write_dl(records)
 
 
-def write_commands(entries: Mapping[str, Any], formatter: Any) -> None:
+def write_commands(entries: Mapping[str, Entry], formatter: Any) -> None:
     """List the first words of the commands by section; imports none of them.
 
     What begins with the same word is one line: "report    Print tables; also: report curves, front".

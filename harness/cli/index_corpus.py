@@ -16,7 +16,8 @@ from harness.cli.options import Json
 from harness.cli.output import say
 from harness.cli.stage_progress import stage_progress
 from harness.cli.stopping import until_interrupted
-from harness.config.resolve import DEFAULTS, resolved
+from harness.config.layers import Choices
+from harness.config.resolve import DEFAULTS, resolve_encoder
 from harness.config.schema import EncoderConfig
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError
@@ -93,9 +94,9 @@ def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | No
         if name is not None or assignments:
             raise UserError("an encoder is for --kind dense and hybrid")
         return None
-    config: EncoderConfig = resolved(
-        "encoders", sets={**assignments, "encoder": name or DEFAULTS["encoder"]}
-    )
+    config = resolve_encoder(
+        Choices(sets={**assignments, "encoder": name or DEFAULTS["encoder"]})
+    ).value
     if config.base_url is not None:
         raise UserError(
             f"'{config.name}' is behind a server; an index needs an encoder that is loaded here"

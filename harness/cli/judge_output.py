@@ -7,22 +7,24 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import mean_text, say
 from harness.cli.table_output import columns
-from harness.cost.prices import Prices
-from harness.cost.prices import money as token_money
+from harness.cost import units
+from harness.cost.prices import Prices, money
 from harness.errors import UserError
+from harness.judging.citations import NO_CITATIONS
+from harness.judging.claims import NO_CLAIMS
+from harness.judging.judge_run import Judged, price_of
+from harness.judging.kinds import UNCLEAR
+from harness.judging.model_judge import EMPTY, FAILED, NO_CONTEXTS, NO_GOLD, NO_TEXT, Judge
+from harness.judging.pairwise import BOTH_FAILED
+from harness.stats.bootstrap import Interval, with_interval
 from harness.storage.run_folder import read_run
-
-if TYPE_CHECKING:
-    from harness.judging.judge_run import Judged
-    from harness.judging.model_judge import Judge
-    from harness.stats.bootstrap import Interval
-    from harness.storage.summary_file import ScoreMean
-    from reports.judges import PairwiseResult, Raters
-    from reports.labels import HandLabels, PeopleMean
+from harness.storage.summary_file import ScoreMean
+from reports.judges import RIGHT, PairwiseResult, Raters, judge_agreements, pairwise_result
+from reports.label_sheet import PEOPLE
+from reports.labels import LABELS, HandLabels, PeopleMean, label_agreements, people_means
 
 _COUNTS = {
     "asked": "asked",
@@ -74,22 +76,14 @@ class _Result:
     @property
     def paid(self) -> float | None:
         """Money of all replies; None where the model has no price."""
-        from harness.judging.judge_run import price_of
-
         price = price_of(self.judge)
         if price is None:
             return None
         billed = price.billed(in_batches=self.judge.config.batch)
-        return token_money(self.judged.usage, Prices(billed))
+        return money(self.judged.usage, Prices(billed))
 
     def counts(self) -> dict[str, int]:
         """How many answers were judged how."""
-        from harness.judging.citations import NO_CITATIONS
-        from harness.judging.claims import NO_CLAIMS
-        from harness.judging.kinds import UNCLEAR
-        from harness.judging.model_judge import EMPTY, FAILED, NO_CONTEXTS, NO_GOLD, NO_TEXT
-        from harness.judging.pairwise import BOTH_FAILED
-
         judged = self.judged
         return {
             "asked": judged.replied - judged.cached,
@@ -108,19 +102,17 @@ class _Result:
 
     def pairs(self) -> PairwiseResult | None:
         """Wins, ties and losses; None for another kind of judge, or where none is scored."""
-        from reports.judges import pairwise_result
-
         if not self.judge.other_run or self.score is None:
             return None
         return pairwise_result(read_run(self.folder), self.judge.name)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The results as values."""
         usage = self.judged.usage
         score = None
         if self.score is not None:
             score = self.score.to_json()
-        line: dict[str, Any] = {
+        line: dict[str, object] = {
             "run": str(self.folder),
             "judge": self.judge.name,
             "score": score,
@@ -137,8 +129,6 @@ class _Result:
 
     def as_text(self) -> str:
         """The results for people."""
-        from harness.cost.units import money
-
         mean = "-"
         if self.score is not None:
             mean = mean_text(self.score)
@@ -146,7 +136,7 @@ class _Result:
         read, written = usage.get("tokens_in", 0), usage.get("tokens_out", 0)
         cost = f"  all replies: {read:,} tokens read, {written:,} written"
         if self.paid is not None:
-            cost += f", {money(self.paid)} in money"
+            cost += f", {units.money(self.paid)} in money"
         lines = [str(self.folder), f"  {self.judge.name}  {mean}", f"  {self._counts_text()}"]
         pairs = self.pairs()
         if pairs is not None:
@@ -168,8 +158,6 @@ class _Result:
 
 def _pairs_text(pairs: PairwiseResult) -> str:
     """ "wins 5, ties 3, losses 2 beside bm25--...; wins less losses 30.0 [-5.0, 60.0], p 0.12"."""
-    from harness.stats.bootstrap import with_interval
-
     counts = f"wins {pairs.wins}, ties {pairs.ties}, losses {pairs.losses}"
     test = pairs.test
     if test is None:
@@ -184,8 +172,6 @@ def _points(share: float) -> str:
 
 def _say_problems(folder: Path, judge: Judge, judged: Judged) -> None:
     """Say where most replies hold no verdict, and which answers were not judged."""
-    from harness.judging.kinds import UNCLEAR
-
     if 2 * judged.count(UNCLEAR) > judged.replied:
         advice = "use a larger model, or another prompt (--prompt)"
         if judge.drops_unclear:
@@ -208,9 +194,9 @@ class _AgreementOfRun:
     raters: list[Raters]
     people: list[PeopleMean]
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, object]:
         """As values."""
-        values: dict[str, Any] = {"agreement": [pair.columns() for pair in self.raters]}
+        values: dict[str, object] = {"agreement": [pair.columns() for pair in self.raters]}
         if self.people:
             values["people"] = [mean.columns() for mean in self.people]
         return values
@@ -253,9 +239,6 @@ def print_agreements(folders: Sequence[Path], labels: HandLabels, as_json: bool)
 
 def _agreement_of(folder: Path, labels: HandLabels) -> _AgreementOfRun:
     """Read a run and compare its judges with each other and with people's labels."""
-    from reports.judges import judge_agreements
-    from reports.labels import label_agreements, people_means
-
     run = read_run(folder)
     raters = [*judge_agreements(run), *label_agreements(run, labels)]
     return _AgreementOfRun(raters, people_means(run, labels))
@@ -271,11 +254,6 @@ def agreement_table(pairs: list[Raters]) -> str:
 
 def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
     """The cells of a pair; judges: names of raters that are no scores."""
-    from harness.stats.bootstrap import with_interval
-    from reports.judges import RIGHT
-    from reports.label_sheet import PEOPLE
-    from reports.labels import LABELS
-
     found = pair.agreement
     second = pair.second
     if second not in (*judges, *PEOPLE, LABELS):
@@ -301,8 +279,6 @@ def _people_table(means: list[PeopleMean]) -> str:
 
 def _interval_text(found: Interval) -> str:
     """ "81.0 [74.2, 87.8]"; "-" where nothing was measured."""
-    from harness.stats.bootstrap import with_interval
-
     if found.mean is None:
         return "-"
     return with_interval(_points, found.mean, found.low, found.high)

@@ -19,8 +19,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.command import CONTEXT, Commands, Entry, Group, entries_of
+from harness.cli.command import CONTEXT, Commands, Group, entries_of
 from harness.cli.exit_codes import print_error
+from harness.cli.help_page import Entry
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.config import plugins
 from harness.errors import CannotRun, UserError, escaped_output
@@ -75,10 +76,10 @@ class Root(Group):
     """
 
     @cached_property
-    def added(self) -> dict[str, Any]:
+    def added(self) -> dict[str, object]:
         """Entry point -> what packages add: a `Commands` table, a group, or the CannotRun why it is
         not imported."""
-        added: dict[str, Any] = {}
+        added: dict[str, object] = {}
         for name, target in plugins.targets("harness.commands").items():
             module, _, attribute = target.partition(":")
             try:
@@ -96,7 +97,7 @@ class Root(Group):
             [COMMANDS, *(more for more in self.added.values() if isinstance(more, Commands))]
         )
 
-    def groups(self, ctx: Any) -> dict[str, Any]:
+    def groups(self, ctx: Any) -> dict[str, object]:
         """Name -> group that a package adds; one of a table wins over a group."""
         tabled = super().list_commands(ctx)
         return {

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 from harness.cli.command import choice, output, setting
@@ -413,13 +413,15 @@ def report_queries(
     counts = parse_numbers(
         per_document, "--per-document", int, lambda k: k >= 1, "whole numbers from 1 on"
     )
-    options: dict[str, Any] = {
-        "per_document": counts,
-        "reference": reference,
-        "paper": paper,
-        "convention": convention,
-    }
-    return write_figure("queries", output, folders, **options)
+    return write_figure(
+        "queries",
+        output,
+        folders,
+        per_document=counts,
+        reference=reference,
+        paper=paper,
+        convention=convention,
+    )
 
 
 def report_sweep(

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,7 +36,8 @@ from harness.cli.stopping import until_interrupted
 from harness.cli.stored_runs import stored_runs
 from harness.cli.table_output import columns, write
 from harness.config import presets, suites
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.errors import HarnessError, UserError
 from harness.storage.paths import local_folder
@@ -221,7 +222,7 @@ def _suite_selection(options: RunOptions, suite: str) -> Selection:
         return selection
     roles = _roles_of_suite(suite) - set(selection.unset)
     selection = replace(selection, unset=[*selection.unset, *sorted(roles)])
-    model = resolved("models", model=options.model)
+    model = resolve_model(Choices(model=options.model)).value
     profile = _profile_of(model)
     if options.profile is not None or profile is None:
         return selection
@@ -381,7 +382,7 @@ def _print_needs(name: str | None, json: bool) -> int:
     return 0
 
 
-def _needs_json(listed: _Listed) -> dict[str, Any]:
+def _needs_json(listed: _Listed) -> dict[str, object]:
     """What --list --json prints of a table or figure."""
     return {
         "name": listed.suite,

@@ -19,7 +19,8 @@ from harness.cli.output import say
 from harness.cli.stage_progress import stage_progress
 from harness.cli.stopping import until_interrupted
 from harness.config import presets
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_dataset, resolve_encoder
 from harness.config.schema import DatasetConfig, EncoderConfig
 from harness.config.yaml_tree import parse_assignments
 from harness.datasets.retrieved import load_questions
@@ -165,17 +166,17 @@ def _resolve_configs(options: RetrieveOptions) -> tuple[DatasetConfig, EncoderCo
         if part not in parts or not dot:
             settable = " and ".join(f"{part}.KEY" for part in parts)
             raise ConfigError([f"--set {key}: only {settable} can be set here"])
-    config: DatasetConfig = resolved(
-        "datasets", dataset=options.dataset, data=options.data, sets=assignments
-    )
+    config = resolve_dataset(
+        Choices(dataset=options.dataset, data=options.data, sets=assignments)
+    ).value
     if config.format != "retrieved":
         raise UserError(_why_not_retrieved(config.name))
     if options.retriever == _BM25:
         return config, None
     with_encoder = {**assignments, "encoder": options.retriever}
-    encoder: EncoderConfig = resolved(
-        "encoders", dataset=options.dataset, data=options.data, sets=with_encoder
-    )
+    encoder = resolve_encoder(
+        Choices(dataset=options.dataset, data=options.data, sets=with_encoder)
+    ).value
     return config, encoder
 
 

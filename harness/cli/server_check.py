@@ -7,7 +7,8 @@ from typing import Any
 
 from harness.cli.checks import Check, State
 from harness.config import presets
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.config.schema import ModelConfig
 from harness.engine.runnable_presets import preset_methods
 from harness.errors import CannotRun, RequestFailed, UserError
@@ -27,7 +28,7 @@ _NO_PREFIX_CACHE = (
 _RAW_REPLY_BYTES = 1 << 20
 
 
-def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterator[Check]:
+def check_server(url: str, model: str | None, sets: Mapping[str, object]) -> Iterator[Check]:
     """Yield a check for each capability of a server, then one for each group of methods.
 
     Args:
@@ -39,12 +40,12 @@ def check_server(url: str, model: str | None, sets: Mapping[str, Any]) -> Iterat
         CannotRun: No server answers at `url`.
         UserError: The address is wrong, or no model is named and the server lists none.
     """
-    config = resolved("models", model="endpoint", sets={**sets, "model.base_url": url})
+    config = resolve_model(Choices(model="endpoint", sets={**sets, "model.base_url": url})).value
     problems = one_address_problems(config)
     if problems:
         raise UserError(problems[0])
     retries = RetryPolicy(config.timeout, 2)
-    server = Server(config.base_url, api_key(config), retries, config.api_key_env)
+    server = Server(str(config.base_url), api_key(config), retries, config.api_key_env)
     server.check_alive()
     offered = server.offered_models()
     if not model and not offered:

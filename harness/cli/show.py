@@ -7,10 +7,10 @@ import inspect
 import json as json_
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -23,9 +23,23 @@ from harness.cli.options import Json
 from harness.cli.table_output import columns
 from harness.config import presets, registry
 from harness.config.layers import Choices
-from harness.config.resolve import ResolvedPart, Settings, resolve, resolve_part
-from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
-from harness.config.yaml_tree import Tree, as_typed, flatten
+from harness.config.resolve import (
+    ResolvedPart,
+    Settings,
+    resolve,
+    resolve_dataset,
+    resolve_encoder,
+    resolve_method,
+    resolve_model,
+)
+from harness.config.schema import (
+    SAMPLING,
+    DatasetConfig,
+    EncoderConfig,
+    MethodChoice,
+    ModelConfig,
+)
+from harness.config.yaml_tree import Tree, as_typed, flatten, mapping_at
 from harness.datasets.formats import documents_given, option_fields
 from harness.engine.numbers_from_runs import asked_from_runs
 from harness.engine.plan import mistakes_in_parts
@@ -35,22 +49,49 @@ from harness.method import MethodConfig
 from harness.method.settings import help_of
 
 _REPLACED = "method.params.prompts."
-_PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encoders": "encoder"}
+
+
+@dataclass(frozen=True)
+class OptionHelp:
+    """An option of a data set's format: its type in words, its default and what it means."""
+
+    type: str
+    default: object
+    meaning: str
+
+
+@dataclass(frozen=True)
+class DatasetNotes:
+    """What one needs to know of a data set.
+
+    Attributes:
+        download: What to download, a sentence each.
+        options: Of its format, by name.
+        documents: Lines on the files of retrieved documents that it takes.
+    """
+
+    download: list[str]
+    options: dict[str, OptionHelp]
+    documents: list[str]
 
 
 @dataclass(frozen=True)
 class ShownConfig:
-    """A configuration ready to print. values, origins: by flat key, "method.params.k"; prompts:
-    name -> text.
+    """A configuration ready to print.
 
-    origins also has "prompt NAME" for each prompt that is replaced.
+    Attributes:
+        values: Flat key ("method.params.k") -> JSON value.
+        origins: Flat key -> what set it; "prompt NAME" -> what replaced that prompt.
+        prompts: Name -> text.
+        notes: On a data set.
+        parameters: Of a method: name -> help.
     """
 
-    values: dict[str, Any]
-    origins: dict[str, str]
+    values: Mapping[str, object]
+    origins: Mapping[str, str]
     prompts: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)  # of a data set: heading -> lines or rows
-    parameters: dict[str, str] = field(default_factory=dict)  # of a method: name -> help
+    notes: DatasetNotes | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
 
 
 def show(
@@ -87,28 +128,26 @@ def show(
         other = _describe(selection, found_kind, diff)
         difference = _difference(shown, other)
         if json:
-            _print_json(difference.values_by_key(shown, other), ensure_ascii=False)
+            pairs = difference.values_by_key(shown, other)
+            print(json_.dumps(pairs, indent=2, ensure_ascii=False))
         else:
             print(_difference_text(difference, (shown, other), (name, diff)))
     elif json:
-        _print_json(_as_json(shown))
+        print(json_.dumps(_as_json(shown), indent=2))
     else:
         _print_text(shown)
     return 0
 
 
-def _print_json(value: Mapping[str, Any], **style: Any) -> None:
-    print(json_.dumps(value, indent=2, **style))
-
-
-def _as_json(shown: ShownConfig) -> dict[str, Any]:
+def _as_json(shown: ShownConfig) -> dict[str, object]:
     """What --json prints of a configuration."""
-    parts = {
+    parts: dict[str, object] = {
         "values": shown.values,
         "origins": shown.origins,
         "prompts": shown.prompts,
-        **shown.notes,
     }
+    if shown.notes is not None:
+        parts |= asdict(shown.notes)
     if shown.parameters:
         parts["parameters"] = shown.parameters
     return parts
@@ -123,9 +162,10 @@ def _print_text(shown: ShownConfig) -> None:
     print(columns(rows))
     for name, text in shown.prompts.items():
         _print_prompt(name, text, shown.origins.get(f"prompt {name}"))
-    _print_indented("download", shown.notes.get("download"))
-    _print_options(shown.notes.get("options", {}))
-    _print_indented("retrieved documents", shown.notes.get("documents"))
+    if shown.notes is not None:
+        _print_indented("download", shown.notes.download)
+        _print_options(shown.notes.options)
+        _print_indented("retrieved documents", shown.notes.documents)
     if shown.parameters:
         print("\nsettings, as --set method.NAME=VALUE")
     for name, text in shown.parameters.items():
@@ -141,21 +181,21 @@ def _print_prompt(name: str, text: str, origin: str | None) -> None:
     print("\n".join(f"  | {line}" for line in text.splitlines()))
 
 
-def _print_indented(title: str, lines: Sequence[str] | None) -> None:
+def _print_indented(title: str, lines: Sequence[str]) -> None:
     """Print lines below their title; nothing without lines."""
     if lines:
         print(f"\n{title}")
         print("\n".join(f"  {line}" for line in lines))
 
 
-def _print_options(options: Mapping[str, Mapping[str, Any]]) -> None:
+def _print_options(options: Mapping[str, OptionHelp]) -> None:
     """Print the options of a data set's format as a table; nothing without options."""
     if not options:
         return
     rows = [("  name", "type", "default", "meaning")]
     for name, option in options.items():
-        default = _value_text(option["default"])
-        rows.append((f"  dataset.{name}", option["type"], default, option["meaning"]))
+        default = _value_text(option.default)
+        rows.append((f"  dataset.{name}", option.type, default, option.meaning))
     print("\noptions, as --set dataset.NAME=VALUE")
     print(columns(rows))
 
@@ -192,17 +232,30 @@ def _names_of(kind: str) -> list[str]:
     return presets.names(kind)
 
 
-def resolve_named(kind: str, name: str, selection: Selection | None = None) -> ResolvedPart:
-    """Resolve the method, data set, model or encoder (`kind`) `name`, with the layers that
-    `selection` adds. Raises UserError."""
+def resolve_named(
+    kind: str, name: str, selection: Selection | None = None
+) -> ResolvedPart[MethodChoice | DatasetConfig | ModelConfig | EncoderConfig]:
+    """Resolve a method, data set, model or encoder.
+
+    Args:
+        kind: "methods", "datasets", "models" or "encoders".
+        name: Its name.
+        selection: Adds layers of settings.
+
+    Raises:
+        UserError: It cannot be resolved.
+    """
     choices = Choices()
     if selection is not None:
         choices = RunRequest.of(selection).choices()
-    if kind == "encoders":
-        # Choices has no field for an encoder: it is chosen as by --set encoder=NAME.
-        return resolve_part(kind, replace(choices, sets={**choices.sets, "encoder": name}))
-    field_name = _PARTS[kind]
-    return resolve_part(kind, replace(choices, **{field_name: name}))  # type: ignore[arg-type]
+    if kind == "methods":
+        return resolve_method(replace(choices, method=name))
+    if kind == "datasets":
+        return resolve_dataset(replace(choices, dataset=name))
+    if kind == "models":
+        return resolve_model(replace(choices, model=name))
+    # Choices has no field for an encoder: it is chosen as by --set encoder=NAME.
+    return resolve_encoder(replace(choices, sets={**choices.sets, "encoder": name}))
 
 
 def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
@@ -211,17 +264,17 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
         return _describe_scorer(name)
     if kind in ("suites", "profiles"):
         tree = Tree(presets.read(kind, name))
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         if tree.values:
             values = flatten(tree.values)
         return ShownConfig(values, tree.origins)
     if kind == "methods" and selection.dataset:
         return _describe_run(selection, name)
     part = resolve_named(kind, name, selection)
-    shown = _shown_config({_PARTS[kind]: part.value}, part.origins)
+    shown = _shown_config({kind.removesuffix("s"): part.value}, part.origins)
     if kind == "methods":
         return _with_values_by_dataset(shown, name)
-    if kind == "datasets":
+    if isinstance(part.value, DatasetConfig):
         return replace(shown, notes=_dataset_notes(name, part.value))
     return shown
 
@@ -257,34 +310,33 @@ def _with_values_by_dataset(shown: ShownConfig, method: str) -> ShownConfig:
     values = dict(shown.values)
     origins = dict(shown.origins)
     for origin, layer in presets.read("methods", method):
-        for dataset, params in (layer.get("by_dataset") or {}).items():
+        for dataset, params in mapping_at(layer, "by_dataset").items():
             for key, value in flatten(params, "method.params").items():
                 values[f"{key} on {dataset}"] = value
                 origins[f"{key} on {dataset}"] = origin
     return replace(shown, values=values, origins=origins)
 
 
-def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
-    """Notes on a data set: lines on "download" and retrieved "documents", "options": name -> type,
-    default, meaning."""
+def _dataset_notes(name: str, config: DatasetConfig) -> DatasetNotes:
+    """What one needs to know of a data set."""
     options = {}
     for option_name, option in option_fields(config.format).items():
         default = None
         if not option.is_required():
             default = option.get_default()
-        options[option_name] = {
-            "type": _type_in_words(option.annotation),
-            "default": default,
-            "meaning": option.description or "",
-        }
-    return {
-        "download": presets.dataset_note(name, "download") or [],
-        "options": options,
-        "documents": documents_given(config.format).splitlines(),
-    }
+        options[option_name] = OptionHelp(
+            type=_type_in_words(option.annotation),
+            default=default,
+            meaning=option.description or "",
+        )
+    return DatasetNotes(
+        download=presets.download_notes(name),
+        options=options,
+        documents=documents_given(config.format).splitlines(),
+    )
 
 
-def _type_in_words(annotation: Any) -> str:
+def _type_in_words(annotation: object) -> str:
     """An option's type in words: "whole number", "text or list"."""
     inner = get_args(annotation)
     if get_origin(annotation) is Literal:
@@ -296,13 +348,19 @@ def _type_in_words(annotation: Any) -> str:
         return " or ".join(dict.fromkeys(map(_type_in_words, members)))
     if annotation is bool:
         return "true or false"
-    return {int: "whole number", float: "number", str: "text"}.get(annotation, "list")
+    if annotation is int:
+        return "whole number"
+    if annotation is float:
+        return "number"
+    if annotation is str:
+        return "text"
+    return "list"
 
 
-def _parts_of(settings: Settings) -> dict[str, Any]:
+def _parts_of(settings: Settings) -> dict[str, object]:
     """The parts of a run's settings by their path in RunConfig, those that nothing names left
     out."""
-    parts: dict[str, Any] = {
+    parts: dict[str, object] = {
         "method": settings.method,
         "dataset": settings.dataset,
         "model": settings.model,
@@ -315,14 +373,14 @@ def _parts_of(settings: Settings) -> dict[str, Any]:
     return named | dict(settings.general)
 
 
-def _shown_config(parts: dict[str, Any], part_origins: Mapping[str, str]) -> ShownConfig:
+def _shown_config(parts: Mapping[str, object], part_origins: Mapping[str, str]) -> ShownConfig:
     """Values with origins, a method's prompts and what its parameters mean. parts: path in
     RunConfig -> part."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     prompts: dict[str, str] = {}
     parameters: dict[str, str] = {}
     for path, part in parts.items():
-        if path == "method":
+        if isinstance(part, MethodChoice):
             method = make_method(part, part_origins)
             prompts = method.prompts()
             parameters = _setting_texts(type(method.config))
@@ -337,7 +395,7 @@ def _shown_config(parts: dict[str, Any], part_origins: Mapping[str, str]) -> Sho
     return ShownConfig(values, origins, prompts, parameters=parameters)
 
 
-def _as_plain(part: Any) -> Any:
+def _as_plain(part: object) -> object:
     """A part of the configuration as JSON values; a model's with its sampling settings."""
     if not isinstance(part, BaseModel):
         return part
@@ -372,9 +430,9 @@ class _Difference:
     keys: list[str]
     prompts: list[str]
 
-    def values_by_key(self, a: ShownConfig, b: ShownConfig) -> dict[str, Any]:
+    def values_by_key(self, a: ShownConfig, b: ShownConfig) -> dict[str, object]:
         """Key, or "prompt NAME" -> [value in `a`, value in `b`]; None where one lacks it."""
-        pairs: dict[str, Any] = {}
+        pairs: dict[str, object] = {}
         for key in self.keys:
             pairs[key] = [a.values.get(key), b.values.get(key)]
         for name in self.prompts:
@@ -389,7 +447,7 @@ def _difference(a: ShownConfig, b: ShownConfig) -> _Difference:
     return _Difference(settings, _differing_keys(a.prompts, b.prompts))
 
 
-def _differing_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+def _differing_keys(a: Mapping[str, object], b: Mapping[str, object]) -> list[str]:
     """The keys whose values differ, or that only one of the two has."""
     lacking = object()
     return [key for key in {**a, **b} if a.get(key, lacking) != b.get(key, lacking)]
@@ -423,7 +481,7 @@ def _prompt_cell(config: ShownConfig, name: str) -> str:
     return "differs"
 
 
-def _value_text(value: Any) -> str:
+def _value_text(value: object) -> str:
     """A value as it is shown: text as it is, the rest and an empty text as JSON."""
     if isinstance(value, str) and value:
         return value

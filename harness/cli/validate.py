@@ -3,7 +3,6 @@ file."""
 
 import itertools
 import json as json_
-from typing import Any
 
 from harness import scorers
 from harness.api.run_request import Repetition, RunRequest, Selection
@@ -12,8 +11,9 @@ from harness.cli.output import say
 from harness.cli.show import resolve_named
 from harness.config import presets, registry, suites
 from harness.config.layers import Choices
-from harness.config.resolve import resolve, resolve_part
+from harness.config.resolve import resolve, resolve_dataset, resolve_method
 from harness.config.schema import DatasetConfig
+from harness.config.yaml_tree import mapping_at
 from harness.datasets.formats import formats
 from harness.engine.plan import PlannedRun, mistakes_in_parts
 from harness.engine.plan_runs import plan_runs
@@ -43,7 +43,7 @@ def _plan_line(plan: PlannedRun, json: bool) -> str:
     encoders = {role: encoder.name for role, encoder in plan.encoders.items()}
     left_out = plan.dataset.left_out
     if json:
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "run": plan.folder,
             "method": plan.config.method.name,
             "dataset": plan.config.dataset.name,
@@ -96,7 +96,7 @@ def check_file(kind: str, name: str) -> None:
     elif kind == "methods":
         _check_method(name)
     elif kind == "datasets":
-        _check_dataset(resolve_named(kind, name).value)
+        _check_dataset(resolve_dataset(Choices(dataset=name)).value)
     else:
         resolve_named(kind, name)
 
@@ -110,7 +110,7 @@ def _check_profile(name: str) -> None:
         made = make_method(settings.method, settings.origins)
         known |= set(made.Config.model_fields)
     for origin, values in presets.read("profiles", name):
-        for key in (values.get("methods") or {}).get("*") or {}:
+        for key in mapping_at(values, "methods", "*"):
             if key not in known:
                 raise unknown(f"key 'methods.*.{key}' ({origin}), no method has it", key, known)
 
@@ -119,9 +119,9 @@ def _check_method(name: str) -> None:
     """Check that a preset's parameters fit its method, and those for single data sets too."""
     datasets: list[str | None] = [None]
     for _, values in presets.read("methods", name):
-        datasets += values.get("by_dataset") or {}
+        datasets += mapping_at(values, "by_dataset")
     for dataset in dict.fromkeys(datasets):
-        part = resolve_part("methods", Choices(method=name, dataset=dataset))
+        part = resolve_method(Choices(method=name, dataset=dataset))
         make_method(part.value, part.origins)
 
 

@@ -2,7 +2,7 @@
 
     chosen = chosen_applications(["old=http://localhost:8000/ask"], CallOptions("--app"))
     chosen[0].name        "old", the name in tables, in place of a method's
-    chosen[0].settings    the layer of settings that stands for it: a method, and the back end that calls it
+    chosen[0].settings    what stands for it in a RunConfig: a method, and the back end that calls it
 
 What the settings mean is in harness/apps/settings.py.
 """
@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.config import presets
 from harness.errors import UserError, fold
@@ -52,10 +51,40 @@ class CallOptions:
 
 @dataclass(frozen=True)
 class ChosenApplication:
-    """An application to run. settings: a layer in the shape of a RunConfig."""
+    """An application to run.
+
+    Attributes:
+        name: In tables, in place of a method's.
+        url: Its address; None for a function.
+        function: "module:name"; None for an address.
+        key: Name of the environment variable that holds its key.
+        call: How it is called: format, map, headers, body (harness/apps/settings.py).
+    """
 
     name: str
-    settings: Mapping[str, Any]
+    url: str | None
+    function: str | None
+    key: str | None
+    call: Mapping[str, object]
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What stands for it in a RunConfig: a method, and the back end that calls it."""
+        extra = dict(self.call)
+        model: dict[str, object] = {
+            "name": APPLICATION,
+            "backend": APPLICATION,
+            "source": self.name,
+            "extra": extra,
+        }
+        if self.url is not None:
+            model["base_url"] = self.url
+        if self.function is not None:
+            extra["function"] = self.function
+        if self.key is not None:
+            model["api_key_env"] = self.key
+        method = {"name": self.name, "implementation": APPLICATION}
+        return {"method": method, "model": model}
 
 
 def chosen_applications(
@@ -73,16 +102,17 @@ def chosen_applications(
     """
     if options.given and not named:
         raise UserError("--app-map and the other --app-... options are for --app; name one")
-    extra = call_settings(options, base_folder or Path())
+    call = call_settings(options, base_folder or Path())
     chosen: list[ChosenApplication] = []
     for text in named:
         name, place = name_and_place(text, options.option, "app")
         _check_name(name, [app.name for app in chosen])
-        chosen.append(ChosenApplication(name, _layer(name, place, extra, options.key)))
+        url, function = address_or_function(place)
+        chosen.append(ChosenApplication(name, url, function, options.key, call))
     return chosen
 
 
-def call_settings(options: CallOptions, folder: Path) -> dict[str, Any]:
+def call_settings(options: CallOptions, folder: Path) -> dict[str, object]:
     """The settings that the options give.
 
     Args:
@@ -92,7 +122,7 @@ def call_settings(options: CallOptions, folder: Path) -> dict[str, Any]:
     Raises:
         UserError: The template cannot be read.
     """
-    extra: dict[str, Any] = {}
+    extra: dict[str, object] = {}
     if options.format is not None:
         extra["format"] = options.format
     if options.map:
@@ -132,6 +162,13 @@ def name_and_place(text: str, option: str, default: str) -> tuple[str, str]:
     )
 
 
+def address_or_function(place: str) -> tuple[str | None, str | None]:
+    """(address, None) for "http://...", (None, function) for "module:name"."""
+    if "://" in place:
+        return place, None
+    return None, place
+
+
 def _check_name(name: str, taken: Sequence[str]) -> None:
     """Raise UserError for the name of another application or of a method."""
     if name in taken:
@@ -139,17 +176,3 @@ def _check_name(name: str, taken: Sequence[str]) -> None:
     methods = {fold(method) for method in presets.names("methods")}
     if fold(name) in methods:
         raise UserError(f"--app {name}=...: '{name}' is a method; give it another name")
-
-
-def _layer(name: str, place: str, extra: Mapping[str, Any], key: str | None) -> dict[str, Any]:
-    """The settings that stand for an application."""
-    model: dict[str, Any] = {"name": APPLICATION, "backend": APPLICATION, "source": name}
-    own = dict(extra)
-    if "://" in place:
-        model["base_url"] = place
-    else:
-        own["function"] = place
-    model["extra"] = own
-    if key is not None:
-        model["api_key_env"] = key
-    return {"method": {"name": name, "implementation": APPLICATION}, "model": model}

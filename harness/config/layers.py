@@ -27,15 +27,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config import presets
+from harness.config.applications import ChosenApplication
 from harness.config.registry import method_class, trust
 from harness.config.schema import (
     DatasetConfig,
     EncoderConfig,
+    Frozen,
     GeneralSettings,
     MethodChoice,
     ModelConfig,
 )
-from harness.config.yaml_tree import Layer, Tree, flatten, merged, nested, read_yaml, value_text
+from harness.config.yaml_tree import (
+    Layer,
+    Tree,
+    flatten,
+    mapping_at,
+    merged,
+    nested,
+    read_yaml,
+    value_text,
+)
 from harness.errors import HarnessError, UserError, attempt, close_matches, unknown
 from harness.storage.paths import with_home
 
@@ -46,7 +57,7 @@ if TYPE_CHECKING:
 FOLDER = "folder"
 """The data set of --documents and --questions, which need no --dataset."""
 # In the order of resolving: a default model follows from the data set, an encoder from the method.
-PARTS: dict[str, type[Any]] = {
+PARTS: dict[str, type[Frozen]] = {
     "method": MethodChoice,
     "dataset": DatasetConfig,
     "model": ModelConfig,
@@ -62,8 +73,8 @@ class Choices:
     """The user's choices. sets: "method.k" -> value; files: config files in order.
 
     suite: its settings hold where nothing else is set; its lists of names are ignored. point: the
-    swept keys with this run's values, which are in `sets` already (config/sweep.py). app: the layer
-    that stands for an application (config/applications.py); retriever: the settings of --retriever
+    swept keys with this run's values, which are in `sets` already (config/sweep.py). app: the
+    application that answers in place of a method; retriever: the settings of --retriever
     (config/own_retriever.py).
     """
 
@@ -80,15 +91,15 @@ class Choices:
     sample: int | None = None
     corpus: str | None = None
     seed: int | None = None
-    sets: Mapping[str, Any] = field(default_factory=dict)
+    sets: Mapping[str, object] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     suite: Suite | None = None
-    point: Mapping[str, Any] = field(default_factory=dict)
-    app: Mapping[str, Any] | None = None
-    retriever: Mapping[str, Any] | None = None
+    point: Mapping[str, object] = field(default_factory=dict)
+    app: ChosenApplication | None = None
+    retriever: Mapping[str, object] | None = None
 
 
-def point_text(point: Mapping[str, Any]) -> str:
+def point_text(point: Mapping[str, object]) -> str:
     """A point of a sweep as labels and messages say it: "k=3 chunk_tokens=150", "" without a
     sweep."""
     texts: list[str] = []
@@ -106,8 +117,8 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     layers = _suite_and_profile(c.suite, profile, problems)
     layers += files
     if c.app is not None:
-        trust(c.app["model"]["extra"])  # its function, which the user named
-        layers.append(("--app", dict(c.app)))
+        trust(c.app.function)  # which the user named
+        layers.append(("--app", c.app.settings))
     if c.retriever is not None:
         trust(dict(c.retriever))  # its function, which the user named
         layers.append(("--retriever", {"retriever": dict(c.retriever)}))
@@ -120,8 +131,8 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 
 def _config_file(
-    name: str, sets: Mapping[str, Any], problems: list[HarnessError]
-) -> dict[str, Any]:
+    name: str, sets: Mapping[str, object], problems: list[HarnessError]
+) -> dict[str, object]:
     """The settings of a --config file, which may be a run.yaml.
 
     Args:
@@ -187,7 +198,7 @@ def _suite_and_profile(
     below another one."""
     if suite is None:
         return [*profile.layers]
-    settings: dict[str, Any] = {"methods": suite.methods}
+    settings: dict[str, object] = {"methods": suite.methods}
     if suite.limit is not None:
         settings["limit"] = suite.limit
     settings |= _layer_of(suite.sets, problems)
@@ -199,7 +210,7 @@ def _suite_and_profile(
 
 def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     """The command line's flags, a layer each."""
-    flags: dict[str, Any] = {
+    flags: dict[str, object] = {
         "method.name": c.method,
         "dataset.name": c.dataset,
         "model.name": c.model,
@@ -232,7 +243,7 @@ def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     return layers
 
 
-def _own_folder_flags(c: Choices, problems: list[HarnessError]) -> dict[str, Any]:
+def _own_folder_flags(c: Choices, problems: list[HarnessError]) -> dict[str, object]:
     """The data set of --documents and --questions, {} without these."""
     if not c.documents and not c.questions and not c.columns:
         return {}
@@ -240,7 +251,7 @@ def _own_folder_flags(c: Choices, problems: list[HarnessError]) -> dict[str, Any
         sentence = "--documents DIR and --questions FILE go together, without --dataset and --data"
         problems.append(UserError(sentence))
         return {}
-    flags: dict[str, Any] = {
+    flags: dict[str, object] = {
         "dataset.data": c.questions,
         "dataset.documents": c.documents,
         "dataset.columns": c.columns,
@@ -250,10 +261,10 @@ def _own_folder_flags(c: Choices, problems: list[HarnessError]) -> dict[str, Any
     return flags
 
 
-def _layer_of(sets: Mapping[str, Any], problems: list[HarnessError]) -> dict[str, Any]:
+def _layer_of(sets: Mapping[str, object], problems: list[HarnessError]) -> dict[str, object]:
     """--set, or a suite's, as a layer whose code is trusted: {"method.k": 3} -> {"method":
     {"params": {"k": 3}}}."""
-    layer: dict[str, Any] = {}
+    layer: dict[str, object] = {}
     trust(*sets.values())
     for key, value in sets.items():
         root, _, rest = key.partition(".")
@@ -282,8 +293,8 @@ def _names_a_part(key: str, value: Any) -> bool:
 
 
 def _checked(
-    values: Mapping[str, Any], origin: str, method: str | None, problems: list[HarnessError]
-) -> dict[str, Any]:
+    values: Mapping[str, object], origin: str, method: str | None, problems: list[HarnessError]
+) -> dict[str, object]:
     """A layer with "model: NAME" as {"name": NAME}.
 
     Args:
@@ -292,7 +303,7 @@ def _checked(
         method: The run's, for hints.
         problems: Gets its mistakes.
     """
-    layer: dict[str, Any] = {}
+    layer: dict[str, object] = {}
     for key, given in values.items():
         value = _with_names(key, given)
         if key in GeneralSettings.model_fields or (key in _MAPPINGS and isinstance(value, dict)):
@@ -310,7 +321,7 @@ def _with_names(key: str, value: Any) -> Any:
     if key in PARTS and isinstance(value, str):
         return {"name": value}
     if key == "roles" and isinstance(value, dict):
-        roles: dict[str, Any] = {}
+        roles: dict[str, object] = {}
         for role, model in value.items():
             if not isinstance(model, dict):
                 model = {"name": model}
@@ -360,14 +371,14 @@ def chosen_by_name(
     """
     for origin, values in layers:
         yield from _settings_by_name(
-            origin, values.get(kind, {}), kind, chosen, implementation, problems
+            origin, mapping_at(values, kind), kind, chosen, implementation, problems
         )
         yield origin, values
 
 
 def _settings_by_name(
     origin: str,
-    entries: Mapping[str, Any],
+    entries: Mapping[str, object],
     kind: str,
     chosen: Collection[str],
     implementation: str,
@@ -396,7 +407,7 @@ def _settings_by_name(
             params = {name: value for name, value in entry.items() if name != "roles"}
             if key == "*":
                 params = _general(method_class(implementation), params, origin)
-            settings: dict[str, Any] = {"method": {"params": params}}
+            settings: dict[str, object] = {"method": {"params": params}}
             if "roles" in entry:
                 settings["roles"] = entry["roles"]
             yield origin, _checked(settings, origin, None, problems)
@@ -405,7 +416,7 @@ def _settings_by_name(
             problems.append(unknown(what, key, known.values()))
 
 
-def _general(cls: type[Method], params: dict[str, Any], origin: str) -> dict[str, Any]:
+def _general(cls: type[Method], params: dict[str, object], origin: str) -> dict[str, object]:
     """Of `params` for every method those that the method has; prompts also by a name close to one:
     a typing error."""
     params = {name: value for name, value in params.items() if name in cls.Config.model_fields}
@@ -432,7 +443,7 @@ def with_prompts(params: Any, origin: str) -> Any:
         raise UserError(
             f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one"
         )
-    turns: dict[str, Any] = {}
+    turns: dict[str, object] = {}
     for name, text in prompts.items():
         if not isinstance(text, dict):
             text = {"user": text}

@@ -28,7 +28,7 @@ class AnswerSchema(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
-    form: dict[str, Any]
+    form: dict[str, object]
 
 
 def read_system_prompt(value: Any) -> Any:

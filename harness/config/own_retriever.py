@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from harness.config.applications import CallOptions, call_settings, name_and_place
+from harness.config.applications import (
+    CallOptions,
+    address_or_function,
+    call_settings,
+    name_and_place,
+)
 from harness.errors import UserError
 
 
-def retriever_settings(text: str | None, options: CallOptions) -> Mapping[str, Any] | None:
+def retriever_settings(text: str | None, options: CallOptions) -> Mapping[str, object] | None:
     """The settings of the retriever of a command; None for none.
 
     Args:
@@ -34,11 +38,12 @@ def retriever_settings(text: str | None, options: CallOptions) -> Mapping[str, A
             )
         return None
     name, place = name_and_place(text, options.option, "retriever")
-    settings: dict[str, Any] = {"name": name, **call_settings(options, Path())}
-    if "://" in place:
-        settings["base_url"] = place
-    else:
-        settings["function"] = place
+    settings: dict[str, object] = {"name": name, **call_settings(options, Path())}
+    url, function = address_or_function(place)
+    if url is not None:
+        settings["base_url"] = url
+    if function is not None:
+        settings["function"] = function
     if options.key is not None:
         settings["api_key_env"] = options.key
     return settings

@@ -17,12 +17,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.config import plugins
 from harness.config.registry import ENV, GROUPS, load, trust
 from harness.config.registry import KINDS as KINDS
-from harness.config.yaml_tree import Layer, read_yaml
+from harness.config.yaml_tree import Layer, mapping_at, read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.errors import fold as fold
 
@@ -121,7 +120,7 @@ def find(kind: str, name: str) -> str:
     raise UnknownName(singular(kind), name, known, hint)
 
 
-def _with_full_paths(value: Any, folder: Path, is_path: bool = False) -> Any:
+def _with_full_paths(value: object, folder: Path, is_path: bool = False) -> object:
     """Replace names of files in `folder`, {"data": "a.jsonl"}, by absolute paths; other values
     stay.
 
@@ -129,7 +128,7 @@ def _with_full_paths(value: Any, folder: Path, is_path: bool = False) -> Any:
     current folder.
     """
     if isinstance(value, dict):
-        full: dict[str, Any] = {}
+        full: dict[str, object] = {}
         for key, inner in value.items():
             full[key] = _with_full_paths(inner, folder, is_path or key in _PATH_KEYS)
         return full
@@ -149,7 +148,7 @@ def read(kind: str, name: str, about: bool = False) -> list[Layer]:
     """
     layers: list[Layer] = []
     seen: list[str] = []
-    next_name: Any = name
+    next_name: object = name
     while next_name is not None:
         if not isinstance(next_name, str):
             raise ConfigError([f"{seen[-1]}: 'extends' must be the name of another file"])
@@ -170,29 +169,45 @@ def read(kind: str, name: str, about: bool = False) -> list[Layer]:
     return layers
 
 
-def _values_of(kind: str, preset: _Preset) -> dict[str, Any]:
+def _values_of(kind: str, preset: _Preset) -> dict[str, object]:
     """What a preset's file holds, or the entry point of an installed package. Raises
     ConfigError."""
     if preset.path is None:
         trust(preset.shown)  # its package was installed
         if kind == "methods":
             return {"implementation": preset.shown}
-        loaded: dict[str, Any] = load(preset.shown)
+        loaded: dict[str, object] = load(preset.shown)
         return loaded
     if preset.shown.startswith("configs/"):
         return _read_shipped(preset.path, preset.shown)
     own_folder = Path(os.environ[ENV]).absolute()
-    own: dict[str, Any] = _with_full_paths(read_yaml(preset.path, preset.shown), own_folder)
-    return own
+    values = read_yaml(preset.path, preset.shown)
+    return {
+        key: _with_full_paths(value, own_folder, key in _PATH_KEYS) for key, value in values.items()
+    }
 
 
-def dataset_note(dataset: str, key: str) -> Any:
+def download_notes(dataset: str) -> list[str]:
+    """What to download for a data set, from where, and its size, a sentence each; [] where its
+    preset does not say."""
+    notes = _dataset_note(dataset, "download")
+    if not isinstance(notes, list):
+        return []
+    return list(map(str, notes))
+
+
+def official_questions(dataset: str) -> int:
+    """The number of questions in the published file of a data set; 0 where its preset does not
+    say."""
+    number = _dataset_note(dataset, "official_questions")
+    if not isinstance(number, int):
+        return 0
+    return number
+
+
+def _dataset_note(dataset: str, key: str) -> object:
     """What a data set's preset, or one that it extends, says under a key that sets nothing; None
-    where none does.
-
-    "download": sentences on what to download, from where, and its size; "official_questions": of
-    the published file.
-    """
+    where none does."""
     if fold(dataset) not in _files("datasets"):
         return None
     for _, values in reversed(read("datasets", dataset, about=True)):
@@ -214,20 +229,17 @@ def summaries(kind: str) -> dict[str, str]:
     return found
 
 
-def params_for_dataset(values: Mapping[str, Any], dataset: str | None) -> dict[str, Any]:
+def params_for_dataset(values: Mapping[str, object], dataset: str | None) -> dict[str, object]:
     """The parameters for a data set under `by_dataset` of a method's file; {} where it has none.
 
     "pocket/<name>", "longbench/<name>" and "longbench/<name>_e" without parameters of their own
     have those of <name>.
     """
-    by_dataset = values.get("by_dataset") or {}
+    by_dataset = mapping_at(values, "by_dataset")
     table = {fold(name): params for name, params in by_dataset.items()}
     name = fold(dataset or "")
-    own: dict[str, Any] = table.get(name) or {}
-    if own:
-        return own
     base_name = name.rpartition("/")[2].removesuffix("-e")
-    return table.get(base_name) or {}
+    return mapping_at(table, name) or mapping_at(table, base_name)
 
 
 def synthetic_counterpart(dataset: str) -> str | None:

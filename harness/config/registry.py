@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import configs
 from harness.config import plugins
-from harness.config.yaml_tree import read_yaml
+from harness.config.yaml_tree import mapping_at, read_yaml
 from harness.errors import CannotRun, UnknownName, UserError, close_matches
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ GROUPS = {
 # Texts with a colon that the user chose; what is no "module:name" is never looked up.
 _trusted: set[str] = set()
 # Target -> what `register_target` was given.
-_objects: dict[str, Any] = {}
+_objects: dict[str, object] = {}
 
 
 def trust(*values: Any) -> None:
@@ -91,15 +91,21 @@ def check_trusted(target: str) -> None:
 def shipped(section: str) -> dict[str, str]:
     """Name -> "module:name" of a section of configs/registry.yaml and of installed packages;
     imports nothing."""
-    table = read_yaml(Path(configs.__path__[0]) / "registry.yaml").get(section, {})
-    own = {str(name): str(target) for name, target in table.items()}
+    table = mapping_at(_registry(), section)
+    own = {name: str(target) for name, target in table.items()}
     return plugins.targets(f"harness.{section}") | own
 
 
 def begin_with() -> list[str]:
     """The presets of methods that a list of them begins with."""
-    names: list[str] = read_yaml(Path(configs.__path__[0]) / "registry.yaml")["begin_with"]
+    names = _registry()["begin_with"]
+    assert isinstance(names, list)  # our own file
     return names
+
+
+def _registry() -> dict[str, object]:
+    """What configs/registry.yaml holds."""
+    return read_yaml(Path(configs.__path__[0]) / "registry.yaml")
 
 
 def short_name(target: str) -> str:

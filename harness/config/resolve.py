@@ -17,19 +17,20 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
 from harness.config import presets, registry
 from harness.config.layers import PARTS, Choices, chosen_by_name, read_layers, with_prompts
 from harness.config.schema import (
     DatasetConfig,
     EncoderConfig,
+    Frozen,
     GeneralSettings,
     MethodChoice,
     ModelConfig,
     RunConfig,
 )
-from harness.config.yaml_tree import Layer, Tree, build, flatten
+from harness.config.yaml_tree import Layer, Tree, build, flatten, mapping_at
 from harness.errors import HarnessError, UserError, attempt, raise_all, unknown
 from harness.models import ROLES
 
@@ -85,17 +86,33 @@ class Settings:
         return self.reranker
 
 
+P_co = TypeVar("P_co", bound=Frozen, covariant=True)
+P = TypeVar("P", bound=Frozen)
+
+
 @dataclass(frozen=True)
-class ResolvedPart:
+class ResolvedPart(Generic[P_co]):
     """One part of a configuration, validated. origins: path of a value ("method.params.k") -> what
     set it."""
 
-    value: Any
+    value: P_co
     origins: Mapping[str, str]
 
 
-Check = Callable[[Mapping[str, Any], Mapping[str, str]], list[HarnessError]]
-"""Finds further mistakes in (parts by path, origins); a part with a mistake is not there."""
+@dataclass
+class Parts:
+    """The validated parts of a run; None for one that nothing names, or that has a mistake."""
+
+    method: MethodChoice | None = None
+    dataset: DatasetConfig | None = None
+    model: ModelConfig | None = None
+    encoder: EncoderConfig | None = None
+    reranker: EncoderConfig | None = None
+    roles: dict[str, ModelConfig] = field(default_factory=dict)
+
+
+Check = Callable[[Parts, Mapping[str, str]], list[HarnessError]]
+"""Finds further mistakes in parts with these origins."""
 
 
 def resolve(choices: Choices, check: Check | None = None) -> Settings:
@@ -116,25 +133,30 @@ def resolve(choices: Choices, check: Check | None = None) -> Settings:
     return resolver.settings()
 
 
-def resolve_part(kind: str, choices: Choices) -> ResolvedPart:
-    """Resolve the part of a kind ("methods", ...) alone. Raises UserError for one mistake,
-    ConfigError for several."""
-    resolver = _Resolver(choices)
-    path = kind.removesuffix("s")
-    attempt(resolver.problems, resolver.resolve_part, path)
-    raise_all(resolver.problems)
-    return ResolvedPart(resolver.parts[path], resolver.origins)
+def resolve_method(choices: Choices) -> ResolvedPart[MethodChoice]:
+    """Resolve the method alone. Raises UserError for one mistake, ConfigError for several."""
+    return _Resolver(choices).only("method", MethodChoice)
 
 
-def resolved(kind: str, **choices: Any) -> Any:
-    """A validated part: resolved("methods", method="bm25") is a MethodChoice. choices: of Choices.
-    Raises UserError."""
-    return resolve_part(kind, Choices(**choices)).value
+def resolve_dataset(choices: Choices) -> ResolvedPart[DatasetConfig]:
+    """Resolve the data set alone. Raises as `resolve_method`."""
+    return _Resolver(choices).only("dataset", DatasetConfig)
+
+
+def resolve_model(choices: Choices) -> ResolvedPart[ModelConfig]:
+    """Resolve the reader alone. Raises as `resolve_method`."""
+    return _Resolver(choices).only("model", ModelConfig)
+
+
+def resolve_encoder(choices: Choices) -> ResolvedPart[EncoderConfig]:
+    """Resolve the encoder alone; one has to be named, as by --set encoder=NAME. Raises as
+    `resolve_method`."""
+    return _Resolver(choices).only("encoder", EncoderConfig)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A part to resolve. path: "model", "roles.builder"; field: of PARTS, "model" for a role."""
+    """A part to resolve. path: "model", "roles.builder"; field: of Parts, "model" for a role."""
 
     path: str
     field: str
@@ -182,7 +204,7 @@ class _Base:
     preset: str | None = None
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """The values of its layers."""
         return Tree(self.layers).values
 
@@ -191,11 +213,17 @@ class _Base:
 class _Resolver:
     """Settles the parts of one run, one after the other.
 
-    parts: path ("method", "roles.builder") -> validated value, of those without a mistake.
+    Attributes:
+        choices: What the user chose.
+        parts: Those that are settled.
+        origins: Path of a value ("method.params.k") -> what set it.
+        problems: The mistakes that were found.
+        warnings: What was set and is not used.
+        general: Seed, limit and what else a run has beside its parts.
     """
 
     choices: Choices
-    parts: dict[str, Any] = field(default_factory=dict)
+    parts: Parts = field(default_factory=Parts)
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[HarnessError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -206,31 +234,49 @@ class _Resolver:
 
     def resolve_all(self) -> None:
         """Resolve every part that something names; mistakes are added to `problems`."""
-        for path in PARTS:
-            attempt(self.problems, self.resolve_part, path)
+        parts = self.parts
+        parts.method = attempt(self.problems, self._part, "method", MethodChoice)
+        parts.dataset = attempt(self.problems, self._part, "dataset", DatasetConfig)
+        parts.model = attempt(self.problems, self._part, "model", ModelConfig)
+        parts.encoder = attempt(self.problems, self._part, "encoder", EncoderConfig)
+        parts.reranker = attempt(self.problems, self._part, "reranker", EncoderConfig)
+        for role in self._named_roles():
+            model = attempt(self.problems, self._part, f"roles.{role}", ModelConfig)
+            if model is not None:
+                parts.roles[role] = model
+        attempt(self.problems, self._resolve_general)
+
+    def _named_roles(self) -> list[str]:
+        """The roles that some layer gives a model."""
         roles: dict[str, None] = {}
         for _, values in self.layers:
-            roles |= dict.fromkeys(values.get("roles", {}))
-        for role in roles:
-            attempt(self.problems, self.resolve_part, f"roles.{role}")
-        attempt(self.problems, self._resolve_general)
+            roles |= dict.fromkeys(mapping_at(values, "roles"))
+        return list(roles)
+
+    def only(self, path: str, form: type[P]) -> ResolvedPart[P]:
+        """Resolve one part alone. Raises UserError for one mistake, ConfigError for several."""
+        part = attempt(self.problems, self._part, path, form)
+        raise_all(self.problems)
+        assert part is not None  # who asks for an encoder has named it
+        return ResolvedPart(part, self.origins)
 
     def settings(self) -> Settings:
         """The settings. Raises UserError for one mistake, ConfigError for several."""
         raise_all(self.problems)
-        assert self.general is not None  # no problems: it is there
-        roles: dict[str, ModelConfig] = {}
-        for path, part in self.parts.items():
-            if path.startswith("roles."):
-                roles[path.removeprefix("roles.")] = part
+        parts = self.parts
+        # Without a problem all of these are there.
+        assert parts.method is not None
+        assert parts.dataset is not None
+        assert parts.model is not None
+        assert self.general is not None
         return Settings(
             choices=self.choices,
-            method=self.parts["method"],
-            dataset=self.parts["dataset"],
-            model=self.parts["model"],
-            roles=roles,
-            encoder=self.parts.get("encoder"),
-            reranker=self.parts.get("reranker"),
+            method=parts.method,
+            dataset=parts.dataset,
+            model=parts.model,
+            roles=parts.roles,
+            encoder=parts.encoder,
+            reranker=parts.reranker,
             general=self.general,
             origins=self.origins,
             warnings=tuple(self.warnings),
@@ -249,18 +295,24 @@ class _Resolver:
             if value is not None:
                 self.origins[key] = tree.origins.get(key, DEFAULT)
 
-    def resolve_part(self, path: str) -> None:
-        """Resolve the part at `path` ("model", "roles.builder"); a part that nothing names is left
-        out.
+    def _part(self, path: str, form: type[P]) -> P | None:
+        """Resolve a part, and add the origins of its values; None for a part that nothing names.
 
-        What the layers set for the method or data set by name is put into them. Raises UserError,
-        ConfigError.
+        What the layers set for the method or data set by name is put into them.
+
+        Args:
+            path: "model", "roles.builder".
+            form: What the part is validated as.
+
+        Raises:
+            UserError: One mistake.
+            ConfigError: Several.
         """
         part = _Part.at(path)
         named = self._name_of(part)
         base = self._base_of(part, named)
         if base is None:
-            return
+            return None
         if path in ("method", "dataset"):
             self._put_settings_by_name(part, base)
         if path == "method":
@@ -268,13 +320,15 @@ class _Resolver:
         layers = [*base.layers, *self._layers_above(part, named, base)]
         if path == "dataset":
             layers = _with_options(layers, self.problems)
-        if part.role and "model" in self.parts and self.parts["model"].deterministic:
+        reader = self.parts.model
+        if part.role and reader is not None and reader.deterministic:
             # Of the run, so of every role's model.
             layers.append((self.origins["model.deterministic"], {"deterministic": True}))
         tree = Tree([*layers, (base.origin, {"name": base.name})])
-        self.parts[path] = build(PARTS[part.field], tree, path)
-        for leaf in flatten(self.parts[path].model_dump(mode="json")):
+        built = build(form, tree, path)
+        for leaf in flatten(built.model_dump(mode="json")):
             self.origins[f"{path}.{leaf}"] = tree.origins.get(leaf, DEFAULT)
+        return built
 
     def _name_of(self, part: _Part) -> _Name:
         """The name of a part: of the highest layer, else of the method's preset, else the layers'
@@ -284,15 +338,15 @@ class _Resolver:
         if chosen is not None:
             return _Name(chosen, origin, chosen=True)
         if part.field in ("encoder", "reranker"):
-            of_method = getattr(self.parts.get("method"), part.field, None)
+            of_method = getattr(self.parts.method, part.field, None)
             if of_method:
                 return _Name(of_method, self.origins[f"method.{part.field}"])
         by_layers, origin = _highest(settings, "default")
         if by_layers is not None:
             return _Name(by_layers, origin)
-        if part.path == "model" and "dataset" in self.parts:
+        if part.path == "model" and self.parts.dataset is not None:
             readers = registry.shipped("readers")
-            reader = readers.get(self.parts["dataset"].format, readers["any other"])
+            reader = readers.get(self.parts.dataset.format, readers["any other"])
             return _Name(reader or DEFAULTS["model"], DEFAULT)
         return _Name(DEFAULTS.get(part.path), DEFAULT)
 
@@ -315,7 +369,7 @@ class _Resolver:
     def _unnamed(self, part: _Part, settings: list[Layer]) -> _Base | None:
         """What a part without a name is. Raises UserError for one that needs a name."""
         if part.role:
-            reader = self.parts.get("model")
+            reader = self.parts.model
             if reader is None:
                 return None  # its own mistake is reported already
             layers: list[Layer] = [(_AS_READER, reader.model_dump(mode="json"))]
@@ -392,7 +446,7 @@ class _Resolver:
         return layers
 
 
-def _names_another(values: Mapping[str, Any], chosen: str) -> bool:
+def _names_another(values: Mapping[str, object], chosen: str) -> bool:
     """Whether a layer names another part than the chosen one."""
     return presets.fold(str(values.get("name", chosen))) != presets.fold(chosen)
 
@@ -419,11 +473,9 @@ def _folder_base(part: _Part, named: _Name) -> _Base:
 
 def _settings_at(layers: list[Layer], path: str) -> list[Layer]:
     """What each layer sets at a dotted path, without layers that set nothing there."""
-    first, _, rest = path.partition(".")
-    inner = [(origin, layer[first]) for origin, layer in layers if layer.get(first)]
-    if not rest:
-        return inner
-    return _settings_at(inner, rest)
+    keys = path.split(".")
+    inner = [(origin, mapping_at(layer, *keys)) for origin, layer in layers]
+    return [(origin, values) for origin, values in inner if values]
 
 
 def _highest(settings: list[Layer], key: str) -> tuple[str | None, str]:
@@ -454,7 +506,7 @@ def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Lay
 
 
 def _unknown_keys(
-    origin: str, values: Mapping[str, Any], known: Collection[str]
+    origin: str, values: Mapping[str, object], known: Collection[str]
 ) -> list[HarnessError]:
     """An error for each key of a data set's layer that neither it nor its format has."""
     wrong = values.keys() - known

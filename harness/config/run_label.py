@@ -13,7 +13,8 @@ only those that change a prediction.
 from collections.abc import Mapping
 from typing import Any
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_method
 from harness.config.schema import MethodChoice
 from harness.config.yaml_tree import flatten, value_text
 from harness.errors import UserError
@@ -28,7 +29,7 @@ _MOST_NAMED = 2  # settings by name in a mark; more are counted
 _MOST_CHARACTERS = 24  # of a value in a mark
 
 
-def label(method: Mapping[str, Any]) -> str:
+def label(method: Mapping[str, object]) -> str:
     """The method's name in tables, "pecan [pocket]"; without a mark (older runs have none) the
     preset's name alone."""
     name = str(method["name"])
@@ -49,7 +50,9 @@ def changes_from_preset(
     """
     try:
         preset_name = choice.name.partition("[")[0]  # without the encoder that stands in
-        preset = resolved("methods", method=preset_name, dataset=dataset, profile=_REFERENCE)
+        preset = resolve_method(
+            Choices(method=preset_name, dataset=dataset, profile=_REFERENCE)
+        ).value
     except UserError:
         return ""  # a method without a preset
     if preset.implementation != choice.implementation:
@@ -97,7 +100,7 @@ def _setting_text(key: str, value: Any) -> str:
     return f"{key}={text}"
 
 
-def _prediction_settings(method: Method) -> dict[str, Any]:
+def _prediction_settings(method: Method) -> dict[str, object]:
     """What changes a prediction: parameter ("a.b" where nested) -> value, and "prompt NAME" -> text
     in use."""
     left_out = {"prompts", *recording_fields(type(method.config))}

@@ -49,7 +49,7 @@ def canonical(value: Any) -> str:
     )
 
 
-def _by_field(value: Any) -> dict[str, Any]:
+def _by_field(value: Any) -> dict[str, object]:
     """A dataclass as field -> value, for json.dumps; its values are not copied, as asdict would.
     Raises TypeError."""
     if not dataclasses.is_dataclass(value):
@@ -84,7 +84,7 @@ class MethodChoice(Frozen):
     name: str
     implementation: str
     view: Literal["document", "evidence"] = "document"
-    params: dict[str, Any] = Field(default_factory=dict)
+    params: dict[str, object] = Field(default_factory=dict)
     encoder: str | None = None
     reranker: str | None = None
     mark: str = ""
@@ -137,7 +137,7 @@ class DatasetConfig(Frozen):
     shots_passages: bool = False
     shots_ids: tuple[str, ...] = ()
     shots_seed: int = Field(default=0, ge=0)
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, object] = Field(default_factory=dict)
 
 
 class Shape(Frozen):
@@ -261,7 +261,7 @@ class ModelConfig(_Weights):
     thinking: Thinking | None = None
     keep_thinking: bool = Field(default=False, exclude_if=operator.not_)
     logprobs: int = Field(default=0, ge=0)
-    extra: dict[str, Any] = Field(default_factory=dict)
+    extra: dict[str, object] = Field(default_factory=dict)
     price: Price | None = None
     batch: bool = Field(default=False, exclude_if=operator.not_)
     temperature: float = Field(default=0.0, ge=0, exclude_if=operator.not_)
@@ -269,7 +269,7 @@ class ModelConfig(_Weights):
     max_tokens: int | None = Field(default=None, gt=0, exclude_if=operator.not_)
 
     @property
-    def sampling(self) -> dict[str, Any]:
+    def sampling(self) -> dict[str, object]:
         """The settings of SAMPLING that are not the defaults: {"temperature": 0.7}."""
         default = type(self).model_fields
         return {

@@ -17,7 +17,7 @@ parts:                                  may be left out; each is a suite, with w
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -27,11 +27,12 @@ from harness.config.yaml_tree import Tree, build, parse_assignments
 from harness.errors import ConfigError, UserError, unknown
 
 
-def _parse_methods(rows: Any) -> Any:
-    """["pecan", {"bm25": {"k": 3}}] -> {"pecan": {}, "bm25": {"k": 3}}."""
+def _parse_methods(rows: object) -> dict[str, object]:
+    """["pecan", {"bm25": {"k": 3}}] -> {"pecan": {}, "bm25": {"k": 3}}; raises ValueError, as
+    pydantic asks, for a mistake."""
     if not isinstance(rows, list) or not all(isinstance(row, str | dict) for row in rows):
         raise ValueError("should be a list of names, or NAME: {PARAMETER: VALUE}")
-    methods: dict[str, Any] = {}
+    methods: dict[str, object] = {}
     for row in rows:
         if isinstance(row, str):
             methods[row] = {}
@@ -40,7 +41,7 @@ def _parse_methods(rows: Any) -> Any:
     return methods
 
 
-def _parse_sets(texts: Any) -> dict[str, Any]:
+def _parse_sets(texts: object) -> dict[str, object]:
     """Parse a suite's `set`, ["method.k=3"], to {"method.k": 3}; raises ValueError, as pydantic
     asks, for a mistake."""
     if not isinstance(texts, list):
@@ -60,15 +61,17 @@ class Suite(Frozen):
     """
 
     name: str
-    methods: Annotated[dict[str, dict[str, Any]], BeforeValidator(_parse_methods)] = Field(
+    methods: Annotated[dict[str, dict[str, object]], BeforeValidator(_parse_methods)] = Field(
         min_length=1
     )
     datasets: list[str] = Field(min_length=1)
-    sets: Annotated[dict[str, Any], BeforeValidator(_parse_sets)] = Field(default={}, alias="set")
+    sets: Annotated[dict[str, object], BeforeValidator(_parse_sets)] = Field(
+        default={}, alias="set"
+    )
     models: tuple[str, ...] = ()
     profile: str | None = None
-    limit: Any = None
-    sweep: dict[str, list[Any]] = Field(default={})
+    limit: object = None
+    sweep: dict[str, list[object]] = Field(default={})
     parts: tuple[Suite, ...] = ()
 
 
@@ -80,27 +83,27 @@ def read_suite(name: str) -> Suite:
     and data sets of all.
     """
     layers = presets.read("suites", name)
-    values: dict[str, Any] = {"name": presets.find("suites", name)}
+    values: dict[str, object] = {"name": presets.find("suites", name)}
     for _, layer in layers:
         values |= layer
     file, _ = layers[-1]
     entries = values.pop("parts", None)
     if entries is None:
         return build(Suite, Tree([(file, values)]), "")
-    if not _are_mappings(entries):
+    if not isinstance(entries, list) or not _are_mappings(entries):
         sentence = f"{file}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"
         raise ConfigError([sentence])
     return _joined(_parts_of(file, values, entries))
 
 
-def _are_mappings(entries: Any) -> bool:
-    """Whether it is a list of one mapping or more."""
-    if not isinstance(entries, list) or not entries:
-        return False
-    return all(isinstance(entry, dict) for entry in entries)
+def _are_mappings(entries: Sequence[object]) -> bool:
+    """Whether there is one mapping or more, and nothing else."""
+    return bool(entries) and all(isinstance(entry, dict) for entry in entries)
 
 
-def _parts_of(file: str, values: dict[str, Any], entries: list[dict[str, Any]]) -> list[Suite]:
+def _parts_of(
+    file: str, values: dict[str, object], entries: list[dict[str, object]]
+) -> list[Suite]:
     """The parts of a suite, each with what it does not say itself from the suite.
 
     Args:
@@ -122,7 +125,7 @@ def _parts_of(file: str, values: dict[str, Any], entries: list[dict[str, Any]]) 
 
 def _joined(parts: list[Suite]) -> Suite:
     """The first part, with methods and data sets of all."""
-    methods: dict[str, dict[str, Any]] = {}
+    methods: dict[str, dict[str, object]] = {}
     datasets: dict[str, None] = {}
     for part in parts:
         methods |= part.methods

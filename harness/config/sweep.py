@@ -10,25 +10,24 @@ for the others.
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from harness.config.layers import Choices
 from harness.config.registry import method_class
-from harness.config.resolve import resolve_part
+from harness.config.resolve import resolve_method
 from harness.config.schema import MethodChoice
 from harness.config.suites import Suite
-from harness.config.yaml_tree import parse_assignments, value_text
+from harness.config.yaml_tree import parse_lists, value_text
 from harness.errors import ConfigError, UserError, unknown
 
-Axes = Mapping[str, Sequence[Any]]
+Axes = Mapping[str, Sequence[object]]
 
 
-def parse_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+def parse_axes(texts: Iterable[str]) -> dict[str, tuple[object, ...]]:
     """Parse --sweep: ["method.k=1,3"] -> {"method.k": (1, 3)}. Raises ConfigError."""
-    return check_axes(parse_assignments(texts, "--sweep ", several=True), "--sweep")
+    return check_axes(parse_lists(texts, "--sweep "), "--sweep")
 
 
-def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
+def check_axes(axes: Axes, where: str) -> dict[str, tuple[object, ...]]:
     """Return the axes; raise ConfigError for a key that cannot be swept, no values or one twice.
     where: "--sweep"."""
     problems: list[str] = []
@@ -41,7 +40,7 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
     return {key: tuple(values) for key, values in axes.items()}
 
 
-def _axis_problem(key: str, values: Sequence[Any], where: str) -> str:
+def _axis_problem(key: str, values: Sequence[object], where: str) -> str:
     """Why a key cannot be swept over these values; "" if it can."""
     if key in ("method", "dataset"):
         return f"{where}: '{key}' cannot be swept; name several with --{key} A,B"
@@ -59,11 +58,11 @@ def _axis_problem(key: str, values: Sequence[Any], where: str) -> str:
 
 
 def suite_axes(
-    suite: Suite, model: str | None, sets: Mapping[str, Any]
-) -> dict[str, tuple[Any, ...]]:
+    suite: Suite, model: str | None, sets: Mapping[str, object]
+) -> dict[str, tuple[object, ...]]:
     """A suite's axes and its models, but for keys fixed by --model (`model`) or --set (`sets`).
     Raises ConfigError."""
-    axes: dict[str, Sequence[Any]] = {}
+    axes: dict[str, Sequence[object]] = {}
     if suite.models and model is None:
         axes["model"] = suite.models
     axes |= suite.sweep
@@ -147,7 +146,7 @@ def method_and_parameters(run: Choices) -> tuple[MethodChoice, set[str]] | None:
     """A run's method and the names of its parameters; None for a run with a mistake, which planning
     will report."""
     try:
-        method: MethodChoice = resolve_part("methods", run).value
+        method: MethodChoice = resolve_method(run).value
         return method, set(method_class(method.implementation).Config.model_fields)
     except UserError:
         return None

@@ -32,7 +32,7 @@ from harness.storage.yaml_text import YAMLProblem, parse_yaml
 MOST = 2**53
 """The largest number of a setting: a float holds every whole number below it."""
 M = TypeVar("M", bound=BaseModel)
-Layer = tuple[str, dict[str, Any]]
+Layer = tuple[str, Mapping[str, object]]
 """The origin of some settings (a file or flag), and the settings."""
 
 
@@ -72,7 +72,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.v
 _Loader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 
 
-def parsed(text: str) -> Any:
+def parsed(text: str) -> object:
     """What text typed on the command line says as YAML: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" ->
     "yes".
 
@@ -101,13 +101,26 @@ def parsed(text: str) -> Any:
     return value
 
 
-def parse_assignments(texts: Iterable[str], prefix: str, several: bool = False) -> dict[str, Any]:
+def parse_assignments(texts: Iterable[str], prefix: str) -> dict[str, object]:
     """Parse ["method.k=3"] to {"method.k": 3}. prefix: goes before the text in messages, "--set ".
-
-    several: parse ["method.k=1,3"] to {"method.k": [1, 3]}.
 
     Raises ConfigError with a sentence for each malformed or repeated assignment.
     """
+    return {key: parsed(text) for key, text in _assigned_texts(texts, prefix).items()}
+
+
+def parse_lists(texts: Iterable[str], prefix: str) -> dict[str, list[object]]:
+    """Parse ["method.k=1,3"] to {"method.k": [1, 3]}; prefix and errors: as in
+    `parse_assignments`."""
+    lists: dict[str, list[object]] = {}
+    for key, text in _assigned_texts(texts, prefix).items():
+        values = parsed(f"[{text}]")
+        lists[key] = values if isinstance(values, list) else []
+    return lists
+
+
+def _assigned_texts(texts: Iterable[str], prefix: str) -> dict[str, str]:
+    """Split ["method.k=3"] into {"method.k": "3"}. Raises ConfigError as `parse_assignments`."""
     assigned: dict[str, str] = {}
     problems: list[str] = []
     for text in texts:
@@ -121,16 +134,10 @@ def parse_assignments(texts: Iterable[str], prefix: str, several: bool = False) 
             problems.append(f"'{key}' is set twice: to {assigned[key]} and to {value}")
     if problems:
         raise ConfigError(problems)
-    values: dict[str, Any] = {}
-    for key, text in assigned.items():
-        if several:
-            values[key] = parsed(f"[{text}]")
-        else:
-            values[key] = parsed(text)
-    return values
+    return assigned
 
 
-def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
+def read_yaml(path: Path, shown: str = "") -> dict[str, object]:
     """The mapping in a YAML file; `shown` is how messages name it. Raises ConfigError with the
     line."""
     shown = shown or str(path)
@@ -151,11 +158,22 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, Any]:
     return value
 
 
-def flatten(value: Any, path: str = "") -> dict[str, Any]:
+def mapping_at(values: object, *keys: str) -> dict[str, object]:
+    """The mapping at a path: ({"a": {"b": {"c": 1}}}, "a", "b") -> {"c": 1}; {} where there is
+    none."""
+    found = values
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping):
+        return {}
+    return dict(found)
+
+
+def flatten(value: object, path: str = "") -> dict[str, object]:
     """{"a": {"b": 1}} -> {"a.b": 1}; an empty mapping is a leaf. path: goes before every key."""
     if not isinstance(value, dict) or not value:
         return {path: value}
-    leaves: dict[str, Any] = {}
+    leaves: dict[str, object] = {}
     for key, inner in value.items():
         leaves |= flatten(inner, _joined_path(path, str(key)))
     return leaves
@@ -168,24 +186,26 @@ def _joined_path(path: str, key: str) -> str:
     return f"{path}.{key}"
 
 
-def nested(path: str, value: Any) -> dict[str, Any]:
+def nested(path: str, value: object) -> dict[str, object]:
     """("a.b", 1) -> {"a": {"b": 1}}."""
-    for key in reversed(path.split(".")):
+    first, *others = path.split(".")
+    for key in reversed(others):
         value = {key: value}
-    return dict(value)
+    return {first: value}
 
 
-def merged(below: Any, above: Any) -> Any:
+def merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
     """Lay `above` over `below`: mappings key by key; any other value replaces what was there."""
-    if not isinstance(above, dict) or not isinstance(below, dict):
-        return above
     result = dict(below)
     for key, value in above.items():
-        result[key] = merged(below.get(key), value)
+        inner = result.get(key)
+        if isinstance(inner, dict) and isinstance(value, dict):
+            value = merged(inner, value)
+        result[key] = value
     return result
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """A value as one types it: null, true, 3, document, [a, b]."""
     if value is None:
         return "null"
@@ -200,7 +220,7 @@ class Tree:
     """Settings laid over each other: nested `values`, and by dotted path the origin of each."""
 
     def __init__(self, layers: Iterable[Layer] = ()) -> None:
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, object] = {}
         self.origins: dict[str, str] = {}
         for origin, values in layers:
             self.values = merged(self.values, values)
@@ -336,7 +356,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def part_of_run(model: type[M], values: Any, folder: str) -> M:
+def part_of_run(model: type[M], values: Mapping[str, object], folder: str) -> M:
     """Validate a part of a stored run's configuration; `folder` is the run's. Raises UserError."""
     try:
         return model.model_validate(values)
@@ -352,7 +372,7 @@ def dataset_of_run(config: StoredConfig, folder: str) -> DatasetConfig:
     An imported run lacks instruction and max_answer_tokens; values that neither use reads stand in
     for them.
     """
-    values = config.dataset.to_json()
+    values: dict[str, object] = config.dataset.to_json()
     if config.method.implementation == ELSEWHERE:
         values = {"instruction": "", "max_answer_tokens": 1, **values}
     return part_of_run(DatasetConfig, values, folder)

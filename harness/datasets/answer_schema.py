@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from harness.config.schema import DatasetConfig, canonical
+from harness.config.yaml_tree import mapping_at
 from harness.errors import UserError
 
 ASK = " Reply with one JSON object that follows this JSON schema, and with nothing else: {schema}"
@@ -38,7 +39,7 @@ def schema_problem(dataset: DatasetConfig) -> str | None:
             f"dataset.answer_prefix='{dataset.answer_prefix}' and an answer schema both say which "
             "part of a reply is scored; set one of the two to null"
         )
-    properties = schema.form.get("properties", {})
+    properties = mapping_at(schema.form, "properties")
     if dataset.answer_field not in properties:
         known = ", ".join(properties) or "none"
         return (

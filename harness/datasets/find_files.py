@@ -71,13 +71,16 @@ def file_patterns(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tupl
     patterns = config.options.get("files", ())
     if isinstance(patterns, str):
         patterns = (patterns,)
-    if not isinstance(patterns, list | tuple) or not all(map(_is_name, patterns)):
+    names: tuple[str, ...] = ()
+    if isinstance(patterns, list | tuple) and all(map(_is_name, patterns)):
+        names = tuple(patterns)
+    else:
         problems.append(
             "dataset.options.files: should be a file name or pattern, or a list of them"
         )
     if problems:
         raise ConfigError(problems)
-    return tuple(patterns)
+    return names
 
 
 def _unknown_option(key: str, known: Sequence[str]) -> str:

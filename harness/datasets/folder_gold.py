@@ -71,7 +71,7 @@ def _assertions(raw: RawRow) -> dict[str, object]:
     """The assertions of a row. Raises RowError."""
     schema = _with_numbers(raw.get("json_schema"))
     try:
-        return read_assertions({**raw, "json_schema": schema})
+        return read_assertions({**raw, "json_schema": schema}).to_json()
     except WrongAssertion as error:
         raise RowError(error.field, error.problem) from None
 

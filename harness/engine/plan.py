@@ -17,14 +17,8 @@ from dataclasses import dataclass, field
 from harness import scorers
 from harness.config import presets, registry
 from harness.config.layers import Choices, point_text
-from harness.config.resolve import Settings, resolve
-from harness.config.schema import (
-    DatasetConfig,
-    EncoderConfig,
-    MethodChoice,
-    ModelConfig,
-    RunConfig,
-)
+from harness.config.resolve import Parts, Settings, resolve
+from harness.config.schema import EncoderConfig, ModelConfig, RunConfig
 from harness.datasets import answer_prefix, answer_schema
 from harness.datasets.base import Dataset
 from harness.engine.asked_questions import AskedQuestions, check_questions_fit, load_asked
@@ -121,18 +115,15 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> PlannedRun:
         return plan(resolve(choices, mistakes_in_parts), elsewhere)
 
 
-def mistakes_in_parts(
-    parts: Mapping[str, object], origins: Mapping[str, str]
-) -> list[HarnessError]:
+def mistakes_in_parts(parts: Parts, origins: Mapping[str, str]) -> list[HarnessError]:
     """Mistakes in a method's parameters, and in what a data set's settings ask for, found before
     anything is fetched or looked for."""
     problems: list[HarnessError] = []
-    method, dataset = parts.get("method"), parts.get("dataset")
-    if isinstance(method, MethodChoice):
-        attempt(problems, make_method, method, origins)
-    if isinstance(dataset, DatasetConfig):
-        problems += map(UserError, scorers.problems(list(dataset.scorers)))
-        unscored = answer_schema.schema_problem(dataset)
+    if parts.method is not None:
+        attempt(problems, make_method, parts.method, origins)
+    if parts.dataset is not None:
+        problems += map(UserError, scorers.problems(list(parts.dataset.scorers)))
+        unscored = answer_schema.schema_problem(parts.dataset)
         if unscored:
             problems.append(UserError(unscored))
     return problems
@@ -185,7 +176,7 @@ def _official_number(settings: Settings) -> AskedQuestions:
     chosen = [settings.origins.get(f"dataset.{key}") for key in ("split", "subset", "hub")]
     rows = 0
     if "--set" not in chosen:
-        rows = presets.dataset_note(name, "official_questions") or 0
+        rows = presets.official_questions(name)
     dataset = Dataset(name, (), {}, "", "not on this machine", rows=rows)
     return AskedQuestions(dataset, settings.dataset)
 

@@ -19,6 +19,7 @@ from harness.config.schema import (
     RetrieverConfig,
     canonical,
 )
+from harness.config.yaml_tree import mapping_at
 from harness.cost.flops import ModelShape
 from harness.embed import encoder_info
 from harness.engine.findings import Findings
@@ -244,10 +245,10 @@ class ModelPlanner:
         has_own = "compressor" in self.settings.roles or reader.embedded
         if "compressor" not in self._method.needs or has_own:
             return
-        role_models: dict[str, str] = {}
+        model: object = None
         for _, values in presets.read("profiles", "paper"):
-            role_models = values.get("methods", {}).get(self._name, {}).get("roles", role_models)
-        model = role_models.get("compressor")
+            roles = mapping_at(values, "methods", self._name, "roles")
+            model = roles.get("compressor", model)
         better = "name a smaller model for it"
         if model:
             better = f"the papers' setting (--profile paper) has {model} for it"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_part
+from harness.config.resolve import resolve_method
 from harness.config.schema import MethodChoice
 from harness.config.sweep import method_and_parameters
 from harness.engine.settled_method import make_method
@@ -147,7 +147,7 @@ def _applies_to_none(name: str, methods: Iterable[str]) -> UserError:
 def _is_valid(run: Choices) -> bool:
     """Whether the run's method takes its settings."""
     try:
-        part = resolve_part("methods", run)
+        part = resolve_method(run)
         make_method(part.value, part.origins)
     except UserError:
         return False

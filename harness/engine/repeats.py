@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from harness.config.layers import Choices
 from harness.config.registry import method_class
-from harness.config.resolve import resolve_part
+from harness.config.resolve import resolve_method, resolve_model
 from harness.errors import UserError
 from harness.method import draws_by_seed
 
@@ -48,8 +48,8 @@ def _draws_nothing(run: Choices) -> bool:
     """Whether no seed changes the run's answers; False for a run with a mistake, which is reported
     when it is planned."""
     try:
-        method = resolve_part("methods", run).value
-        model = resolve_part("models", run).value
+        method = resolve_method(run).value
+        model = resolve_model(run).value
         draws = draws_by_seed(method_class(method.implementation))
     except UserError:
         return False

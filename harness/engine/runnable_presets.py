@@ -55,7 +55,7 @@ def preset_methods() -> Iterator[PresetMethod]:
                 continue
             implementation = str(tree.values.get("implementation"))
             cls: type[Method] = registry.load(implementation, Method)
-            method = cls(cls.Config(**tree.values.get("params", {})))
+            method = cls(cls.Config.model_validate(tree.values.get("params", {})))
         except (HarnessError, ValueError, TypeError):
             # `harness validate` reports the mistake. TypeError: a method class without answer().
             continue

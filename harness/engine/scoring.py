@@ -24,14 +24,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from harness import scorers
-from harness.assertions import failed_assertions
+from harness.assertions import Assertions, failed_assertions
 from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
 from harness.datasets.answer_schema import NotFollowed, answer_in
 from harness.errors import UserError
 from harness.storage.failures import STOPS, describe_failure, one_line
 from harness.storage.record_notes import counts_of, flags_of
-from harness.storage.records import StoredRecord
+from harness.storage.records import StoredRecord, parse_searches, parse_shown
 from harness.storage.summary_file import RunSummary
 from harness.types import (
     COUNTS,
@@ -44,8 +44,6 @@ from harness.types import (
     Searched,
     Shown,
     lacks_only_scores,
-    parse_searches,
-    parse_shown,
 )
 
 T = TypeVar("T")
@@ -94,9 +92,11 @@ def score_reply(
     if dataset.answer_prefix is not None:
         text = _text_after_prefix(reply, dataset.answer_prefix, notes)
     sheet = scorers.score_answer(dataset.scorers, text, shown, gold, seconds, searches)
-    failed = failed_assertions(gold.extra.get(ASSERTED, {}), text, seconds)
-    if failed and ASSERTED in sheet.scores:
-        notes[ASSERTIONS] = failed
+    if ASSERTED in gold.extra and ASSERTED in sheet.scores:
+        assertions = Assertions.from_json(gold.extra[ASSERTED])
+        failed = failed_assertions(assertions, text, seconds)
+        if failed:
+            notes[ASSERTIONS] = failed
     return _verdict_of(sheet, notes)
 
 

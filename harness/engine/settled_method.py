@@ -11,7 +11,7 @@ from harness.config.own_prompt import SystemPrompt
 from harness.config.resolve import DEFAULT, Settings
 from harness.config.run_label import SYSTEM_PROMPT, changes_from_preset
 from harness.config.schema import MethodChoice
-from harness.config.yaml_tree import Tree, build, flatten
+from harness.config.yaml_tree import Tree, build, flatten, mapping_at
 from harness.engine.numbers_from_runs import NumberFromRun, asked_from_runs, number_from_run
 from harness.errors import UserError, raise_all
 from harness.method import Method, misdeclared
@@ -80,9 +80,9 @@ def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemProm
             f"'{choice.name}' sends no request of its own for an answer, so --system-prompt has no "
             "place in it; leave that out, or the method"
         )
-    prompts: dict[str, str | Mapping[str, str]] = dict(choice.params.get("prompts", {}))
+    prompts = mapping_at(choice.params, "prompts")
     for prompt in answering:
-        turns = _turns(prompts.get(prompt.name, {}))
+        turns = _turns(prompts, prompt.name)
         if turns.get("system", system.text) != system.text:
             raise UserError(
                 f"the system turn of prompt '{prompt.name}' of '{choice.name}' is given by "
@@ -93,11 +93,12 @@ def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemProm
     return choice.model_copy(update={"params": {**choice.params, "prompts": prompts}})
 
 
-def _turns(replaced: str | Mapping[str, str]) -> dict[str, str]:
+def _turns(prompts: Mapping[str, object], name: str) -> dict[str, object]:
     """The turns of a prompt as the settings replace it; a text alone replaces the user turn."""
+    replaced = prompts.get(name)
     if isinstance(replaced, str):
         return {"user": replaced}
-    return dict(replaced)
+    return mapping_at(prompts, name)
 
 
 def _numbers_from_runs(

@@ -294,7 +294,10 @@ class EngineTools:
             and self.question is not None
         ):
             sampling = Sampling(
-                derived_seed(config.seed, self.question.id), **config.model.sampling
+                derived_seed(config.seed, self.question.id),
+                config.model.temperature,
+                config.model.top_p,
+                config.model.max_tokens,
             )
         if config.cache is not None:
             replies = self._models.replies(role)

@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.config.schema import ModelConfig
 from harness.errors import UnknownName, UserError, raise_all
 from harness.judging import stepwise
@@ -110,7 +111,7 @@ def _model(request: JudgeRequest, kind: str) -> _Model:
                 "(model.KEY=VALUE)"
             )
     config = check_greedy(
-        resolved("models", model=request.model, sets=dict(request.sets)), "a judge"
+        resolve_model(Choices(model=request.model, sets=dict(request.sets))).value, "a judge"
     )
     facts = model_facts(config)
     raise_all([UserError(problem) for problem in facts.problems])

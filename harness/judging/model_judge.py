@@ -27,6 +27,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
+from pydantic import BaseModel
+
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import read_yaml
 from harness.cost.meter import Meter
@@ -113,6 +115,15 @@ class Judgement:
         }.get(self.verdict)
 
 
+class _PublishedFile(BaseModel):
+    """A file of configs/judges. prompts: texts by kind."""
+
+    source: str
+    max_tokens: int
+    prompts: dict[str, str]
+    highest_rating: float | None = None
+
+
 @dataclass(frozen=True)
 class PublishedPrompts:
     """The judge's prompts of one file of configs/judges.
@@ -138,11 +149,10 @@ def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
     if name not in _PUBLISHED:  # a name of a received run opens nothing
         return None
     values = read_yaml(_PUBLISHED[name], f"configs/judges/{name}.yaml")
-    prompts = {kind: Prompt(kind, text) for kind, text in values["prompts"].items()}
+    file = _PublishedFile.model_validate(values)
+    prompts = {kind: Prompt(kind, text) for kind, text in file.prompts.items()}
     version = f"{name} {file_hash(_PUBLISHED[name])[:8]}"
-    return PublishedPrompts(
-        version, values["source"], values["max_tokens"], prompts, values.get("highest_rating")
-    )
+    return PublishedPrompts(version, file.source, file.max_tokens, prompts, file.highest_rating)
 
 
 def question_with_options(case: Case) -> str:

@@ -85,7 +85,7 @@ class LoadedModel(Network, TokenizedModel):
 
         Raises CannotRun for a damaged file, and for weights that do not fit config.json.
         """
-        kernel = {"sdpa": capture.install(), "eager": "eager"}.get(self.identity["attention"])
+        kernel = {"sdpa": capture.install(), "eager": "eager"}.get(str(self.identity["attention"]))
         options: dict[str, object] = {"trust_remote_code": config.trust_remote_code}
         try:
             sizes = AutoConfig.from_pretrained(folder, **options)

@@ -54,7 +54,7 @@ class ReplaysSearches(Protocol):
     def recorded_rule(self) -> dict[str, Any]:
         """The rule, as in `stop_rule`, at which recordings end; `replay` cannot go beyond it."""
 
-    def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
+    def replay(self, steps: Sequence[Mapping[str, object]], **rule: Any) -> int | None:
         """Find where a recorded search would have stopped.
 
         Args:
@@ -70,7 +70,7 @@ class ReplaysSearches(Protocol):
 class ChecksModels(Protocol):
     """Has demands on a model that its capabilities do not say."""
 
-    def model_problems(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+    def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
         """Find out whether the method can run with a model that is not loaded yet.
 
         Args:

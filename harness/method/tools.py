@@ -58,7 +58,7 @@ class Encoder(Protocol):
     """
 
     name: str
-    identity: dict[str, Any]
+    identity: dict[str, object]
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
         """Vectors of shape [len(texts), width], float32; kind: picks the prefix and the network, if
@@ -73,7 +73,7 @@ class Reranker(Protocol):
     Encoder."""
 
     name: str
-    identity: dict[str, Any]
+    identity: dict[str, object]
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
         """Scores of shape [passages], higher is better."""
@@ -156,7 +156,9 @@ class IndexTools(Tools, Protocol):
     """What a method may use while it builds an index: Tools, and results that other methods'
     indexes share."""
 
-    def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
+    def share(
+        self, name: str, role: str, needs: Mapping[str, object], fn: Callable[[], Any]
+    ) -> Any:
         """Return fn(), or the result that an index of any method stored as `name` for equal
         `needs`.
 

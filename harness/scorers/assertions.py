@@ -7,7 +7,7 @@ assertions("No idea.", [])                                                      
 
 from collections.abc import Mapping, Sequence
 
-from harness.assertions import failed_assertions
+from harness.assertions import Assertions, failed_assertions
 from harness.scorers.base import published
 
 scorer = published("this project")
@@ -36,7 +36,7 @@ def assertions(
     """
     if not assertions:
         return None
-    failed = failed_assertions(assertions, prediction, seconds)
+    failed = failed_assertions(Assertions.from_json(assertions), prediction, seconds)
     if failed is None:
         return None
     return float(not failed)

@@ -11,7 +11,7 @@ Keys of other versions are held in `other` and written back. The files: run_file
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -23,7 +23,7 @@ from harness.storage import run_schema
 from harness.storage.json_lines import read_lines
 from harness.storage.record_notes import JudgeNote, Notes, flags_of, judgements_of
 from harness.storage.run_files import DOCUMENTS
-from harness.types import lacks_only_scores
+from harness.types import Found, Searched, Shown, ShownKind, lacks_only_scores
 
 Status = Literal["built", "hit", "failed"]
 """How a run got an index: built now, found in the cache, or not at all."""
@@ -95,6 +95,36 @@ class StoredGold(TypedDict):
     answers: list[str]
     supporting: list[StoredSupport]
     extra: dict[str, object]
+
+
+def parse_shown(piece: StoredPiece) -> Shown:
+    """A piece of what the reader saw, from a record."""
+    return Shown(
+        kind=cast(ShownKind, piece["kind"]),
+        document_id=piece.get("document_id", ""),
+        start=piece.get("start", 0),
+        end=piece.get("end", 0),
+        text=piece.get("text", ""),
+        sources=tuple((name, start, end) for name, start, end in piece.get("sources", ())),
+    )
+
+
+def parse_searches(searches: Sequence[StoredSearch] | None) -> tuple[Searched, ...] | None:
+    """The searches of a record; None where it has none recorded."""
+    if searches is None:
+        return None
+    return tuple(map(_parse_search, searches))
+
+
+def _parse_search(search: StoredSearch) -> Searched:
+    found = tuple(map(_parse_found, search["found"]))
+    return Searched(search["query"], search["phase"], search["seconds"], found)
+
+
+def _parse_found(found: StoredFound) -> Found:
+    shown = tuple(map(parse_shown, found["shown"]))
+    pages = tuple((name, start, end) for name, start, end in found["pages"])
+    return Found(found["id"], found["title"], found["score"], shown, pages)
 
 
 RECORD_KEYS = (

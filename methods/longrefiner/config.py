@@ -183,7 +183,8 @@ class LongRefinerConfig(MethodConfig):
         name: str | None = getattr(self, f"{task}_adapter")
         if name != AUTO:
             return name
-        if task in model.identity.get("adapters", {}):
+        adapters = model.identity.get("adapters")
+        if isinstance(adapters, dict) and task in adapters:
             return task
         return None
 

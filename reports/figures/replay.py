@@ -28,9 +28,8 @@ from harness.engine.scoring import score_reply
 from harness.errors import UserError
 from harness.method import Method
 from harness.method.abilities import ReplaysSearches
-from harness.storage.records import StoredPiece, StoredRecord, StoredStep
+from harness.storage.records import StoredPiece, StoredRecord, StoredStep, parse_shown
 from harness.storage.run_folder import StoredRun
-from harness.types import parse_shown
 from reports import facts
 from reports.costs import spent_flops, stop_flops
 from reports.gold_rows import read_rows

@@ -201,7 +201,7 @@ def _resolve_preset(
             # Its package is missing: its parameters are not checked, and a report reads those
             # alone.
             cls: type[Method] = registry.load(run.method.implementation, Method)
-            return run, cls(cls.Config.model_construct(**run.method.params))
+            return run, cls(cls.Config.model_construct(None, **run.method.params))
 
 
 @cache

@@ -18,7 +18,7 @@ from bench.smoke_rows import (
 )
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_part
+from harness.config.resolve import resolve_dataset
 from harness.datasets import load
 from tests.datasets.support import needs_real, real
 from tests.reports.build import record, usage, write_run
@@ -69,7 +69,7 @@ def test_every_data_set_that_is_fetched_has_rows() -> None:
 def test_made_up_rows_load_in_the_official_layout(name: str, tmp_path: Path) -> None:
     file = rows_file(name, tmp_path, tmp_path, max_bytes=100)
     sets = row_settings(name, tmp_path, tmp_path, max_bytes=100)
-    data = load(resolve_part("datasets", Choices(dataset=name, data=str(file), sets=sets)).value)
+    data = load(resolve_dataset(Choices(dataset=name, data=str(file), sets=sets)).value)
     assert len(data) == QUESTIONS
     if name.startswith("longmemeval/"):
         supporting = [bool(example.gold.supporting) for example in data.examples]

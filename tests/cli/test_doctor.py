@@ -11,7 +11,8 @@ from bench.flops import prefill_by_both
 from harness.cli import checks, doctor
 from harness.cli.main import main
 from harness.config import presets, registry
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.cost import flops, free_memory
 from harness.llm.model_info import local_folder
 
@@ -121,6 +122,6 @@ def test_flops_by_formula_beside_those_of_fvcore(monkeypatch, counted):
         "linear",
         property(lambda shape, own=flops.ModelShape.linear.fget: counted * own(shape)),
     )
-    folder, _ = local_folder(resolved("models", model="pocket-llama"))
+    folder, _ = local_folder(resolve_model(Choices(model="pocket-llama")).value)
     formula, traced = prefill_by_both(folder)
     assert (formula == traced) == (counted == 1.0)

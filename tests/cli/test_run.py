@@ -16,6 +16,7 @@ from harness.cli.failures import failure_text
 from harness.config.yaml_tree import flatten
 from harness.engine import runner
 from harness.errors import CannotRun
+from harness.storage.summary_file import RunSummary
 from harness.tracking.background import BackgroundTracking
 from harness.types import Answer
 from tests.cli.fakes import Echo
@@ -88,7 +89,9 @@ def test_the_most_frequent_reason_of_failed_questions_is_told(tmp_path):
     errors = [reason and {"type": "QuestionError", "message": reason} for reason in reasons]
     rows = [{"question_id": f"q{n}", "error": error} for n, error in enumerate(errors)]
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    sentence = failure_text(runner.RunResult(tmp_path, {"n_total": 4}, failed=3), "", debug=False)
+    sentence = failure_text(
+        runner.RunResult(tmp_path, RunSummary(n_total=4), failed=3), "", debug=False
+    )
     assert sentence.startswith(
         "error: 3 of 4 questions failed; 2 of them like 'q1': QuestionError: the window of 7 is "
         "full"

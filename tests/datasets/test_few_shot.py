@@ -7,7 +7,7 @@ import pytest
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_part, resolved
+from harness.config.resolve import resolve_dataset, resolve_method
 from harness.cost.meter import Meter
 from harness.datasets.few_shot import shots_of
 from harness.engine.plan import plan_choices
@@ -52,7 +52,7 @@ def config(files, shots=2, **more):
     sets = {"dataset.shots_from": files[1], **{f"dataset.{k}": v for k, v in more.items()}}
     if shots is not None:
         sets["dataset.shots"] = shots
-    return resolved("datasets", dataset="musique", data=files[0], sets=sets)
+    return resolve_dataset(Choices(dataset="musique", data=files[0], sets=sets)).value
 
 
 def shown(text):
@@ -150,6 +150,6 @@ def test_the_shared_prompt_shows_them_once_beside_the_question():
 
 def test_every_method_asks_with_the_instruction_that_they_are_part_of():
     for name in presets.names("methods"):
-        part = resolve_part("methods", Choices(method=name))
+        part = resolve_method(Choices(method=name))
         method = make_method(part.value, part.origins)
         assert any("{instruction}" in prompt.text for prompt in method.templates()), name

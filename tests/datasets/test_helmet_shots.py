@@ -6,7 +6,8 @@ The expected draws are those of the authors' code, with `datasets`, on these mad
 
 import pytest
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_dataset
 from harness.datasets import load_once
 from harness.datasets.few_shot import shots_of
 from harness.errors import UserError
@@ -25,7 +26,7 @@ def shots_in(folder, asked, **sets):
     """The examples that helmet/nq shows for each of the rows `asked`, as text."""
     data = write_lines(folder / "nq.jsonl", asked)
     given = {f"dataset.{key}": value for key, value in sets.items()}
-    config = resolved("datasets", dataset="helmet/nq", data=str(data), sets=given)
+    config = resolve_dataset(Choices(dataset="helmet/nq", data=str(data), sets=given)).value
     shots = shots_of(config)
     if shots is None:
         return []

@@ -4,7 +4,8 @@ mistakes."""
 import pytest
 
 from harness import scorers
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_dataset
 from harness.datasets import load
 from harness.types import Shown
 from tests.datasets.support import check_mistake, config, longmemeval, write_lines
@@ -65,9 +66,12 @@ def test_the_questions_on_which_heads_were_found_are_left_out_and_counted(tmp_pa
         for n, kind in enumerate(["multi-session", "single-session-user"])
     ]
     file = str(write_lines(tmp_path / "r.jsonl", rows))
-    data = load(resolved("datasets", dataset="longmemeval/s-430", data=file))
+    data = load(resolve_dataset(Choices(dataset="longmemeval/s-430", data=file)).value)
     assert [example.gold.extra["type"] for example in data.examples] == ["multi-session"]
-    assert (data.left_out, len(load(resolved("datasets", dataset="longmemeval/s", data=file)))) == (
+    assert (
+        data.left_out,
+        len(load(resolve_dataset(Choices(dataset="longmemeval/s", data=file)).value)),
+    ) == (
         1,
         2,
     )

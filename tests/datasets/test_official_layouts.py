@@ -231,9 +231,7 @@ def test_a_release_is_read_as_published(release, tmp_path, hub, monkeypatch):
         for id_ in e.question.document_ids
     )
     if release.preset in FLASHRAG:
-        assert f"{FLASHRAG[release.preset][1]} " in " ".join(
-            presets.dataset_note(release.preset, "download")
-        )
+        assert f"{FLASHRAG[release.preset][1]} " in " ".join(presets.download_notes(release.preset))
 
 
 def test_longbench_has_the_questions_that_its_authors_count(hub):
@@ -250,18 +248,16 @@ def test_longbench_has_the_questions_that_its_authors_count(hub):
         if name.endswith("_e"):
             assert tuple(lengths[each] for each in BUCKETS) == releases.LONGBENCH[name], name
         assert (len(made), made.skipped) == (sum(releases.LONGBENCH[name]), {}), name
-        assert f"{len(made)} questions" in " ".join(
-            presets.dataset_note(f"longbench/{name}", "download")
-        ), name
+        assert f"{len(made)} questions" in " ".join(presets.download_notes(f"longbench/{name}")), (
+            name
+        )
 
 
 @support.needs_real
 def test_narrativeqa_has_the_documents_of_the_papers():
     table = csv.DictReader(io.StringIO(releases.stories()[0]["documents.csv"]))
     books = sum(row["set"] == "test" for row in table)
-    assert f"on {books} books and film scripts" in " ".join(
-        presets.dataset_note("narrativeqa", "download")
-    )
+    assert f"on {books} books and film scripts" in " ".join(presets.download_notes("narrativeqa"))
 
 
 def test_every_data_set_has_a_release():

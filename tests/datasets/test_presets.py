@@ -223,10 +223,8 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
         chosen = resolve(Choices(method="bm25", dataset=name)).config.dataset
         assert show(Selection(), name, kind="datasets", diff=None, json=False) == 0
         text = capsys.readouterr().out
-        download = " ".join(presets.dataset_note(name, "download") or [])
-        assert all(
-            f"\n  {line}" in text for line in presets.dataset_note(name, "download") or []
-        ), name
+        download = " ".join(presets.download_notes(name))
+        assert all(f"\n  {line}" in text for line in presets.download_notes(name)), name
         assert (chosen.hub or "").partition("@")[0] in download, name  # where from
         assert "By hand: " in download, name
         if not name.startswith("longbench/") and name not in UNCOUNTED:
@@ -252,7 +250,7 @@ def test_options_are_shown_with_type_default_and_meaning(capsys):
     meaning = "keep the best so many of each question; null: all"
     assert listed["options"]["top"] == {"type": "whole number", "default": None, "meaning": meaning}
     assert listed["options"]["documents"]["type"] == "text or list"
-    assert listed["download"] == presets.dataset_note("nq", "download")
+    assert listed["download"] == presets.download_notes("nq")
     assert "download" not in " ".join(listed["values"])
     assert listed["values"]["dataset.licence"].startswith("CC BY-SA 3.0")
     assert "Natural Questions" in listed["values"]["dataset.citation"]

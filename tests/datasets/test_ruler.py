@@ -12,7 +12,8 @@ import pocket
 import pytest
 
 from harness.config import presets
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_dataset, resolve_model
 from harness.config.schema import DatasetConfig
 from harness.datasets import answer_prefix, load
 from harness.datasets.ruler import Task as RulerTask
@@ -102,7 +103,7 @@ def test_a_reply_goes_on_behind_the_authors_answer_prefix(task, begins):
     question, documents = data.examples[0].question, [*data.documents.values()][:1]
     assert question.begins.startswith(begins)
     assert bool(question.begins) == bool(begins)
-    tools.reader = load_model(resolved("models", model="pocket-llama"))
+    tools.reader = load_model(resolve_model(Choices(model="pocket-llama")).value)
     tools.reader.forget()
     FullContext(FullContext.Config()).answer(question, documents, [{}], tools)
     _, _, reply = tools.reader.first_prompts["reader"]["text"].rpartition("Answer:")
@@ -115,8 +116,11 @@ def test_a_reply_goes_on_behind_the_authors_answer_prefix(task, begins):
 
 @pytest.mark.parametrize(("task", "restated"), [("vt", False), ("cwe", True)])
 def test_the_answer_fits_the_authors_cap_behind_the_prefix(task, restated):
-    data, model = made(task, questions=4), load_model(resolved("models", model="pocket-llama"))
-    cap = resolved("datasets", dataset=f"ruler/{task}").max_answer_tokens
+    data, model = (
+        made(task, questions=4),
+        load_model(resolve_model(Choices(model="pocket-llama")).value),
+    )
+    cap = resolve_dataset(Choices(dataset=f"ruler/{task}")).value.max_answer_tokens
     for gold, begins in (
         (example.gold.answers, example.question.begins) for example in data.examples
     ):
@@ -152,7 +156,7 @@ def test_a_solved_example_stands_in_front_in_the_form_of_the_question(task, toke
     assert solved.count("\n") + len(re.findall(r"\d\. ", solved)) in range(lines - 4, lines + 4)
     shown = re.search(r"Text:\n(.*)\n\nThe text .*Question: (.*)\nAnswer:", solved, re.DOTALL)
     asked = Question("e", shown[2], ("d",))
-    instruction = resolved("datasets", dataset=f"ruler/{task}").instruction
+    instruction = resolve_dataset(Choices(dataset=f"ruler/{task}")).value.instruction
     reading = Reading(Task(instruction=instruction, max_answer_tokens=9))
     assert question.example.startswith("".join(reading.pieces(asked, [shown[1]])))
     for place in ("behind", "before"):
@@ -165,8 +169,8 @@ def test_a_solved_example_stands_in_front_in_the_form_of_the_question(task, toke
 def test_the_prompt_that_is_sent_has_the_length_that_is_asked_for(task):
     folder = str(Path(pocket.__file__).parent / "model")
     data = made(task, tokens=2048, tokenizer=folder, questions=5)
-    dataset = resolved("datasets", dataset=f"ruler/{task}")
-    model = load_model(resolved("models", model="pocket-llama"))
+    dataset = resolve_dataset(Choices(dataset=f"ruler/{task}")).value
+    model = load_model(resolve_model(Choices(model="pocket-llama")).value)
     for example in data.examples:
         text = data.documents[example.question.document_ids[0]].text
         pieces = Reading(answer_prefix.task(dataset)).pieces(example.question, [text])

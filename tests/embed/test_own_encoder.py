@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from harness.config.layers import Choices
-from harness.config.resolve import resolve, resolve_part
+from harness.config.resolve import resolve, resolve_encoder
 from harness.engine.plan import plan_choices
 from harness.errors import HarnessError
 from tests.embed.saved_models import saved
@@ -115,7 +115,7 @@ def test_the_weights_of_its_own_encoder_from_elsewhere_keep_the_name(tmp_path):
 def test_what_the_papers_say_of_each_encoder(
     name, pooling, similarity, query_prefix, passage_prefix
 ):
-    found = resolve_part("encoders", Choices(sets={"encoder": name})).value
+    found = resolve_encoder(Choices(sets={"encoder": name})).value
     said = (found.pooling, found.similarity, found.query_prefix, found.passage_prefix)
     assert said == (pooling, similarity, query_prefix, passage_prefix)
     assert (found.query_source is not None) == (name == "dragon")

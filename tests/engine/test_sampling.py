@@ -10,7 +10,7 @@ import pytest
 
 from harness.config import presets, registry
 from harness.config.layers import Choices
-from harness.config.resolve import resolved
+from harness.config.resolve import resolve_method, resolve_model
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
 from harness.llm.backend import check_greedy
@@ -113,11 +113,13 @@ def test_settings_that_mean_nothing_are_refused(sets, said):
 def test_a_judge_is_greedy():
     with pytest.raises(UserError, match="a judge is asked greedily"):
         check_greedy(
-            resolved("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge"
+            resolve_model(Choices(model="pocket-llama", sets={"model.temperature": 1})).value,
+            "a judge",
         )
     with pytest.raises(UserError, match="a judge sends each request at once"):
         check_greedy(
-            resolved("models", model="pocket-llama", sets={"model.batch": True}), "a judge"
+            resolve_model(Choices(model="pocket-llama", sets={"model.batch": True})).value,
+            "a judge",
         )
 
 
@@ -137,7 +139,7 @@ def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command):
 
 def test_methods_that_say_so_draw_nothing():
     for name in presets.names("methods"):
-        cls = registry.load(resolved("methods", method=name).implementation, Method)
+        cls = registry.load(resolve_method(Choices(method=name)).value.implementation, Method)
         if not draws_by_seed(cls):
             assert not any("sampling" in needed for needed in cls.needs.values()), name
             own = [c for c in cls.__mro__ if c.__module__.startswith("methods.")]

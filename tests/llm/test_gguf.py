@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_part
+from harness.config.resolve import resolve_model
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.engine.plan import plan_choices
@@ -160,7 +160,7 @@ def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind
 
 
 def test_sessions_run_on_it_and_each_digit_is_a_token(file):
-    config = resolve_part("models", Choices(model=str(file))).value
+    config = resolve_model(Choices(model=str(file))).value
     assert config.name == "tiny"
     model = load_model(config)
     assert model.window == WINDOW

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_model
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, QuestionError
@@ -23,7 +24,7 @@ BUDGET = 200
 
 @pytest.fixture(scope="module")
 def pocket():
-    return load_model(resolved("models", model="pocket-llama"))
+    return load_model(resolve_model(Choices(model="pocket-llama")).value)
 
 
 def plain(model):
@@ -116,7 +117,9 @@ def test_a_network_that_kvpress_does_not_support(tmp_path):
 
 
 def test_kvzip_needs_another_kernel_than_eager():
-    config = resolved("models", model="pocket-llama").model_copy(update={"attention": "eager"})
+    config = resolve_model(Choices(model="pocket-llama")).value.model_copy(
+        update={"attention": "eager"}
+    )
     with pytest.raises(CannotRun, match="does not work with model.attention=eager; set"):
         cut(load_model(config), press="kvzip")
 

@@ -3,7 +3,8 @@ template."""
 
 import pytest
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_dataset, resolve_model
 from harness.datasets import answer_prefix
 from harness.llm.backend import load_model
 from harness.llm.scripted import Rule
@@ -21,13 +22,13 @@ NO_CHAT = ("trec", "triviaqa", "samsum", "lsht", "lcc", "repobench-p")  # pred.p
 
 def task_of(name):
     """The task of one of LongBench's sets."""
-    return answer_prefix.task(resolved("datasets", dataset=f"longbench/{name}"))
+    return answer_prefix.task(resolve_dataset(Choices(dataset=f"longbench/{name}")).value)
 
 
 @pytest.mark.parametrize("name", [*NO_CHAT, "trec_e", "lcc_e", "qasper", "qmsum"])
 @pytest.mark.parametrize("method", [FullContext, BoundedCache])
 def test_the_prompt_of_a_few_shot_set_is_its_text_without_a_chat_template(name, method):
-    model = load_model(resolved("models", model="pocket-llama"))
+    model = load_model(resolve_model(Choices(model="pocket-llama")).value)
     tools = FakeTools()
     tools.task, tools.reader = task_of(name), model
     model.forget()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_dataset
 from harness.scorers import score
 
 NO = "The paper does not say which."
@@ -64,5 +65,5 @@ def test_words_that_decline(reply, declined):
 )  # fmt: skip
 def test_data_sets_that_mark_such_questions_have_both_scores(name):
     assert {"abstention.declines", "abstention.answers"} <= {
-        *resolved("datasets", dataset=name).scorers
+        *resolve_dataset(Choices(dataset=name)).value.scorers
     }

@@ -22,9 +22,9 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run
 from harness.engine.scoring import score_reply
 from harness.scorers import ScoreError
-from harness.storage.records import StoredRecord
+from harness.storage.records import StoredRecord, parse_shown
 from harness.storage.run_folder import StoredRun
-from harness.types import Example, parse_shown
+from harness.types import Example
 from reports import facts
 from reports.answer_recall import has_answer
 from reports.comparability import question_set

@@ -23,8 +23,8 @@ from typing import Annotated, cast
 
 from harness import scorers
 from harness.api.option import choice
-from harness.config.layers import FOLDER
-from harness.config.resolve import resolved
+from harness.config.layers import FOLDER, Choices
+from harness.config.resolve import resolve_dataset
 from harness.config.schema import ELSEWHERE, DatasetConfig, digest
 from harness.cost.usage import PhaseUsage
 from harness.datasets import Dataset, load
@@ -172,7 +172,7 @@ class QuestionsOf:
     def config(self, name: str) -> DatasetConfig:
         """The settings of the data set. Raises UserError."""
         choices = {key: value for key, value in asdict(self).items() if value is not None}
-        config: DatasetConfig = resolved("datasets", **{**choices, "dataset": name})
+        config: DatasetConfig = resolve_dataset(Choices(**{**choices, "dataset": name})).value
         return config
 
 

@@ -7,7 +7,7 @@ import pytest
 from pocket.card import EMBEDDED, NAME
 
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_part
+from harness.config.resolve import resolve_method
 from harness.engine.settled_method import make_method
 from harness.llm import adapters
 from harness.llm.model_info import hash_files
@@ -22,7 +22,7 @@ def test_an_adapter_fits_and_its_task_is_done_better_with_it(task):
     assert not list(adapters.check_adapter(task, FOLDER / task, base)), (
         "make adapters trains them again"
     )
-    part = resolve_part("methods", Choices(method=card["method"], profile="pocket"))
+    part = resolve_method(Choices(method=card["method"], profile="pocket"))
     method = make_method(part.value, part.origins)
     assert adapters.prompt_mismatch(task, FOLDER / task, task, method.prompts()) is None
     first = card["measures"]["rows"][0]

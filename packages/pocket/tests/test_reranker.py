@@ -20,7 +20,7 @@ from pocket.world.sample import sample
 from safetensors.torch import load_file
 
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_part
+from harness.config.resolve import resolve_encoder
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts, encoder_folder
@@ -242,7 +242,7 @@ ROWS = {"dataset.questions": 2, "dataset.tokens": 500, "dataset.hops": [1]}
 
 @pytest.fixture(scope="module")
 def config():
-    return resolve_part("encoders", Choices(sets={"encoder": "pocket-reranker"})).value
+    return resolve_encoder(Choices(sets={"encoder": "pocket-reranker"})).value
 
 
 @pytest.fixture(scope="module")

@@ -364,7 +364,8 @@ def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene
 def preset_task(dataset: str) -> Task:
     """The instruction and the answer length in the preset of `dataset`."""
     _, values = presets.read("datasets", dataset)[-1]
-    return Task(instruction=values["instruction"], max_answer_tokens=values["max_answer_tokens"])
+    names = ("instruction", "max_answer_tokens")
+    return Task.model_validate({name: values[name] for name in names})
 
 
 KINDS: dict[str, Callable[[RealRow, Sequence[RealRow], Dice], list[Scene]]] = {

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.config.resolve import resolved
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_dataset
 from harness.config.schema import DatasetConfig
 from harness.datasets.loading import load
 from harness.errors import UserError
@@ -116,7 +117,7 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
 
 def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
     """The usable rows of one file."""
-    config: DatasetConfig = resolved("datasets", dataset=dataset, data=str(path))
+    config: DatasetConfig = resolve_dataset(Choices(dataset=dataset, data=str(path))).value
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
     loaded = load(config)
     rows = []

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.registry import ENV
-from harness.config.yaml_tree import Layer, Tree, build, nested, read_yaml
+from harness.config.yaml_tree import Layer, Tree, build, mapping_at, nested, read_yaml
 from harness.errors import ConfigError, UserError, unknown
 from harness_training.example_files import Recipe, world_module
 
@@ -173,7 +173,7 @@ def read_settings(
     layers += [("--set", values) for values in typed]
     tree = _settings_tree(layers, tasks)
     own_tasks = ", ".join(tasks)
-    others = [task for task in tree.values["tasks"] if task not in tasks]
+    others = [task for task in mapping_at(tree.values, "tasks") if task not in tasks]
     if others:
         raise ConfigError(
             [f"unknown task '{task}'; '{method}' has: {own_tasks}" for task in others]

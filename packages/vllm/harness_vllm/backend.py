@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from harness.config.schema import SAMPLING, ModelConfig, canonical
+from harness.config.yaml_tree import mapping_at
 from harness.errors import import_error_as_cannot_run
 from harness.llm.backend import Backend, ModelFacts
 from harness.llm.model_info import local_folder, template_problem, transformers_facts
@@ -110,8 +111,7 @@ def _problems(config: ModelConfig) -> list[str]:
 
 def _engine_arguments(config: ModelConfig) -> Mapping[str, object]:
     """The user's arguments of the engine."""
-    arguments: Mapping[str, object] = config.extra.get(ENGINE) or {}
-    return arguments
+    return mapping_at(config.extra, ENGINE)
 
 
 def _without_engine(config: ModelConfig) -> ModelConfig:

@@ -8,6 +8,7 @@ from harness_training.skills import declared_skills
 from harness_training.tasks import Scene, Skill
 
 from harness.config import presets
+from harness.config.yaml_tree import mapping_at
 from harness.errors import UnknownName
 from harness.stats.rng import Dice
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
@@ -62,5 +63,5 @@ def skills() -> dict[str, Skill]:
 def profile_methods() -> dict[str, dict[str, object]]:
     """Preset of a method -> the parameters that profile pocket sets."""
     ((_, values),) = presets.read("profiles", "pocket")
-    methods: dict[str, dict[str, object]] = values["methods"]
-    return methods
+    methods = mapping_at(values, "methods")
+    return {name: mapping_at(methods, name) for name in methods}

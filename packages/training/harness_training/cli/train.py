@@ -21,7 +21,7 @@ from harness.cli.output import say
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.cli.table_output import columns
 from harness.config.layers import Choices
-from harness.config.resolve import resolve_part, resolved
+from harness.config.resolve import resolve_dataset, resolve_method, resolve_model
 from harness.config.yaml_tree import parse_assignments
 from harness.engine.settled_method import make_method
 from harness.errors import UnknownName, UserError
@@ -150,14 +150,14 @@ def _course(name: str, options: TrainOptions, out: Path) -> _Run:
     check_options(options.device, options.mlflow)
     _check_label_options(options)
     sets = _sets_by_target(parse_assignments(options.sets, "--set "))
-    base = resolved("models", model=options.model, sets=sets.model)
+    base = resolve_model(Choices(model=options.model, sets=sets.model)).value
     base = check_greedy(base, "a model in training")
     offered = {task.name: task for task in trainings_of(method)}
     tasks = _chosen_tasks(preset, offered, split_names(options.task))
     settings = _read_course(preset, options, base, list(offered), sets.training)
     labels = None
     if options.teacher is not None:
-        teacher = resolved("models", model=options.teacher, sets=sets.teacher)
+        teacher = resolve_model(Choices(model=options.teacher, sets=sets.teacher)).value
         teacher = check_greedy(teacher, "a teacher")
         labels = make_labels(options, settings, teacher, sets.dataset)
     if base.backend != "hf":
@@ -306,7 +306,7 @@ def _sets_by_target(sets: Mapping[str, object]) -> _Sets:
 def _trainable_method(name: str) -> tuple[str, Method]:
     """The preset that `name` means, and its method. Raises UnknownName, UserError for one without
     adapters."""
-    part = resolve_part("methods", Choices(method=name))
+    part = resolve_method(Choices(method=name))
     preset = str(part.value.name)
     method = make_method(part.value, part.origins)
     if not trainings_of(method):
@@ -378,7 +378,7 @@ def _question_set(
     Raises:
         UserError: The split or file is not a training one.
     """
-    dataset: DatasetConfig = resolved("datasets", dataset=name)
+    dataset: DatasetConfig = resolve_dataset(Choices(dataset=name)).value
     places = settings.splits.get(dataset.name, {})
     if places is None:
         say(f"'{dataset.name}' has no training split, so it is left out")
@@ -388,16 +388,16 @@ def _question_set(
         data = options.data.replace(_PLACE, dataset.name)
     given = _sets_of_dataset(dataset.name, sets)
     row_options = _training_split(places, given, from_file=data is not None)
-    training = resolved("datasets", dataset=name, data=data, sets=row_options)
+    training = resolve_dataset(Choices(dataset=name, data=data, sets=row_options)).value
     check_training(training)
     evaluation: list[DatasetConfig] = []
     if data is None:
         evaluation.append(dataset)
     elif Path(data).is_dir():
-        evaluation.append(resolved("datasets", dataset=name, data=data))
+        evaluation.append(resolve_dataset(Choices(dataset=name, data=data)).value)
     if options.exclude is not None:
         excluded = options.exclude.replace(_PLACE, dataset.name)
-        evaluation.append(resolved("datasets", dataset=name, data=excluded))
+        evaluation.append(resolve_dataset(Choices(dataset=name, data=excluded)).value)
     return QuestionSet(training, tuple(evaluation))
 
 
@@ -476,7 +476,7 @@ def _reader(options: TrainOptions, out: Path) -> _Run:
         config_file = Path(options.config)
     profile = options.profile or _READER_PROFILE
     settings = read_settings(ReaderSettings, _READER, profile, [_READER], reader_sets, config_file)
-    base = resolved("models", model=options.model, sets=model_sets)
+    base = resolve_model(Choices(model=options.model, sets=model_sets)).value
     _check_files(base)
     data = Path(options.data)
     return _Run(
