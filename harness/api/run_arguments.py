@@ -57,7 +57,7 @@ class RunArguments(TypedDict, total=False):
     config: PathLike | Sequence[str] | Sequence[os.PathLike[str]]
     set: Mapping[str, object] | None
     seed: int | None
-    sweep: Mapping[str, Sequence[Any]]
+    sweep: Mapping[str, Sequence[object]]
     repeat: int | None
     record_stops: int | None
     record_t_p: float | None
