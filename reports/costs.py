@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
-from harness.cost.prices import money
+from harness.cost.prices import ENCODERS, money
 from harness.cost.usage import PhaseUsage, Usage, add_usage, sum_phases, tokens_of
 from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
@@ -266,6 +266,43 @@ def question_money(run: StoredRun) -> dict[str, float]:
         run, lambda phase: _phase_money(run, phase), lambda usage: money(usage, run.prices)
     )
     return _by_question(run, column)
+
+
+def price_gap(run: StoredRun, total: PhaseUsage | Mapping[str, Any]) -> str:
+    """ "reranker.price of the reranker": the first price without which the run's money is unknown;
+    "" for none.
+
+    Args:
+        run: The run.
+        total: Its usage, phases and indexes together.
+    """
+    unpriced = sorted(role for role in total.get("billed") or () if run.prices.of(role) is None)
+    if not unpriced:
+        return ""
+    role = unpriced[0]
+    if role in ENCODERS:
+        return f"{role}.price of the {role}"
+    return f"model.price of the {role}"
+
+
+def whole_usage(run: StoredRun) -> Usage:
+    """The costs of all questions and of the indexes of a run, by phase."""
+    spent = run.columns.usage_sum()
+    for line in run.documents:
+        add_usage(spent, line.usage)
+    return spent
+
+
+def why_money_is_unknown(run: StoredRun) -> str:
+    """Why servers or an application took money that is unknown, in words; "" where they took none,
+    or it is known."""
+    total = sum_phases([whole_usage(run)])
+    gap = price_gap(run, total)
+    if gap:
+        return f"{gap} is not set"
+    if total.get("money_unknown"):
+        return "neither replies nor a price say it"
+    return ""
 
 
 def _phase_money(run: StoredRun, phase: str) -> Floats | None:

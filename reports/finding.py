@@ -280,11 +280,22 @@ class _Tested:
     def _separation(self) -> list[str]:
         """Which methods the data separate from the leaders."""
         if self._rivals:
-            rivals = [f"{each.method} ({self.differences[each.run]})" for each in self._rivals]
-            return [f"The data cannot separate {_listed(rivals)} from {self._them}."]
+            return [self._rivals_sentence()]
         if self.group.others:
             return [f"The data separate {self._them} from every other method."]
         return []
+
+    def _rivals_sentence(self) -> str:
+        """Which methods the data cannot separate from the leaders; a difference that all of them
+        have is said once."""
+        differences = [self.differences[each.run] for each in self._rivals]
+        amounts = {difference.amount for difference in differences}
+        if len(differences) > 1 and len(amounts) == 1:
+            names = _listed([each.method for each in self._rivals])
+            once = f"{differences[0].best} minus each: {differences[0].amount}"
+            return f"The data cannot separate {names} from {self._them} ({once})."
+        rivals = [f"{each.method} ({self.differences[each.run]})" for each in self._rivals]
+        return f"The data cannot separate {_listed(rivals)} from {self._them}."
 
     def _cost(self) -> list[str]:
         """What the cheapest method saves that may be as good as the best; else what the cheapest of

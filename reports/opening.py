@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from harness.engine.model_warnings import embedded_caveat, is_made_for
 from harness.stats.bootstrap import with_interval
-from reports import facts
+from reports import costs, facts
 from reports.application_pairs import application_sentences
 from reports.cells import MISSING
 from reports.finding import finding
@@ -61,6 +61,7 @@ class Opening:
         score: The name of the score that is called quality.
         money: What the column of money is: per how many questions, in which currency.
         rows: A row a run, best first.
+        unknown: Why a row's money is unknown, a sentence each.
     """
 
     asked: str
@@ -72,6 +73,7 @@ class Opening:
     score: str
     money: str
     rows: Sequence[Decided]
+    unknown: Sequence[str]
 
 
 def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
@@ -102,6 +104,7 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
         score=rows[0].headline,
         money=_money_unit(rows),
         rows=[_decided(row, len(models) > 1) for row in rows],
+        unknown=_unknown_money(rows),
     )
 
 
@@ -148,6 +151,19 @@ def _money_unit(rows: Sequence[TableRow]) -> str:
     if all(row.money is None for row in rows):
         return unit
     return f"{unit}, currency not named"
+
+
+def _unknown_money(rows: Sequence[TableRow]) -> list[str]:
+    """ "Money of hybrid-rerank is unknown: reranker.price of the reranker is not set.", for each
+    reason."""
+    labels: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.money is not None:
+            continue
+        reason = costs.why_money_is_unknown(row.run)
+        if reason:
+            labels.setdefault(reason, {})[row.label] = None
+    return [f"Money of {', '.join(named)} is unknown: {why}." for why, named in labels.items()]
 
 
 def money_of_many(row: TableRow) -> float | None:

@@ -91,10 +91,15 @@ class BestMinusRun:
 
     def __str__(self) -> str:
         """ "pecan minus bm25: 5.0 points, 95 % interval -5.7 to 15.7", as far as there is one."""
-        text = f"{self.best} minus {self.other}: {100 * self.difference:.1f} points"
+        return f"{self.best} minus {self.other}: {self.amount}"
+
+    @property
+    def amount(self) -> str:
+        """ "5.0 points, 95 % interval -5.7 to 15.7", as far as there is one."""
+        points = f"{100 * self.difference:.1f} points"
         if self.interval is None:
-            return text
-        return f"{text}, {self.interval}"
+            return points
+        return f"{points}, {self.interval}"
 
     @property
     def interval(self) -> str | None:

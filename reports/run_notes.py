@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.cost.prices import ENCODERS
-from harness.cost.usage import add_usage, sum_phases
+from harness.cost.usage import sum_phases
 from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.stats.bootstrap import Labels
@@ -143,9 +142,7 @@ def _answer_notes(run: StoredRun) -> list[str]:
 
 def _model_notes(run: StoredRun) -> list[str]:
     """What the run's models and servers did that its scores and costs do not show."""
-    spent = run.columns.usage_sum()
-    for line in run.documents:
-        add_usage(spent, line.usage)
+    spent = costs.whole_usage(run)
     lacking, total = Counter(lacking_replies(spent)), sum_phases([spent])
     notes = [*reply_sentences(lacking, run.config)]
     unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
@@ -199,17 +196,9 @@ def _usage_notes(run: StoredRun, total: Mapping[str, Any]) -> list[str]:
         )
     if total.get("uncounted"):
         notes.append("FLOPs unknown: a model of this run has no known sizes")
-    billed = total.get("billed") or ()
-    unpriced = sorted(role for role in billed if run.prices.of(role) is None)
-    if unpriced:
-        role = unpriced[0]
-        setting = "model.price"
-        if role in ENCODERS:
-            setting = f"{role}.price"
-        notes.append(
-            f"money unknown: {setting} of the {role} is not set; set it and run the same command "
-            "again"
-        )
+    gap = costs.price_gap(run, total)
+    if gap:
+        notes.append(f"money unknown: {gap} is not set; set it and run the same command again")
     return notes
 
 

@@ -51,6 +51,7 @@ def test_what_is_unknown_is_a_dash_and_a_failed_question_is_counted(page):
     row = "|".join(lines).rpartition("|good|")[2].split("|")
     assert row[2] == "–"
     assert row[4] == "1 / 0 of 5"
+    assert "Money of bad, good is unknown: neither replies nor a price say it." in lines
 
 
 def test_notes_are_folded_behind_their_number(page):

@@ -2,7 +2,7 @@
 at once.
 
     found = analyse_runs(pairs)          pairs: (run, its rows); a Stability for each data set and model
-    found[0].sentence                    "Pairs of methods that keep their order under 16 scorers and ...: 6 of 10"
+    found[0].sentence                    "6 of 10 pairs of methods keep their order by 16 scorers and ..."
     sections(found), frame(found)        tables for people; one row a choice and pair for programs
 
 A choice is a scorer of `score_bands`, or a judge: one model with one prompt. The order of a pair is
@@ -80,14 +80,14 @@ class Stability:
             return "One method alone has no ranking."
         changing = self.table.groupby(["a", "b"])["flips"].any()
         text = (
-            f"Pairs of methods that keep their order under {self._choice_counts()} and the draw of "
-            f"questions (5 % over all pairs): {(~changing).sum()} of {len(changing)}"
+            f"{(~changing).sum()} of {len(changing)} pairs of methods keep their order by "
+            f"{self._choice_counts()} and whichever questions are drawn (5 % over all pairs)"
         )
         if not self.flips:
             return f"{text}."
         text += self._flipped_by_choices()
         if DRAW in self.flips:
-            text += f"; {self.flips[DRAW]} not settled by the questions"
+            text += f"; {self.flips[DRAW]} may change it with other questions"
         share = self.table["reversed"][self.table["choice"] != DRAW].mean()
         return (
             f"{text}. Over all choices and draws at once {100 * share:.0f} % of the orders are "
@@ -114,7 +114,7 @@ class Stability:
         if len(by_choice) > _NAMED:
             named += f" and {len(by_choice) - _NAMED} more choices"
         flipped = self.table[self.table["choice"] != DRAW].groupby(["a", "b"])["flips"].any()
-        return f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) flip, by {named}"
+        return f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) change it, by {named}"
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:

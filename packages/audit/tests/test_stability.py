@@ -59,7 +59,7 @@ def of(*runs):
 def test_a_ranking_that_survives(tmp_path, judged):
     found = of(run(tmp_path, "good", 55, judged), run(tmp_path, "bad", 5, judged))
     assert found.flips == {}
-    assert "and the draw of questions (5 % over all pairs): 1 of 1." in found.sentence
+    assert found.sentence.startswith("1 of 1 pairs of methods keep their order by ")
     assert "judge" not in found.sentence
     ((_, table),) = stability.sections([found])
     assert (f"the same for all methods, so left out: {STRICT}" in table["notes"][0]) == bool(judged)
@@ -85,7 +85,8 @@ def test_a_scorer_that_swaps_two_methods_is_named(tmp_path):
         run(tmp_path, "third", 5, {swap: 5}),
     )
     assert found.flips == {swap: 1}
-    assert "2 of 3; 1 (33 %) flip, by mine.swap 1." in found.sentence
+    assert found.sentence.startswith("2 of 3 pairs of methods keep their order by ")
+    assert "; 1 (33 %) change it, by mine.swap 1." in found.sentence
     _, (_, table) = stability.sections([found])
     assert table.drop(columns="notes").to_dict("records") == [
         {
@@ -125,8 +126,8 @@ def test_a_lenient_judge_is_named_with_its_prompt(tmp_path):
 def test_few_questions_are_flipped_by_their_draw(tmp_path, first, second, n, flips):
     found = of(run(tmp_path, "one", first, n=n), run(tmp_path, "two", second, n=n))
     assert found.flips.get(stability.DRAW, 0) == flips
-    assert ("; 1 not settled by the questions" in found.sentence) == bool(flips)
-    assert " flip, by" not in found.sentence
+    assert ("; 1 may change it with other questions" in found.sentence) == bool(flips)
+    assert " change it, by" not in found.sentence
 
 
 def test_equal_methods_are_rarely_called_settled():
