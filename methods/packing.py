@@ -4,7 +4,7 @@ sentence_chunks   so many whole sentences a chunk          packed_chunks   whole
 passage_chunks    the document's own paragraphs
 packed            "One. Two words. Three.", 3 tokens ──► "One. Two words." | " Three."
 
-`packed` fills chunks with sentences in order. A longer sentence is cut behind its clauses, a longer
+`packed` fills chunks with sentences in order. A longer sentence is cut after its clauses, a longer
 clause where tokens end, into pieces that are packed with nothing else. Each line ends a sentence
 there. RAPTOR's released split_text differs: docs/methods/raptor.md#raptor-chunks.
 """

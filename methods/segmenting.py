@@ -15,16 +15,16 @@ where tokens do; neighbours that fit are packed together:
 
 Meta-Chunking by perplexity (docs/methods/longrefiner.md#meta-chunking):
 
-    PPL_i = mean negative log-probability of the tokens of sentence i behind all sentences before it
-    a segment ends behind sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above
-    PPL_{i+1}, and the fall to it or the rise behind it is the threshold at least (where PPL_i =
+    PPL_i = mean negative log-probability of the tokens of sentence i after all sentences before it
+    a segment ends after sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above
+    PPL_{i+1}, and the fall to it or the rise after it is the threshold at least (where PPL_i =
     PPL_{i+1}, it is the fall that counts)
 
     long text:  | context ............ | window of whole sentences, scored |     context and window: `max_tokens`
 
 The first sentence of a text counts without its first token, which nothing comes before. Unlike in
 the released code a rule finds the sentences, a long one loses no text, and what a window is read
-behind is fed anew.
+after is fed anew.
 """
 
 import abc
@@ -45,7 +45,7 @@ from methods.passage_scores import ROLES, Scoring, distinct_documents, score_pas
 from methods.retrieval import best_first
 
 CONTEXT = (
-    24_576  # tokens that a sentence is scored behind, its window included, as in the released code
+    24_576  # tokens that a sentence is scored after, its window included, as in the released code
 )
 SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
 

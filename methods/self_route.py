@@ -27,7 +27,7 @@ from methods.reading import Reading
 from methods.retrieval import Dense, RetrievalConfig
 
 REFUSAL = "unanswerable"
-# The paper's table 9, behind both places of the data set's instruction.
+# The paper's table 9, after both places of the data set's instruction.
 DECLINE = Prompt(
     "way to decline",
     " If the question cannot be answered based on the information in the article, write "
@@ -83,7 +83,7 @@ class SelfRoute(Dense):
     own_prompts = (DECLINE, NUMBERED)
 
     def as_read(self, texts: list[str]) -> list[str]:
-        """Each chunk behind its number in the document."""
+        """Each chunk after its number in the document."""
         numbered = NUMBERED.of(self.config)
         return ["".join(numbered.fill(number=str(i), text=text)) for i, text in enumerate(texts, 1)]
 

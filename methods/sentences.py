@@ -1,9 +1,9 @@
 """Where sentences end, by one rule for all methods (docs/methods/shared.md#sentences).
 
-    "Dr. Orb of the U.S. met J. R. Smith. He left."     ends behind "Smith." and at the end of the text
+    "Dr. Orb of the U.S. met J. R. Smith. He left."     ends after "Smith." and at the end of the text
 
-A sentence ends behind its marks, and quotes or brackets that close there, where white space follows
-("3.14" is whole), behind Chinese and Japanese marks everywhere, and at a blank line or, where that
+A sentence ends after its marks, and quotes or brackets that close there, where white space follows
+("3.14" is whole), after Chinese and Japanese marks everywhere, and at a blank line or, where that
 is asked for, at each end of a line. A full stop that belongs to an abbreviation or an initial is
 none, unless a word follows that opens sentences ("The").
 """

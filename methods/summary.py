@@ -82,7 +82,7 @@ def summarise_watched(
     Raises:
         WindowExceeded: There is no room for a summary.
     """
-    before, behind = prompt.around("text")
+    before, after = prompt.around("text")
     with model.session() as s:
         feed(s, before)
         spans: list[Span] = []
@@ -91,7 +91,7 @@ def summarise_watched(
             s.feed(line_break)
             spans.append(s.feed(text))
             line_break = "\n"
-        for piece in behind:
+        for piece in after:
             s.feed(piece)
         left = min(max_tokens, s.room() - model.turn_tokens())
         if left < 1:

@@ -6,7 +6,7 @@ text_after("Two towns. So the final answer is: Mira", "So the final answer is:")
 text_after("Mira", "So the final answer is:")                                      None     scored whole, and counted
 
 dataset.answer_prefix is the phrase, dataset.demonstration the example. LongRefiner has both in its
-short-answer prompt (LongRefiner, appendix D, prompt C.1) and scores what stands behind the phrase's
+short-answer prompt (LongRefiner, appendix D, prompt C.1) and scores what stands after the phrase's
 last occurrence, stripped. The record keeps the whole reply. See
 docs/methods/longrefiner.md#longrefiner-answer.
 """

@@ -44,7 +44,7 @@ class RowChecker:
                 self.first_error = self.first_error or (place, error)
                 continue
             if isinstance(parsed, Skip):
-                # A row behind the last question is not left out.
+                # A row after the last question is not left out.
                 if limit is None or len(examples) < limit:
                     self.skipped[parsed.reason] += 1
                 continue

@@ -2,7 +2,7 @@
 asked.
 
     shots = shots_of(config)         None without dataset.shots
-    shots.text(question)             "\\n\\nExamples:\\n\\nQuestion: ...\\nAnswer: ...\\n", behind the instruction
+    shots.text(question)             "\\n\\nExamples:\\n\\nQuestion: ...\\nAnswer: ...\\n", after the instruction
 
 dataset.shots            how many, 0 for none
 dataset.shots_from       a split of the data set, or a file of rows in its format; a file that is not there is looked

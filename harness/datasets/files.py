@@ -107,7 +107,7 @@ class JsonText:
 
     name: the file, for errors; decoder: of single values. Methods raise DataError, with the line,
     for broken JSON. Libraries that stream were tried: ijson 3.6 refuses the NaN of other tools'
-    logs; json-stream 2.5 says nothing about a key that is there twice, or text behind the end.
+    logs; json-stream 2.5 says nothing about a key that is there twice, or text after the end.
     """
 
     def __init__(self, name: str, stream: _Stream, decoder: json.JSONDecoder = _DECODER) -> None:
@@ -129,7 +129,7 @@ class JsonText:
             except ValueError as error:
                 raise self._error_at(_json_problem(error)) from None
             size = end - self._at
-            # The number before "e-", where the text read so far ends, goes on behind it.
+            # The number before "e-", where the text read so far ends, goes on after it.
             if end + 2 < len(self._text) or not self._read_more():
                 self._at += size
                 return value

@@ -43,7 +43,7 @@ class Page:
 @dataclass(frozen=True, slots=True)
 class ReadFile:
     """What a file holds. pages: with the id of the file where it is one page; note: what was
-    assumed, or not read, in brackets behind its name; "" for nothing."""
+    assumed, or not read, in brackets after its name; "" for nothing."""
 
     pages: tuple[Page, ...]
     note: str = ""

@@ -1,5 +1,5 @@
-"""HotpotQA (Yang et al., EMNLP 2018), distractor setting: 10 paragraphs a question, sentences
-apart, 2 hops.
+"""HotpotQA (Yang et al., EMNLP 2018), distractor setting: 10 paragraphs a question, in
+sentences, 2 hops.
 
     official   {"_id": "5a..", "question": "..", "answer": "..", "type": "bridge", "level": "hard",
                 "supporting_facts": [["Title", 0], ..], "context": [["Title", ["One.", " Two."]],

@@ -6,7 +6,7 @@
 
 The text is shown as it is; questions on the same text share a document, named after the sha256 of
 the text. Nothing is marked as supporting. Fields that are not named here are left alone.
-LongBench-E's files ("qasper_e.jsonl") have the same rows; its scores are given apart by `length`
+LongBench-E's files ("qasper_e.jsonl") have the same rows; its scores are given by `length`
 (harness.scorers.groups).
 
 The original rows say which passages of multi-document texts are supporting, to move them (QRMeM,
@@ -19,7 +19,7 @@ table 3, figure 5):
 LongBench took its questions from the development sets of HotpotQA, 2WikiMultihopQA and MuSiQue and
 made each paragraph the whole page. A question is looked up by its text, a passage by its title.
 Rows whose question or passages are not found are left out and counted. Passages are numbered anew
-behind a move.
+after a move.
 """
 
 import re

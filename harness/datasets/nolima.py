@@ -8,7 +8,7 @@
 
 The layout of amodaresi/NoLiMa as the authors' program reads it (evaluation/run_tests.py,
 data/book_haystack.py of adobe-research/NoLiMa). Each test is asked in each book at each depth: the
-sentence stands at the first line break behind the depth, in `tokens` tokens of the book around it.
+sentence stands at the first line break after the depth, in `tokens` tokens of the book around it.
 The names are drawn as there; books are numbered in the order of their names, where theirs is that
 of the file system. A needle without {CHAR} has `gold_answers` in its test.
 """

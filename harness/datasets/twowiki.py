@@ -1,4 +1,4 @@
-"""2WikiMultihopQA (Ho et al., COLING 2020): 10 paragraphs a question, sentences apart, 2 or 4 hops.
+"""2WikiMultihopQA (Ho et al., COLING 2020): 10 paragraphs a question, in sentences, 2 or 4 hops.
 
     {"_id": "9b..", "type": "compositional", "question": "..", "answer": "..", "supporting_facts":
     [["Title", 0], ..],

@@ -168,7 +168,7 @@ def need(module: str) -> ModuleType:
             raise
         raise CannotRun(install_line(package)) from error
     finally:
-        # A package far behind rouge-score (rich) draws a number as it is imported, while methods
+        # A package that rouge-score needs (rich) draws a number as it is imported, while methods
         # may be drawing.
         random.setstate(drawn)
 

@@ -4,7 +4,7 @@
     shown        ------[##########]----------[#]      B missed                              -> 1 / 2
 
 Only spans of a document count. Generated text hits nothing; `evidence_recall_sources` is the same
-figure with the spans that generated text was written from added, reported apart.
+figure with the spans that generated text was written from added, reported separately.
 
 An application says what it used, or does not: the pages that it names count by page, the texts that
 it used by passage, and what it does not say has no score.

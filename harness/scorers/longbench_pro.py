@@ -3,7 +3,7 @@
 score("[Answer]\\nBo\\nCy", ..., lines=["Bo", "Cy"], type="T5.1 ..")     -> 1.0   (F1 of the sets of lines)
 score("Cy\\nBo", ..., lines=["Bo", "Cy"], type="T2.1 ..")               -> 0.0   (share of the pairs in order)
 
-The answer is what stands behind the last "[Answer]" or "[答案]", a line an item, without case and
+The answer is what stands after the last "[Answer]" or "[答案]", a line an item, without case and
 double spaces. A value above 1, which pairs of repeated gold lines can give, counts 0 as in theirs
 (evaluation.py, calculate_metric). Summaries (T4) are not scored: theirs is half the similarity of an
 embedding model of 8 billion parameters.

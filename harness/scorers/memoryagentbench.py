@@ -26,5 +26,5 @@ def events(prediction: str, references: Sequence[str]) -> float:
 
 @scorer("memoryagentbench.parsed_match", "exact match of the parsed answer")
 def parsed_match(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where the answer behind "Answer:", else the first line, is a reference (labels)."""
+    """1.0 where the answer after "Answer:", else the first line, is a reference (labels)."""
     return float(em(parsed(prediction), references))

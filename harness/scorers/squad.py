@@ -42,7 +42,7 @@ def normalize_answer(text: str) -> str:
 
 
 def spaced_words(text: str) -> str:
-    """`text` normalised, a space before and behind each of its words, to look for an answer in
+    """`text` normalised, a space before and after each of its words, to look for an answer in
     whole words."""
     return f" {' '.join(words(normalize_answer(text)))} "
 

@@ -1,6 +1,6 @@
 """Selective-Context (Li et al. 2023, arXiv 2310.06201): units of low self-information are dropped.
 
-    each sentence scored alone, behind the beginning of a text or the token that ends one ──► -log p of its tokens
+    each sentence scored alone, after the beginning of a text or the token that ends one ──► -log p of its tokens
     threshold = percentile of the whole text ──► what is below it is dropped
 
 White space stands with the token it belongs to, so nothing is glued together where a sentence
@@ -28,7 +28,7 @@ from methods.compression.surprise import (
     units_of,
 )
 
-# A sentence ends at white space behind "." or "?", but not behind "e.g." or "Dr.", as in the
+# A sentence ends at white space after "." or "?", but not after "e.g." or "Dr.", as in the
 # released code.
 _SENTENCE_END = re.compile(r"(?<=[.?])(?<!\w\.\w.)(?<![A-Z][a-z]\.)\s")
 

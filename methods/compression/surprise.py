@@ -41,7 +41,7 @@ class Units:
         return self.text[self.cuts[i] : self.cuts[i + 1]]
 
     def unit_at(self, character: int) -> int:
-        """The first unit that begins at `character` or behind it."""
+        """The first unit that begins at `character` or after it."""
         return min(bisect_left(self.cuts, character), len(self))
 
     def part(self, first: int, last: int) -> Units:

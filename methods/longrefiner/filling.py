@@ -2,9 +2,9 @@
 
     fill(["Toren was ... of the river.", "In 1719 ... the lake."], text)  ──►  [(0, 120), (121, 310)]
 
-A clip is looked for wherever its head and, behind it, its tail occur; white space may differ. Of
+A clip is looked for wherever its head and, after it, its tail occur; white space may differ. Of
 all ways to place clips in order without overlap the one with the most clips is taken, and among
-these the one that covers the most text. (The released code cuts the text behind the last match of
+these the one that covers the most text. (The released code cuts the text after the last match of
 each clip in turn, so one wrong match loses all that follows.) A head or tail that does not occur is
 tried with its outer four words, as that code does always. Source:
 docs/methods/longrefiner.md#longrefiner-filling.
@@ -21,7 +21,7 @@ from methods.chunks import Span
 from methods.longrefiner.outline import Clip
 
 _WORDS = 4  # of a head or tail that the released code looks for
-_MAX_PLACES = 40  # places of a head, and of a tail behind each, that are tried: a text may repeat itself for ever
+_MAX_PLACES = 40  # places of a head, and of a tail after each, that are tried: a text may repeat itself for ever
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ replies.
 
 Source: docs/methods/longrefiner.md#longrefiner.
 
-analysis      question                          ──►  the probabilities of "Local" and "Global" behind "["
+analysis      question                          ──►  the probabilities of "Local" and "Global" after "["
 structuring   document                          ──►  an outline, see outline.py
 selection     title, abstract, outline, question ──►  ['abstract', 'Career']
 
@@ -50,7 +50,7 @@ PROMPTS = (ANALYSIS, STRUCTURING, SELECTION)
 
 
 def analysis(question: str, config: MethodConfig | None = None) -> Pieces:
-    """Ask whether a question is local or global; the reply is probed behind LABEL_BEGIN."""
+    """Ask whether a question is local or global; the reply is probed after LABEL_BEGIN."""
     return ANALYSIS.of(config).fill(question=[question])
 
 

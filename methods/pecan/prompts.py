@@ -54,7 +54,7 @@ PROBES = {
 SECOND_TURN = Prompt(
     "second turn", "Given the above information and question, {instruction}{options}", first=False
 )
-# Fed apart from the text behind it, which keeps the space between them
+# Fed separately from the text after it, which keeps the space between them
 # (docs/methods/pecan.md#pecan-tokens).
 BULLET = "*"
 

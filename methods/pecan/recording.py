@@ -2,7 +2,7 @@
 answer.
 
 steps      start  visit  visit │ study  study         one node each; every step after a probe has p_yes, answer and
-phase      search ...          │ study ...            answer_flops; what lies behind the stop has the action "study"
+phase      search ...          │ study ...            answer_flops; what comes after the stop has the action "study"
 answers    study  study answer │ study  study
 
 After every probe the answer is written in a branch of the context and rolled back, so no later step
@@ -12,7 +12,7 @@ apart) and the usage of the phases
 "study".
 
 Costs, in FLOPs under each convention: steps[i].flops are those of the question's search up to the
-probe of step i, behind the stop too, without any answer. So a run that stopped at step i would have
+probe of step i, after the stop too, without any answer. So a run that stopped at step i would have
 spent, in search and answer,
 
     steps[i].flops + steps[i].answer_flops

@@ -188,10 +188,10 @@ def _scaled_similarity(
 
 def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
     """Begin the first turn; returns the span of the question."""
-    before, behind = PROBES[config.probe_wording].of(config).around("question", nodes=[])
+    before, after = PROBES[config.probe_wording].of(config).around("question", nodes=[])
     feed(s, before)
     span = s.feed(question.text)
-    for piece in behind:
+    for piece in after:
         s.feed(piece)
     return span
 
