@@ -19,7 +19,7 @@ from harness.bm25 import bm25
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.outline import Part, clip, parse, write
 from methods.longrefiner.prompts import folded
-from methods.longrefiner.select import global_scores, local_scores, normalised
+from methods.longrefiner.scores import global_scores, local_scores, normalised
 from methods.longrefiner.tree import Node, Tree, build
 from methods.retrieval import best_first
 

@@ -6,7 +6,8 @@ outline.py    the XML-like outline a model writes of a document: written, and re
 filling.py    where the shortened paragraphs of an outline stand in the original text
 tree.py       the document's tree: abstract, sections, sub-sections, paragraphs; its leaves cover the text
 prompts.py    the prompts of the three tasks, and the parsers of their replies
-select.py     scores of parts, upwards and downwards; nodes up to a budget, by the paper or the released code
+scores.py     scores of parts, upwards and downwards, by the paper or the released code
+select.py     nodes up to a budget, by the paper or the released code
 shown.py      what the reader is shown of the chosen nodes, and how many tokens that is
 pages.py      a page's headings
 method.py     the Method the registry names

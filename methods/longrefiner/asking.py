@@ -15,7 +15,7 @@ from methods.longrefiner import prompts
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.outline import Part, parse
 from methods.longrefiner.pages import body_spans
-from methods.longrefiner.select import selectable_titles
+from methods.longrefiner.scores import selectable_titles
 from methods.longrefiner.tree import Tree, build
 from methods.reading import question_text
 

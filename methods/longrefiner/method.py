@@ -13,14 +13,8 @@ from methods import reading
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import global_weight, select_titles, structure
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.select import (
-    Choice,
-    choose_by_code,
-    choose_nodes,
-    global_scores,
-    local_scores,
-    normalised,
-)
+from methods.longrefiner.scores import global_scores, local_scores, normalised
+from methods.longrefiner.select import Choice, choose_by_code, choose_nodes
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Tree
 from methods.passage_scores import ROLES, distinct_documents, score_passages

@@ -8,6 +8,7 @@ above the part where all of it is read. No title is added to a text that begins 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from harness.models import MeteredModel
 from harness.types import Document, Shown
@@ -15,8 +16,12 @@ from methods.longrefiner.config import PartTitles
 from methods.longrefiner.tree import Tree
 from methods.reading import SEPARATOR
 
-Leaf = tuple[int, int]
-"""(number of the document, number of the node)."""
+
+class Place(NamedTuple):
+    """Where a node is: the number of its document, and its number in the document's tree."""
+
+    document: int
+    node: int
 
 
 @dataclass(frozen=True)
@@ -49,21 +54,21 @@ class Showing:
         self._place = [_numbers_of_leaves(tree) for tree in self.trees]
         self._parts = [_leaves_of_parts(tree) for tree in self.trees]
 
-    def pieces(self, leaves: Collection[Leaf]) -> list[Piece]:
+    def pieces(self, leaves: Collection[Place]) -> list[Piece]:
         """The pieces of these leaves; a part is whole when all its leaves are among them
         (LongRefiner A.4)."""
         pieces: list[Piece] = []
         documents_shown: set[int] = set()
         for run in self._runs(leaves):
-            document = run[0][0]
-            nodes = [node for _, node in run]
+            document = run[0].document
+            nodes = [leaf.node for leaf in run]
             pieces.append(self._piece(document, nodes, document not in documents_shown))
             documents_shown.add(document)
         return pieces
 
-    def _runs(self, leaves: Collection[Leaf]) -> list[list[Leaf]]:
+    def _runs(self, leaves: Collection[Place]) -> list[list[Place]]:
         """The leaves in order, those of one document that follow each other together."""
-        runs: list[list[Leaf]] = []
+        runs: list[list[Place]] = []
         for leaf in sorted(leaves):
             if runs and self._follows(runs[-1][-1], leaf):
                 runs[-1].append(leaf)
@@ -71,13 +76,12 @@ class Showing:
                 runs.append([leaf])
         return runs
 
-    def _follows(self, before: Leaf, leaf: Leaf) -> bool:
+    def _follows(self, before: Place, leaf: Place) -> bool:
         """Whether a leaf stands directly after another one in the same document."""
-        document, node = leaf
-        if before[0] != document:
+        if before.document != leaf.document:
             return False
-        place = self._place[document]
-        return place[before[1]] + 1 == place[node]
+        numbers = self._place[leaf.document]
+        return numbers[before.node] + 1 == numbers[leaf.node]
 
     def node_piece(self, document: int, node: int) -> Piece:
         """A node on its own, under its document's title; the code's rule shows a sub-section

@@ -14,15 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.types import Document
-from methods.longrefiner.select import (
-    choose_by_code,
-    choose_nodes,
+from methods.longrefiner.scores import (
     global_scores,
     local_scores,
     normalised,
     selectable_titles,
 )
-from methods.longrefiner.shown import Showing
+from methods.longrefiner.select import choose_by_code, choose_nodes
+from methods.longrefiner.shown import Place, Showing
 from methods.longrefiner.tree import Node, Tree
 from tests.methods.conftest import FakeTools
 
@@ -204,7 +203,7 @@ HEADED = [
 @pytest.mark.parametrize(("rule", "leaves", "texts"), HEADED)
 def test_a_part_that_is_read_whole_stands_under_its_title(rule, leaves, texts):
     show = showing(part_titles=rule)
-    found = show.pieces([(0, leaf) for leaf in leaves])
+    found = show.pieces([Place(0, leaf) for leaf in leaves])
     assert [show.text(piece) for piece in found] == texts
     assert show.tokens(found) == sum(len(text.split()) for text in texts) + len(texts) - 1
 

@@ -7,7 +7,7 @@ from methods.compression.selective import _sentence_groups
 from methods.compression.surprise import units_of
 from methods.hipporag import HippoRAG, passage_ranks
 from methods.in_context_ranking import _chunk_scores
-from methods.longrefiner.select import global_scores, local_scores, normalised
+from methods.longrefiner.scores import global_scores, local_scores, normalised
 from methods.longrefiner.tree import Node, Tree
 from methods.raptor.config import RaptorConfig
 from methods.raptor.tree import _mixture_clusters

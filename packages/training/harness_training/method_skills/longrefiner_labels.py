@@ -27,7 +27,7 @@ from methods.longrefiner.asking import abstract_and_outline, body_start, structu
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.outline import Clip, Part, parse, write
 from methods.longrefiner.pages import page_from_text
-from methods.longrefiner.select import selectable_titles
+from methods.longrefiner.scores import selectable_titles
 from methods.longrefiner.tree import Tree, build
 from methods.reading import question_text
 from methods.values import values_in

@@ -1,0 +1,129 @@
+"""The scores of a document's nodes (LongRefiner 3.3; docs/methods/longrefiner.md#longrefiner-local).
+
+local    LS(leaf) = what the scoring model says        LS(part) = mean of LS over its children
+global   GS(part) = 1 if its title is selected         otherwise GS(node) = GS(parent) / number of its children
+sum      LS + R * GS, the local scores min-max normalised over all nodes of all documents of a question
+
+The paper gives the indicator to "section nodes" without saying what a sub-section that is not
+selected gets; here it takes its share of its section, as any child. Text under no title has GS 0.
+
+The released code: a section's mean takes its own paragraphs together as one child; a selected part
+gives its children 1 / (m + 1), m the number of a section's sub-sections or of a sub-section's
+paragraphs; shares go one level down, add to a child's own, and a selected abstract gives its
+paragraphs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from methods.longrefiner.config import Rule
+from methods.longrefiner.prompts import folded
+from methods.longrefiner.tree import Node, Tree
+
+
+def selectable_titles(node: Node) -> frozenset[str]:
+    """The folded titles by which a part can be selected; an abstract is "abstract" besides its
+    title."""
+    titles: set[str] = set()
+    if node.title and not node.leaf:
+        titles.add(folded(node.title))
+    if node.kind == "abstract":
+        titles.add("abstract")
+    return frozenset(titles)
+
+
+def local_scores(tree: Tree, leaves: Sequence[float], rule: Rule = "paper") -> np.ndarray:
+    """Local scores LS [nodes].
+
+    Args:
+        tree: A document's tree.
+        leaves: Scores of its leaves by the scoring model, in the order of `tree.leaves()`.
+        rule: How the score of a section is made from those of its children.
+    """
+    scores = np.zeros(len(tree.nodes))
+    scores[tree.leaves()] = leaves
+    children = tree.children()
+    for i in reversed(range(len(tree.nodes))):  # children have higher numbers than their parents
+        if tree.nodes[i].leaf:
+            continue
+        if rule == "code" and tree.nodes[i].kind == "section":
+            scores[i] = _mean_with_paragraphs_as_one(tree, children[i], scores)
+        else:
+            scores[i] = np.mean(scores[children[i]])
+    return scores
+
+
+def _mean_with_paragraphs_as_one(tree: Tree, children: Sequence[int], scores: np.ndarray) -> float:
+    """The mean score of a section's sub-sections and of its own paragraphs, which count as one."""
+    paragraphs: list[float] = []
+    values: list[float] = []
+    for child in children:
+        if tree.nodes[child].leaf:
+            paragraphs.append(float(scores[child]))
+        else:
+            values.append(float(scores[child]))
+    if paragraphs:
+        values.append(float(np.mean(paragraphs)))
+    return float(np.mean(values))
+
+
+def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Each document's scores on one scale from 0 to 1; all 0 where all are equal."""
+    if not scores:
+        return []
+    every = np.concatenate(scores)
+    if not len(every) or every.max() == every.min():
+        return [np.zeros(len(values)) for values in scores]
+    low = every.min()
+    width = every.max() - low
+    return [(values - low) / width for values in scores]
+
+
+def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -> np.ndarray:
+    """Global scores GS [nodes] of a tree; selected: folded titles."""
+    names = map(selectable_titles, tree.nodes)
+    is_chosen = [not titles.isdisjoint(selected) for titles in names]
+    if rule == "paper":
+        return _shares_by_paper(tree, is_chosen)
+    return _shares_by_code(tree, is_chosen)
+
+
+def _shares_by_paper(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
+    """Global scores [nodes] as the paper defines them.
+
+    A selected part has 1. Another node has its parent's score divided by the number of the parent's
+    children, and 0 without a parent.
+
+    Args:
+        tree: The tree.
+        is_chosen: Whether each node is selected [nodes].
+    """
+    scores = np.zeros(len(tree.nodes))
+    children = tree.children()
+    for i, node in enumerate(tree.nodes):  # parents first, so a parent's score is known
+        if is_chosen[i]:
+            scores[i] = 1.0
+        elif node.parent >= 0:
+            scores[i] = scores[node.parent] / len(children[node.parent])
+    return scores
+
+
+def _shares_by_code(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
+    """A selected part has 1 and adds a share to each child, those of an abstract excepted."""
+    scores = np.array(is_chosen, dtype=float)
+    children = tree.children()
+    for i, node in enumerate(tree.nodes):
+        if node.parent < 0 or not is_chosen[node.parent]:
+            continue
+        kind = tree.nodes[node.parent].kind
+        if kind == "abstract":
+            continue
+        # A section is shared by its sub-sections, a sub-section by its paragraphs.
+        counts_leaves = kind == "sub-section"
+        siblings = [tree.nodes[child] for child in children[node.parent]]
+        counted = sum(sibling.leaf == counts_leaves for sibling in siblings)
+        scores[i] += 1 / (counted + 1)
+    return scores
