@@ -223,8 +223,13 @@ class Pages:
         return end
 
     def _offered_labels(self, start: int, end: int) -> list[int]:
-        """Where a page of units [start, end) may end: before each unit from the one on that brings
-        it to `least_words`, and at `end`."""
+        """The units before which a page may end, from the first one that brings it to `least_words`
+        on.
+
+        Args:
+            start: The first unit of the page.
+            end: The unit after the last one that it may have, which is offered too.
+        """
         labels = []
         words = self.words[start]
         for i in range(start + 1, end):

@@ -295,7 +295,10 @@ class HippoRAG(ExtractingMethod):
 
 
 def _verdicts(facts: Sequence[str], kept: Sequence[int]) -> list[str]:
-    """ "kept: a | is by | b" or "dropped: ..." of each fact. kept: the places of those that stay."""
+    """What became of each fact, for the trace: ["kept: a | is by | b", "dropped: ..."].
+
+    kept: the places of the facts that the model chose.
+    """
     verdicts: list[str] = []
     for place, fact in enumerate(facts):
         verdict = "dropped"

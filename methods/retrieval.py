@@ -15,9 +15,10 @@ import abc
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import model_validator
 
 from harness.bm25 import bm25
@@ -271,6 +272,12 @@ class BestRead:
     stop_reason: str
 
 
+def _retrieval_config(request: Reading) -> RetrievalConfig:
+    """The settings that say how many passages are read, and in which order."""
+    assert isinstance(request.config, RetrievalConfig)
+    return request.config
+
+
 def read_best_fitting(
     question: Question, texts: Sequence[str], order: Sequence[int], tools: Tools, request: Reading
 ) -> BestRead:
@@ -283,7 +290,7 @@ def read_best_fitting(
         tools: The engine's tools.
         request: How the answer is asked for; its `config` is a RetrievalConfig.
     """
-    config: Any = request.config
+    config = _retrieval_config(request)
     model = tools.model()
     room = room_for_text(question, tools, model, request)
     limit = room
@@ -293,7 +300,9 @@ def read_best_fitting(
     count = how_many_fit([texts[i] for i in best], limit, model)
     reason = "exhausted"
     if count < len(best):
-        reason = "budget" if limit < room else "window"
+        reason = "window"
+        if limit < room:
+            reason = "budget"
         if count == 0:
             reason += ": not even one chunk fits"
     elif len(best) < len(order):
@@ -335,7 +344,7 @@ def read_hits_fitting(
         request: How the answer is asked for; its `config` is a RetrievalConfig.
         as_read: The passages' texts -> as the prompt shows them.
     """
-    config: Any = request.config
+    config = _retrieval_config(request)
     model = tools.model()
     limit = room = room_for_text(question, tools, model, request)
     if config.budget is not None:
@@ -343,7 +352,9 @@ def read_hits_fitting(
     count = how_many_fit(as_read(texts_of(best)), limit, model)
     reason = "exhausted"
     if count < len(best):
-        reason = "budget" if limit < room else "window"
+        reason = "window"
+        if limit < room:
+            reason = "budget"
     elif len(best) == config.k:
         reason = "k"
     read = list(best[:count])
@@ -353,9 +364,14 @@ def read_hits_fitting(
     return HitsRead(answer, read, reason)
 
 
-def similarity_to(query: str, vectors: Any, tools: Tools) -> np.ndarray:
-    """Similarity [rows] of a query to every row of `vectors`, which the same encoder made of
-    passages."""
+def similarity_to(query: str, vectors: ArrayLike, tools: Tools) -> np.ndarray:
+    """How similar a query is to each passage [passages].
+
+    Args:
+        query: The query.
+        vectors: Of the passages, made by the same encoder [passages, width].
+        tools: The engine's tools.
+    """
     encoder = tools.encoder()
     (vector,) = encoder.encode([query], "query")
     return encoder.similarity(vector, np.asarray(vectors))

@@ -66,13 +66,14 @@ def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:
 def perplexities(
     text: str, spans: Sequence[Span], model: MeteredModel, max_tokens: int, window: int
 ) -> list[float]:
-    """PPL of each sentence of text[a:b], in nats.
+    """PPL of each sentence of a text, in nats.
 
-    A sentence longer than a window is scored by its beginning.
+    Sentences are scored in windows, each after as much of the text before it as fits. A sentence
+    longer than a window is scored by its beginning.
 
     Args:
         text: The text.
-        spans: Its sentences.
+        spans: (start, end) of its sentences.
         model: The model that scores.
         max_tokens: Tokens of a window and the text before it together.
         window: Tokens of a window of whole sentences; half of `max_tokens` where that is fewer and
@@ -83,6 +84,7 @@ def perplexities(
     starts = [start for start, _ in model.offsets(text)]
 
     def token(character: int) -> int:
+        """The number of the first token that begins at a character or after it."""
         return bisect_left(starts, character)
 
     size = min(window, max_tokens)
@@ -93,14 +95,14 @@ def perplexities(
     at = 0
     begin = spans[0][0]
     while at < len(spans):
+        # The window has the sentences `at` to `end` - 1.
         end = at + 1
         while end < len(spans) and token(spans[end][1]) - token(begin) <= size:
             end += 1
         before = ""
-        if at > 0:
+        if at > 0 and context > 0:
             first = max(0, token(begin) - context)
-            if first < token(begin):
-                before = text[starts[first] : begin]
+            before = text[starts[first] : begin]
         inside = text[begin : spans[end - 1][1]]
         firsts = [start - begin for start, _ in spans[at:end]]
         values += _perplexities_in_window(before, inside, firsts, size, model)

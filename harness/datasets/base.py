@@ -48,13 +48,17 @@ class Dataset:
 
 
 def left_out_note(skipped: Mapping[str, int]) -> list[str]:
-    """A sentence on the rows that a loader left out, with its reasons; none where it left out none.
+    """A sentence on the rows that a loader left out, with its reasons; [] where it left out none.
+
+    {"unanswerable": 3} -> ["rows of the data set that the loader left out: 3 (unanswerable)"]
 
     Args:
         skipped: Reason -> count, as in `Dataset.skipped` and in a run's manifest.
     """
+    if not skipped:
+        return []
     reasons = ", ".join(f"{number} ({reason})" for reason, number in skipped.items())
-    return [f"rows of the data set that the loader left out: {reasons}"] if skipped else []
+    return [f"rows of the data set that the loader left out: {reasons}"]
 
 
 def loader_of(name: str) -> Any | None:

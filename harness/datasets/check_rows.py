@@ -31,8 +31,15 @@ class RowChecker:
     def check_rows(
         self, rows: Rows, limit: int | None
     ) -> tuple[list[Example], dict[str, Document]]:
-        """Check all rows; return the first `limit` questions (None: all), documents by id.
-        `dataset` raises errors."""
+        """Check all rows; a bad one is counted, and `dataset` raises its error.
+
+        Args:
+            rows: The rows with their places.
+            limit: How many questions are returned; None: all.
+
+        Returns:
+            The questions, and their documents by id.
+        """
         examples: list[Example] = []
         documents: dict[str, Document] = {}
         for place, raw in rows:
@@ -49,7 +56,9 @@ class RowChecker:
                     self.skipped[parsed.reason] += 1
                 continue
             self.kinds.update(count_kinds(parsed.examples))
-            kept = parsed.examples[: None if limit is None else limit - len(examples)]
+            kept = parsed.examples
+            if limit is not None:
+                kept = kept[: limit - len(examples)]
             if kept and not self.first_error:
                 examples += kept
                 for document in parsed.documents:

@@ -122,13 +122,18 @@ class _Questions:
         row = parse_folder_row(raw, gold_pages)
         for name in (*names, *gold_pages):
             self._refuse_ambiguous(name)
-        named = tuple(self._ids[name] for name in names if name in self._ids)
-        unread = [name for name in names if name not in self._ids]
+        named: list[str] = []
+        unread: list[str] = []
+        for name in names:
+            if name in self._ids:
+                named.append(self._ids[name])
+            else:
+                unread.append(name)
         spans: dict[str, Support] = {}
         document = None
         if named or not names:
-            document, spans = self._document(named)
-        supporting = []
+            document, spans = self._document(tuple(named))
+        supporting: list[Support] = []
         for name in gold_pages:
             span = spans.get(self._section(name))
             if span is None:

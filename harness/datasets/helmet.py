@@ -45,7 +45,12 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Group | Skip:
-    """One row of HELMET's kilt files. Raises RowError naming the field."""
+    """One row of HELMET's kilt files, with its passages as one document.
+
+    PopQA's questions on well-known things (s_pop of 1000 and more) are left out, as in HELMET.
+    Gold.extra: draw_key, which identifies the question for its solved examples (few_shot.py).
+    Raises RowError naming the field.
+    """
     row = _Row.read(raw)
     if row.s_pop is not None and row.s_pop >= 1000:
         return Skip(KNOWN)

@@ -26,6 +26,9 @@ from harness.scorers.base import ScoreError, published
 scorer = published("huggingface/evaluate metrics/bleu")
 
 MAX_ORDER = 4
+_UNDEFINED = (
+    "BLEU is undefined: the {side} has no token (the published code raises ZeroDivisionError)"
+)
 
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 _RULES = (
@@ -84,27 +87,30 @@ def from_counts(
     """BLEU, 0..1, of a corpus.
 
     Args:
-        totals: The sums of its items' `counts`.
+        totals: The sums of its items' `counts`: (m_1 .. m_4, t_1 .. t_4, c, r).
         max_order: Longest n-grams used, up to 4.
         smooth: Whether one is added to both counts of each precision.
 
     Raises:
         ScoreError: The predictions or the shortest references have no token.
     """
-    *ngrams, length, shortest = totals
-    if not length or not shortest:
-        side = "reference" if length else "prediction"
-        raise ScoreError(
-            f"BLEU is undefined: the {side} has no token (the published code raises "
-            "ZeroDivisionError)"
-        )
-    logs = 0.0
-    for matches, possible in zip(ngrams[:max_order], ngrams[MAX_ORDER:][:max_order], strict=True):
-        if not matches + smooth:
+    matches = totals[:MAX_ORDER]
+    possible = totals[MAX_ORDER : 2 * MAX_ORDER]
+    length, shortest = totals[2 * MAX_ORDER :]
+    if not length:
+        raise ScoreError(_UNDEFINED.format(side="prediction"))
+    if not shortest:
+        raise ScoreError(_UNDEFINED.format(side="reference"))
+    mean_log = 0.0
+    for order in range(max_order):
+        matched = matches[order] + smooth
+        if not matched:
             return 0.0
-        logs += math.log((matches + smooth) / (possible + smooth)) / max_order
-    penalty = 1.0 if length > shortest else math.exp(1 - shortest / length)
-    return penalty * math.exp(logs)
+        mean_log += math.log(matched / (possible[order] + smooth)) / max_order
+    penalty = 1.0
+    if length <= shortest:
+        penalty = math.exp(1 - shortest / length)
+    return penalty * math.exp(mean_log)
 
 
 def corpus_bleu(

@@ -79,11 +79,17 @@ def limit(memory: int, seconds: int) -> None:
 
 def confine() -> None:
     """Give up all system calls but CALLS, for good. Raises OSError where the kernel refuses."""
-    program = [_instruction(LOAD, 0, 0, 4), _instruction(JUMP_EQUAL, 1, 0, X86_64)]
-    program += [_instruction(RETURN, 0, 0, KILL), _instruction(LOAD, 0, 0, 0)]
-    program.append(_instruction(JUMP_AT_LEAST, len(CALLS), 0, OTHER_ABI))
+    # A program of the kernel's filters. struct seccomp_data: the call's number is at 0, the
+    # architecture at 4. A jump says how many instructions are left out if true, if false.
+    program = [
+        _instruction(LOAD, 0, 0, 4),
+        _instruction(JUMP_EQUAL, 1, 0, X86_64),
+        _instruction(RETURN, 0, 0, KILL),
+        _instruction(LOAD, 0, 0, 0),
+        _instruction(JUMP_AT_LEAST, len(CALLS), 0, OTHER_ABI),  # to REFUSE
+    ]
     for place, number in enumerate(CALLS):
-        program.append(_instruction(JUMP_EQUAL, len(CALLS) - place, 0, number))
+        program.append(_instruction(JUMP_EQUAL, len(CALLS) - place, 0, number))  # to ALLOW
     program += [_instruction(RETURN, 0, 0, REFUSE), _instruction(RETURN, 0, 0, ALLOW)]
     code = b"".join(program)
     buffer = ctypes.create_string_buffer(code, len(code))
