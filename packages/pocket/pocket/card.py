@@ -26,11 +26,9 @@ EMBEDDED = Path(__file__).parent / "model"
 """The folder of the model that comes with the package."""
 
 NAME = "pocket-llama"
-CHANGED, UNTRAINED, OTHER_WORDS = (
-    "changed since training",
-    "never trained",
-    "not trained in these words",
-)
+CHANGED = "changed since training"
+UNTRAINED = "never trained"
+OTHER_WORDS = "not trained in these words"
 UNKNOWN = "it lists no prompts, so nobody knows"
 _FILES = ("model.safetensors", "tokenizer.json")
 

@@ -51,7 +51,8 @@ from pocket.tasks.catalog import make_scenes, profile_methods, skills
 from pocket.tasks.recall import DRILLS
 from pocket.tasks.recipes import Recipe
 
-_SCENES, _TEXTS = 3, 12  # scenes of a fingerprint, and texts that each is looked for in
+_SCENES = 3  # of a fingerprint
+_TEXTS = 12  # in which each of them is looked for
 _HEAD = """# {name}
 
 A toy Llama trained on texts of a synthetic world, so that every method here can run anywhere. It knows nothing of the
@@ -68,8 +69,13 @@ _NOTES = {
 
 
 def with_results(card: Card, results: Sequence[Result], exam: Exam) -> Card:
-    """The card with the results of `exam`; those of other skills stay if they are of the same
-    exam."""
+    """The card with new results; those of other skills stay if they are of the same exam.
+
+    Args:
+        card: The card before.
+        results: The new rows.
+        exam: Whose they are.
+    """
     examined = {result.skill for result in results}
     others: list[Result] = []
     if card.exam == exam:
@@ -91,6 +97,7 @@ def fingerprint(skill: Skill, folder: Path) -> str:
 
 @lru_cache(maxsize=4)
 def _teacher(folder: Path) -> Teacher:
+    """What lays out prompts by the tokenizer in `folder`."""
     return Teacher(FastTokenizer(folder), NAME)
 
 
@@ -114,8 +121,13 @@ def _fingerprint_scenes(skill: Skill) -> list[Scene]:
 
 
 def _draw_scenes(skill: Skill, recipe: Recipe, number: int) -> Iterator[Scene]:
-    """Scenes of the skill's kind about the first texts of the fingerprint's scene of that
-    number."""
+    """Scenes for one of the scenes of a fingerprint, text after text.
+
+    Args:
+        skill: Whose kind of scene they are.
+        recipe: Of the texts.
+        number: Of the fingerprint's scene.
+    """
     for text in range(_TEXTS):
         dice = Dice("fingerprint", number, text)
         yield from make_scenes(recipe, skill.scene, dice, "evaluation")
@@ -288,6 +300,7 @@ def _table_line(heading: str, rows: Sequence[Sequence[str]]) -> str:
 
 
 def _percent(value: float) -> str:
+    """0.971 -> "97"."""
     return f"{100 * value:.0f}"
 
 

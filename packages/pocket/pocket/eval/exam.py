@@ -56,9 +56,13 @@ _LEAST = 2
 class Cell:
     """One cell of the exam.
 
-    asked, text: row and column of its table; recipe: of the texts; ask: the kind of question, None
-    if the scene has none or several kinds; needed: show only the facts that prove the answer;
-    share: of the exam's questions a cell.
+    Args:
+        asked: The row of its table, a kind of question.
+        text: The column of its table, a kind of text.
+        recipe: Of the texts.
+        ask: The kind of question; None if the scene has none or several kinds.
+        needed: Whether only the facts that prove the answer are shown.
+        share: Of the exam's questions a cell.
     """
 
     asked: str
@@ -70,8 +74,13 @@ class Cell:
 
 
 def _cells_by_size(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
-    """Cells of one kind of question, a key of ASKED, over 8 facts and over whole documents of each
-    length."""
+    """Cells of one kind of question, over 8 facts and over whole documents of each length.
+
+    Args:
+        skill: The skill's name.
+        ask: The kind of question, a key of ASKED.
+        kinds: Of text.
+    """
     of_facts = Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, facts=(8, 8))
     rows = [Cell(ASKED[ask], "8 facts", of_facts, ask)]
     for n in _LENGTHS:
@@ -171,7 +180,13 @@ def cells(skill: Skill) -> list[Cell]:
 
 
 def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
-    """A scene of the cell with an empty outcome; None where the text allows no such question."""
+    """A scene of the cell with an empty outcome; None where the text allows no such question.
+
+    Args:
+        skill: Whose kind of scene it is.
+        cell: The cell.
+        dice: Draws text and question.
+    """
     shown = make_text(cell.recipe, dice, "evaluation")
     question: Asked | None = None
     if cell.ask is not None:
@@ -216,11 +231,17 @@ def examine(
     progress: Callable[[str], None],
     skills: Iterable[Skill] | None = None,
 ) -> list[Result]:
-    """Ask `questions` questions a cell (a quarter of that where a scene holds many points) and
-    measure the replies.
+    """Examine a model: ask it questions of each cell and measure the replies.
 
-    skills: default all that method presets declare; progress: called with a line a cell. Raises the
-    model's errors, except those of a single question.
+    Args:
+        model: The model.
+        questions: Of a cell; a quarter of that where a scene holds many points.
+        seed: Of texts and questions.
+        progress: Called with a line for each cell.
+        skills: By default all that method presets declare.
+
+    Raises:
+        HarnessError: What the model raises, but for errors of a single question.
     """
     rows: list[Result] = []
     if skills is None:
@@ -240,7 +261,13 @@ def examine(
 
 
 def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list[Result]:
-    """A row for each measure of a cell."""
+    """A result for each measure of a cell.
+
+    Args:
+        skill: The skill.
+        cell: The cell.
+        sittings: Its scenes with their outcomes.
+    """
     failed = sum(sitting.outcome.failed for sitting in sittings)
     rows: list[Result] = []
     for name, (value, floor) in measure(skill.scene, sittings).items():

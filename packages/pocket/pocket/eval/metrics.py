@@ -28,7 +28,10 @@ from harness_training.tasks import Scene, SceneOutcome
 from harness.stats.bootstrap import Interval
 from pocket.world.facts_and_distractors import Asked
 
-AREA, EXACT, INVENTED, LIKELIHOOD = "AUC", "exact match", "invented", "likelihood of a token"
+AREA = "AUC"
+EXACT = "exact match"
+INVENTED = "invented"
+LIKELIHOOD = "likelihood of a token"
 _NEVER = -20.0  # log-probability of a token that could not be scored
 _ABOUT = re.compile(r"About (.+)\.")
 _NAME = re.compile(r"#\d+|\b[A-Z]\w+")
@@ -41,7 +44,13 @@ known."""
 
 @dataclass(frozen=True)
 class Sitting:
-    """A scene and its outcome; asked: its question, or None."""
+    """A scene that was played.
+
+    Args:
+        scene: The scene.
+        outcome: What the model replied.
+        asked: Its question with the proof, if it has one.
+    """
 
     scene: Scene
     outcome: SceneOutcome
@@ -77,9 +86,9 @@ class _ByScene:
 
 def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
     """(number of the scene, what was written, the right reply)."""
-    for i, s in enumerate(sittings):
-        for written, right in zip(s.outcome.written, s.scene.replies, strict=False):
-            yield i, written, right
+    for number, sitting in enumerate(sittings):
+        for written, right in zip(sitting.outcome.written, sitting.scene.replies, strict=False):
+            yield number, written, right
 
 
 def _exact_replies(sittings: Sequence[Sitting]) -> Interval:

@@ -37,8 +37,14 @@ _TRIES = 8  # texts looked at for one question; few have none that is answered
 
 @dataclass(frozen=True)
 class Listed:
-    """A question and all chunks of its text. chunks: (document id, start, end) of `texts`; stating
-    [chunks]: whether one states a supporting fact; facts: spans of these facts' sentences.
+    """A question and all chunks of its text.
+
+    Args:
+        question: The question.
+        chunks: Where each chunk stands in its document.
+        texts: Of each chunk.
+        stating: Whether each chunk states a supporting fact, [chunks].
+        facts: Spans of these facts' sentences.
     """
 
     question: str
@@ -49,8 +55,13 @@ class Listed:
 
 
 def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
-    """Yield the questions of the text `made` that some fact supports, each with all its chunks of
-    `size` tokens."""
+    """Yield the questions of a text that some fact supports, each with all chunks of the text.
+
+    Args:
+        made: The text.
+        size: Tokens of a chunk.
+        offsets: Text -> the characters of every token.
+    """
     chunks: list[Support] = []
     words: list[str] = []
     for document in made.documents:
@@ -61,16 +72,27 @@ def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
         facts = spans(made.pages, source.supports, whole=False)
         stating = np.zeros(len(chunks), dtype=bool)
         for fact in facts:  # the chunk that holds most of its sentence
-            shared = [min(c.end, fact.end) - max(c.start, fact.start) for c in chunks]
-            of_page = [c.document_id == fact.document_id for c in chunks]
-            stating[int(np.argmax(np.where(of_page, shared, -1)))] = True
+            shared = [_shared_characters(chunk, fact) for chunk in chunks]
+            stating[int(np.argmax(shared))] = True
         if facts:
             yield Listed(example.question.text, tuple(chunks), tuple(words), stating, facts)
 
 
+def _shared_characters(chunk: Support, fact: Support) -> int:
+    """Characters that two spans share; below 0 where they are apart, -1 in different documents."""
+    if chunk.document_id != fact.document_id:
+        return -1
+    return min(chunk.end, fact.end) - max(chunk.start, fact.start)
+
+
 def _cut_places(text: str, size: int, offsets: Offsets) -> Iterator[tuple[int, int]]:
-    """Yield the characters [start, end) of each chunk of `size` tokens; nothing of a text without
-    tokens."""
+    """Yield the characters [start, end) of each chunk; nothing of a text without tokens.
+
+    Args:
+        text: The text.
+        size: Tokens of a chunk.
+        offsets: Text -> the characters of every token.
+    """
     starts = [start for start, _ in offsets(text)]
     if starts:
         cuts = [*dict.fromkeys([0, *starts[size::size]]), len(text)]

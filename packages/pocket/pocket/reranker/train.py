@@ -40,16 +40,23 @@ from harness.storage.files import read_object, write_json
 from pocket.reranker.data import Listed, lists_of_step
 from pocket.train import llama, model_folder
 
-LAYERS, STEPS = 5, 700
-_RATE, _WARM, _LEAST = 4e-4, 50, 0.02
-_SAY, _SAVE, _TOP = 25, 100, 5
+LAYERS = 5
+STEPS = 700
+_RATE = 4e-4  # highest learning rate
+_WARM = 50  # steps in which it rises
+_LEAST = 0.02  # share of it that is left at the end
+_SAY = 25  # steps between lines of the log
+_SAVE = 100  # steps between checkpoints
+_TOP = 5  # chunks with the highest scores, among which those that state facts are counted
 LONGEST = 512
 """Tokens of a pair at most, as the released rerankers have it
 (docs/methods/retrieval.md#encoders)."""
 
 _PAD = "<|end|>"
-_A, _B = "A", "B"  # the question and the passage, as a pair is given
-_ASKED, _ANSWER = "\n\nQuestion: ", "\nAnswer:"
+_A = "A"  # the question of a pair
+_B = "B"  # the passage of a pair
+_ASKED = "\n\nQuestion: "
+_ANSWER = "\nAnswer:"
 _PAIR = ("<|begin|>", "<|user|>", _B, _ASKED, _A, _ANSWER, "<|end|>", "<|assistant|>")
 
 _CARD = """# pocket-reranker
@@ -178,8 +185,6 @@ class Trainer(Loop["list[Listed]"]):
             "step": p.step,
             "loss": round(loss, 4),
             f"recall@{_TOP}": round(float(np.mean(self.found)), 3),
-        }
-        record |= {
             "minutes": round(p.seconds / 60, 2),
             "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9)),
         }

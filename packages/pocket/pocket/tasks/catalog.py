@@ -16,7 +16,11 @@ from pocket.tasks.recipes import Recipe as Recipe
 from pocket.tasks.shown_text import Shown
 from pocket.world.sample import Purpose
 
-SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
+SceneMaker = Callable[[Recipe, Shown, Dice], Iterator[Scene]]
+"""(what the scenes should be like, the text that they are about, what random choices are drawn
+from) -> the scenes."""
+
+SCENES: dict[str, SceneMaker] = {
     "question": scenes.answers,
     "choice": scenes.choices,
     "sufficiency": scenes.sufficiency,
@@ -47,8 +51,17 @@ SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
 def make_scenes(
     recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training"
 ) -> Iterator[Scene]:
-    """Make a text by `recipe` and yield its scenes of kind `scene`, if it allows any. Raises
-    UnknownName for a kind."""
+    """Make a text and yield its scenes of a kind, if it allows any.
+
+    Args:
+        recipe: What text and scenes should be like.
+        scene: The kind of scene.
+        dice: Draws all that is random.
+        purpose: Whether the text is to train on or to test on.
+
+    Raises:
+        UnknownName: There is no such kind.
+    """
     if scene not in SCENES:
         raise UnknownName("kind of scene", scene, SCENES)
     yield from SCENES[scene](recipe, scenes.make_text(recipe, dice, purpose), dice)

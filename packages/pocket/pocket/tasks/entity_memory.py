@@ -12,7 +12,8 @@
 "lookup"      texts: summaries of pages         reply: "Pages: 0, 2", those with the facts that are needed
 "pause"       texts: numbers ("" for none) and units in turn   reply: "Break: 4", where the subject changes first
 
-Lists are one text, a line an item. The facts alone decide what is right.
+Lists are one text, a line an item. The facts alone decide what is right. Each function that yields
+scenes is a pocket.tasks.catalog.SceneMaker.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,15 +51,22 @@ _LACKING = 0.3  # share of questions that lose a fact they need
 
 def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the things which a segment's facts name."""
-    for question, text, part in _segments(recipe, shown, dice):
-        guide = _guide(part, shown, dice)
-        entity_names = sorted(names_of(part, shown), key=text.find)  # an order that can be copied
-        texts = (_topic(shown, dice), guide, text)
-        yield _scene(question, shown, texts, _as_list(entity_names))
+    for segment in _segments(recipe, shown, dice):
+        guide = _guide(segment.facts, shown, dice)
+        # An order that can be copied.
+        entity_names = sorted(names_of(segment.facts, shown), key=segment.text.find)
+        texts = (_topic(shown, dice), guide, segment.text)
+        yield _scene(segment.question, shown, texts, _as_list(entity_names))
 
 
 def _guide(part: Part, shown: Shown, dice: Dice) -> str:
-    """Questions about a segment, a line each; in half of the scenes there are none."""
+    """Questions about a segment, a line each; in half of the scenes there are none.
+
+    Args:
+        part: The facts of the segment.
+        shown: The text.
+        dice: Draws the questions.
+    """
     if not dice.chance(0.5):
         return ""
     return "\n".join(_questions_of(part, shown, dice)[:_MOST])
@@ -66,16 +74,19 @@ def _guide(part: Part, shown: Shown, dice: Dice) -> str:
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the facts of a segment which relate two things."""
-    for question, text, part in _segments(recipe, shown, dice):
-        guide = _guide(part, shown, dice)
-        texts = (_topic(shown, dice), "\n".join(names_of(part, shown)), guide, text)
-        yield _scene(question, shown, texts, _as_list(_triples(part, shown)))
+    for segment in _segments(recipe, shown, dice):
+        guide = _guide(segment.facts, shown, dice)
+        entity_names = "\n".join(names_of(segment.facts, shown))
+        texts = (_topic(shown, dice), entity_names, guide, segment.text)
+        triples = _as_list(_triples(segment.facts, shown))
+        yield _scene(segment.question, shown, texts, triples)
 
 
 def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for questions about facts of a segment, first those that its relations do not
     tell yet."""
-    for question, text, part in _segments(recipe, shown, dice):
+    for segment in _segments(recipe, shown, dice):
+        part = segment.facts
         pairs = _relating(part, shown)
         shown_pairs = pairs[: dice.between(0, len(pairs))]
         left = [fact for fact in part if fact not in shown_pairs]
@@ -85,16 +96,16 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         topic = _topic(shown, dice)
         entity_names = "\n".join(names_of(part, shown))
         triples = "\n".join(_triples(tuple(shown_pairs), shown))
-        texts = (topic, text, entity_names, triples)
-        yield _scene(question, shown, texts, _as_list(questions[:_MOST]))
+        texts = (topic, segment.text, entity_names, triples)
+        yield _scene(segment.question, shown, texts, _as_list(questions[:_MOST]))
 
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that merge two relations of one pair: into a sentence where both tell one fact, else
     into two."""
     words = schema(shown.schema)
-    for question, text, part in _segments(recipe, shown, dice):
-        pairs = _relating(part, shown)
+    for segment in _segments(recipe, shown, dice):
+        pairs = _relating(segment.facts, shown)
         if not pairs:
             continue
         fact = dice.pick(pairs)
@@ -105,13 +116,20 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         if other != fact:
             merged = f"{first} {second}"
         questions = _questions_of((fact, other), shown, dice)
-        texts = (_topic(shown, dice), text, first, second, second)
-        yield _scene(question, shown, texts, _as_list(questions), merged)
+        # The second segment is the second sentence alone.
+        texts = (_topic(shown, dice), segment.text, first, second, second)
+        yield _scene(segment.question, shown, texts, _as_list(questions), merged)
 
 
 def _other_relation(fact: Fact, words: Schema, dice: Dice) -> Fact:
     """A fact of another relation of the same two things; in half of the scenes, or where there is
-    none, the fact itself."""
+    none, the fact itself.
+
+    Args:
+        fact: The fact.
+        words: The relations of the text.
+        dice: Draws the relation.
+    """
     relation = words.relations[fact.relation]
     others = [r for r in words.of[relation.subject] if r.object == relation.object]
     others.remove(relation)
@@ -188,7 +206,13 @@ def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _questions_of_steps(query_paths: Sequence[Path], words: Schema, dice: Dice) -> list[str]:
-    """A question for each step; "#1" stands for the answer to the first."""
+    """A question for each step; "#1" stands for the answer to the first.
+
+    Args:
+        query_paths: Of the question, or of both sides of a comparison.
+        words: The relations of the text.
+        dice: Draws the wording.
+    """
     questions: list[str] = []
     for path in query_paths:
         here = path.start
@@ -233,18 +257,34 @@ def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: str) -> Scene:
+    """A scene with the answer instruction of the text's kind."""
     return Scene(question, texts, scenes.task_of(shown.kind), replies)
 
 
-def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Question, str, Part]]:
-    """Yield (question about the text, text of a random part, the facts in it); parts without facts
-    are left out."""
+@dataclass(frozen=True)
+class _Segment:
+    """A part of a text, and a question about the text.
+
+    Args:
+        question: The question.
+        text: Of the part.
+        facts: Those that the part states.
+    """
+
+    question: Question
+    text: str
+    facts: Part
+
+
+def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[_Segment]:
+    """Yield a random part of the text that states a fact, for each question about the text."""
     stating = [i for i, facts in enumerate(shown.stated) if facts]
     if not stating:
         return
     for question in ask_about(recipe, shown, dice):
         number = dice.pick(stating)
-        yield question_of(question), shown.texts[number].strip(), shown.stated[number]
+        text = shown.texts[number].strip()
+        yield _Segment(question_of(question), text, shown.stated[number])
 
 
 def _topic(shown: Shown, dice: Dice) -> str:
@@ -274,7 +314,13 @@ def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
 
 
 def _questions_of(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
-    """A question that each fact answers, none twice; those whose relation has none are left out."""
+    """A question that each fact answers, none twice; those whose relation has none are left out.
+
+    Args:
+        part: The facts.
+        shown: The text.
+        dice: Draws the wording.
+    """
     words = schema(shown.schema)
     questions: dict[str, None] = {}
     for fact in part:
@@ -339,8 +385,16 @@ def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[_TwoSteps]:
 def _reasoning(
     question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice
 ) -> str:
-    """The sentences of the facts `known`; where `answer` is None, also the first question that the
-    text leaves open."""
+    """The sentences of known facts; without an answer also the first question that the text leaves
+    open.
+
+    Args:
+        question: The question.
+        known: The facts of its proof that are known.
+        answer: None where the text does not prove it.
+        shown: The text.
+        dice: Draws the wording.
+    """
     sentences = [plain(shown.sentences[fact], shown.schema) for fact in known]
     if answer is None:
         sentences.append(f"The text does not say: {_open_question(question, known, shown, dice)}")
@@ -348,8 +402,8 @@ def _reasoning(
 
 
 def _open_question(question: Asked, known: Sequence[Fact], shown: Shown, dice: Dice) -> str:
-    """The first step that no known fact takes, as a question; the whole question where it has no
-    words of its own."""
+    """The first step that no known fact takes, as a question; the whole question where the step has
+    no words of its own. For the parameters see `_reasoning`."""
     words = schema(shown.schema)
     base = FactBase.of(known)
     for path in paths(question.query):

@@ -41,10 +41,10 @@ _ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
 class DrillTokens:
-    """The pieces that exercises are made of: `words` as text, all others as token ids by the
-    teacher's tokenizer."""
+    """The pieces that exercises are made of: `words` as text, all others as token ids."""
 
     def __init__(self, teacher: Teacher) -> None:
+        """Tokenize them as `teacher` does."""
         made_up = list(chain.from_iterable(map(names.short_names, ENDINGS)))
         self.words = [*made_up, *map(str, range(100, 1000))]  # any two of them can stand as a pair
         tokens_of_words = map(teacher.plain, self.words)
@@ -79,8 +79,12 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
     """An exercise as a tree of tokens: pairs of names to read, and a branch for each question about
     one.
 
-    pairs: (least, most) of them; between: most words between the two names; above 2 each pair is a
-    sentence with words around it, and either name may be asked for.
+    Args:
+        tokens: What it is made of.
+        dice: Draws names and words.
+        pairs: (least, most) of them.
+        between: Most words between the two names; above 2 each pair is a sentence with words around
+            it, and either name may be asked for.
     """
     things = _distinct_items(dice, tokens.one_token_words, 2 * dice.between(*pairs))
     trunk: list[int] = []
@@ -117,9 +121,14 @@ def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
     """An exercise as a tree of tokens: numbered parts that name things; each branch asks for the
     part with a name.
 
-    count: (least, most) parts; between: most names of a part. For this every word must know the
-    last number above it, which reading does not teach: asked in a prompt for one part each, the
-    model stayed at guessing in 2,000 steps.
+    For this every word must know the last number above it, which reading does not teach: asked in a
+    prompt for one part each, the model stayed at guessing in 2,000 steps.
+
+    Args:
+        tokens: What it is made of.
+        dice: Draws names and words.
+        count: (least, most) parts.
+        between: Most names of a part.
     """
     most = max(1, between)
     left = iter(_distinct_items(dice, tokens.one_token_words, count[1] * most))
@@ -146,10 +155,9 @@ def pair_scenes(
     tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int
 ) -> Iterator[Scene]:
     """Scenes of pairs of names: a text with a pair in each sentence, a question with one name, the
-    other as the reply.
+    other as the reply. The text between question and reply is then the method's own prompt.
 
-    pairs, between: as in `pair_drill`. The text between question and reply is then the method's own
-    prompt.
+    For the parameters see `pair_drill`.
     """
     things = _distinct_items(dice, tokens.words, 2 * dice.between(*pairs))
     lines: list[str] = []
@@ -169,8 +177,7 @@ def pair_scenes(
 def part_scenes(
     tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int
 ) -> Iterator[Scene]:
-    """Scenes of kind "triage": which part has a name? count: (least, most) parts; between: most
-    names of a part."""
+    """Scenes of kind "triage": which part has a name? For the parameters see `parts_drill`."""
     most = max(1, between)
     number = dice.between(*count)
     left = list(dict.fromkeys(dice.pick(tokens.words) for _ in range(number * most)))

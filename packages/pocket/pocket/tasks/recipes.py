@@ -72,14 +72,24 @@ def _check_kinds(kinds: tuple[str, ...]) -> tuple[str, ...]:
 class Recipe(BaseModel):
     """How to make the scenes of a skill: a line of a stage.
 
-    skill: its name; kinds: of text; one of these, as (least, most): facts: sentences of the text;
-    tokens: of a whole document; pairs: of names, without a text, with up to `between` words in each
-    (recall.py); ask: weights of the kinds of question; questions: most about one text; pieces: most
-    parts that the text comes in, points or chunks; some: some of the parts are shown, in random
-    order, as retrieval shows them; mixed: some parts are shown as their facts, a line each, as a
-    search over points and chunks shows them; size: tokens of a row of training; weight: share of
-    the steps;
-    gate: where it is another than the stage's (0: the stage does not wait for it).
+    One of facts, tokens and pairs is given, each as (least, most).
+
+    Args:
+        skill: Its name.
+        kinds: Of text.
+        facts: Sentences of the text.
+        tokens: Of a whole document.
+        pairs: Of names, without a text (recall.py).
+        between: Most words between the names of a pair.
+        ask: Kind of question -> weight.
+        questions: Most about one text.
+        pieces: Most parts that the text comes in, points or chunks.
+        some: Whether only some of the parts are shown, in random order, as retrieval shows them.
+        mixed: Whether some parts are shown as their facts, a line each, as a search over points and
+            chunks shows them.
+        size: Tokens of a row of training.
+        weight: Share of the steps.
+        gate: Where it is another than the stage's (0: the stage does not wait for it).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -112,9 +122,15 @@ class Recipe(BaseModel):
 class Stage(BaseModel):
     """Recipes and when to go on.
 
-    gate: share of replies wholly right, in each recipe, over the last `over` batches of it; steps:
-    at most; rate: learning rate, falling linearly to `end_rate` over `steps` where that is given;
-    tokens: of a step.
+    Args:
+        name: Of the stage.
+        recipes: What it trains.
+        gate: Share of replies wholly right, in each recipe, from which the stage is mastered.
+        over: Batches of a recipe over which that share is taken.
+        steps: At most.
+        rate: Learning rate.
+        end_rate: What it falls to, linearly over `steps`; None for no fall.
+        tokens: Of a step.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

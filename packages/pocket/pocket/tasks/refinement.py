@@ -41,8 +41,13 @@ _HEADED = re.compile(r"[^\n.!?]{1,60}\n")
 
 @dataclass(frozen=True)
 class _Paragraph:
-    """A paragraph. text: as in the document, its title above it where that is printed; facts: those
-    that it states."""
+    """A paragraph of a document.
+
+    Args:
+        title: The subject that it is about.
+        text: As in the document, its title above it where that is printed.
+        facts: Those that it states.
+    """
 
     title: str
     text: str
@@ -155,7 +160,13 @@ def _made_document(shown: Shown, *, headed: bool) -> list[_Paragraph]:
 
 def _headed_paragraphs(text: str, facts: Sequence[Fact], shown: Shown) -> list[_Paragraph]:
     """The paragraphs of a text in which each has a title on a line of its own; [] for any other
-    text."""
+    text.
+
+    Args:
+        text: The text.
+        facts: What it states.
+        shown: The whole text, with the sentences of the facts.
+    """
     paragraphs = []
     for paragraph in text.split("\n\n"):
         head = _HEADED.match(paragraph)

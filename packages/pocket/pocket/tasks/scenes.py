@@ -5,7 +5,8 @@ say.
     scenes = SCENES["question"](recipe, make_text(recipe, dice), dice)       several questions about one text
 
 A text is `facts` sentences in random order, or a whole document of `tokens` (characters / 4). What
-is right is proved from the facts that are shown whole; a sentence that is cut proves nothing.
+is right is proved from the facts that are shown whole; a sentence that is cut proves nothing. Each
+function that yields scenes is a pocket.tasks.catalog.SceneMaker.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -96,8 +97,15 @@ def _sentences_of(made: Sample) -> dict[Fact, str]:
 
 
 def _separate_sentences(recipe: Recipe, kind: str, made: Sample, count: int, dice: Dice) -> Shown:
-    """`count` sentences in random order, those that prove the first question among them; each a
-    part, if the recipe wants several."""
+    """Sentences in random order, those that prove the first question among them.
+
+    Args:
+        recipe: Whether each sentence is a part of the text.
+        kind: Of text.
+        made: The text that they are from.
+        count: How many.
+        dice: Draws them.
+    """
     sentences = _sentences_of(made)
     needed: list[Fact] = []
     for question in made.asked[:1]:
@@ -115,7 +123,14 @@ def _separate_sentences(recipe: Recipe, kind: str, made: Sample, count: int, dic
 
 
 def _document(recipe: Recipe, kind: str, made: Sample, dice: Dice) -> Shown:
-    """The whole text in parts, or some of them."""
+    """A whole text in parts, or some of them.
+
+    Args:
+        recipe: How many parts, and whether only some are shown.
+        kind: Of text.
+        made: The text.
+        dice: Draws parts and cuts.
+    """
     sentences = _sentences_of(made)
     facts = list(sentences)
     parts: list[tuple[str, Part]] = []
@@ -132,8 +147,14 @@ def _document(recipe: Recipe, kind: str, made: Sample, dice: Dice) -> Shown:
 
 
 def _cut_spans(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of at most `pieces` parts of about equal length, cut at spaces as chunks
-    are: in sentences."""
+    """Yield (start, end) of parts of about equal length, cut at spaces as chunks are: inside
+    sentences.
+
+    Args:
+        text: The text.
+        pieces: The most parts.
+        dice: Draws their number.
+    """
     if pieces < 2:
         yield 0, len(text)
         return
@@ -150,9 +171,8 @@ def _cut_spans(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
 def answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for a short answer; the text is shown whole."""
     for question in ask_about(recipe, shown, dice):
-        yield Scene(
-            question_of(question), shown.texts, task_of(shown.kind), replies=(question.answer,)
-        )
+        asked = question_of(question)
+        yield Scene(asked, shown.texts, task_of(shown.kind), replies=(question.answer,))
 
 
 def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -231,8 +251,13 @@ def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _parts_to_probe(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, Part]]:
-    """The parts of the text in random order with their facts; where the recipe is `mixed`, some as
-    one line a fact."""
+    """The parts of a text in random order with their facts.
+
+    Args:
+        recipe: If it is `mixed`, some parts come as one line for each fact.
+        shown: The text.
+        dice: Draws the order.
+    """
     order: Sequence[int] = [0]
     if len(shown.texts) > 1:
         order = dice.shuffled(range(len(shown.texts)))
@@ -275,12 +300,8 @@ def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
 def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """A scene with every fact of the text, in order, as one paragraph."""
     texts = tuple(map(_on_one_line, shown.texts))
-    yield Scene(
-        Question("scene", "", ("scene",)),
-        texts,
-        task_of(shown.kind),
-        (in_words(shown.sentences, shown),),
-    )
+    reply = in_words(shown.sentences, shown)
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
 
 
 def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:

@@ -19,9 +19,14 @@ from pocket.world.templates import OPENERS, schema
 
 @dataclass(frozen=True)
 class Shown:
-    """A text in parts. kind: of text, one of pocket.world.sample.KINDS; texts: its parts; stated:
-    the facts that each part states whole; sentences: fact -> the sentence that states it; asker:
-    draws questions about the facts.
+    """A text in parts.
+
+    Args:
+        kind: Of text, one of pocket.world.sample.KINDS.
+        texts: Its parts.
+        stated: The facts that each part states whole.
+        sentences: Fact -> the sentence that states it.
+        asker: Draws questions about the facts.
     """
 
     kind: str
@@ -43,15 +48,25 @@ Part = tuple[Fact, ...]
 
 
 def draw_question(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
-    """A question of a kind drawn by the recipe's weights; None if the text has no question of that
-    kind."""
+    """A question of a kind that is drawn by weight; None if the text has none of that kind.
+
+    Args:
+        recipe: Has the weights.
+        shown: The text.
+        dice: Draws the kind.
+    """
     question: Asked | None = getattr(shown.asker, dice.weighted([*recipe.ask.items()]))()
     return question
 
 
 def ask_about(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
-    """Questions about the text, none twice, as often of each kind as the recipe says;
-    `recipe.questions` at most."""
+    """Questions about a text, none twice.
+
+    Args:
+        recipe: How many there are at most, and how often of each kind.
+        shown: The text.
+        dice: Draws the kinds.
+    """
     seen: set[Query] = set()
     if not shown.asker.facts:
         return
@@ -86,8 +101,17 @@ def proves(question: Asked, facts: Sequence[Fact]) -> bool:
 
 
 def remove_fact(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
-    """Return text and facts without `fact`; both as they are where the text does not state it
-    exactly once."""
+    """Take a fact out of a part of a text.
+
+    Args:
+        fact: The fact.
+        text: The part.
+        facts: What it states.
+        shown: The whole text, with its sentences.
+
+    Returns:
+        Text and facts without it; both as they are where the text does not state it exactly once.
+    """
     if fact not in facts or text.count(shown.sentences[fact]) != 1:
         return text, facts
     before, _, after = text.partition(shown.sentences[fact])

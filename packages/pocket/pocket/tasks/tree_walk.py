@@ -152,8 +152,14 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _questions_near(recipe: Recipe, shown: Shown, facts: Sequence[Fact], dice: Dice) -> list[Asked]:
-    """Questions in random order, none twice, as many as the recipe says: half about `facts`, half
-    about the whole text."""
+    """Questions in random order, none twice: half about some facts, half about the whole text.
+
+    Args:
+        recipe: How many there are.
+        shown: The text.
+        facts: The facts.
+        dice: Draws them.
+    """
     near = replace(shown, asker=Asker(shown.schema, facts, dice))
     half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
     by_query: dict[Query, Asked] = {}

@@ -31,8 +31,12 @@ _TRIES = 200  # trees in a row that are too long before a recipe is given up
 
 @dataclass
 class Batch:
-    """Trees to train on. passes: those of each forward pass; dropped: replies whose text or branch
-    is too long."""
+    """Trees to train on.
+
+    Args:
+        passes: Those of each forward pass.
+        dropped: Replies whose text or branch is too long.
+    """
 
     passes: list[list[Tree]]
     dropped: int = 0
@@ -45,8 +49,16 @@ class Batch:
 
 
 def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
-    """Take trees, each cut to `size` tokens, until they have `tokens` together. Raises UserError
-    where none fits."""
+    """Take trees, each cut to a row's size, until they have enough tokens together.
+
+    Args:
+        trees: The trees, without end.
+        tokens: Of all trees together.
+        size: Most tokens of a tree.
+
+    Raises:
+        UserError: None fits.
+    """
     taken: list[Tree] = []
     dropped = misses = 0
     while sum(map(len, taken)) < tokens:
@@ -89,14 +101,22 @@ def _cut_to(whole: Tree, size: int) -> Tree | None:
 def make_batch(
     stage: Stage, dice: Dice, teacher: Teacher, drills: DrillTokens
 ) -> tuple[int, Batch]:
-    """The number of the recipe that was drawn, and a batch of it."""
+    """The number of the recipe that was drawn, and a batch of it.
+
+    Args:
+        stage: Its recipes are drawn by weight.
+        dice: Draws recipe and texts.
+        teacher: Lays out the scenes.
+        drills: What exercises are made of.
+    """
     number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
     recipe = stage.recipes[number]
     return number, take_trees(_trees(recipe, dice, teacher, drills), stage.tokens, recipe.size)
 
 
 def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) -> Iterator[Tree]:
-    """Yield token trees made by a recipe, without end."""
+    """Yield token trees made by a recipe, without end. For the other parameters see
+    `make_batch`."""
     if recipe.skill in DRILLS:
         assert recipe.pairs is not None  # the curriculum checks that
         while True:

@@ -32,13 +32,13 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
     except ValidationError as error:
         # No path before the keys: the message would suggest --set, which does not reach into this
         # file.
-        raise ConfigError(
-            [f"{path.name}: {one}" for one in error_sentences(error, Curriculum, "", {})]
-        ) from error
+        mistakes = error_sentences(error, Curriculum, "", {})
+        raise ConfigError([f"{path.name}: {mistake}" for mistake in mistakes]) from error
     except (OSError, ValueError) as error:
         why = str(error).splitlines()[0]
         raise UserError(f"cannot read the curriculum {path.name}: {why}") from error
-    task_names, problems = [*DRILLS, *skills()], list[str]()
+    task_names = [*DRILLS, *skills()]
+    problems: list[str] = []
     for stage in course.stages:
         for recipe in stage.recipes:
             if recipe.skill not in task_names:

@@ -19,7 +19,8 @@ from harness.datasets.syllables import ENDINGS
 from pocket.world import names
 from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, sample
 
-BEGIN, END = "<|begin|>", "<|end|>"
+BEGIN = "<|begin|>"
+END = "<|end|>"
 _TURNS = ("<|user|>", "<|assistant|>")
 _TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
@@ -36,14 +37,17 @@ _WORDS = (
 )
 # Learnt with spaces behind capital words, used without: with them, one name in ten fell apart
 # before a name or number.
-_LEARNT = tuple(word + _AHEAD if word == _CAPITAL else word for word in _WORDS)
+_LEARNT = tuple(word.replace(_CAPITAL, _CAPITAL + _AHEAD) for word in _WORDS)
 # Not read from the methods, whose prompts may change, unlike this tokenizer.
 _INSTRUCTIONS = (
     " ".join(Path(__file__).with_name("prompt_words.txt").read_text("utf-8").splitlines()) + " "
 )
 _MOST = 5600  # size of the vocabulary; the rarest words of the corpus below stay in pieces
-_TEXTS, _TOKENS = 60, 2000  # texts of each kind, and their length
-_OFTEN = 100  # how often a name, a number and the words of prompts are repeated, so that their merges are not missed
+_TEXTS = 60  # of each kind
+_TOKENS = 2000  # of a text
+_OFTEN = 100
+"""How often a name, a number and the words of prompts are repeated, so that their merges are not
+missed."""
 
 
 def _training_texts(seed: int) -> Iterator[str]:

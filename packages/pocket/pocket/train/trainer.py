@@ -46,9 +46,18 @@ _LOST = 0.05  # share of a recipe's replies that may be left out without a warni
 
 @dataclass(frozen=True)
 class Settings:
-    """A training. out: its folder; course: what is learnt; begin: model folder to begin from;
-    steps: in total (None: when the curriculum ends); save: steps between checkpoints; sizes: of the
-    network, as LlamaConfig names them, where they are others than llama.SIZES and those of `begin`.
+    """A training of the pocket model.
+
+    Args:
+        out: Its folder.
+        course: What is learnt.
+        begin: The model folder to begin from; None for random weights.
+        seed: Of first weights and texts.
+        steps: In total; None for when the curriculum ends.
+        save: Steps between checkpoints.
+        device: "auto", "cpu" or "cuda".
+        sizes: Of the network, as LlamaConfig names them, where they are others than llama.SIZES and
+            those of `begin`.
     """
 
     out: Path
@@ -141,6 +150,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         card.write_card(made)
 
     def _stage(self) -> Stage:
+        """The present stage; the last one once the curriculum has ended."""
         return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]
 
     def _finished(self) -> bool:
@@ -148,6 +158,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         return super()._finished() or self.progress.stage >= len(self.course.stages)
 
     def _batch(self, stage: int, step: int) -> tuple[int, Batch]:
+        """The recipe's number and the batch of a step."""
         dice = Dice("training", self.settings.seed, stage, step)
         return make_batch(self.course.stages[stage], dice, self.teacher, self.drills)
 
@@ -230,7 +241,9 @@ class Trainer(Loop[tuple[int, Batch]]):
             stage_minutes=round(minutes - minutes_before, 1),
         )
         p.passed.append(passed)
-        how = "mastered" if mastered else "ended"
+        how = "ended"
+        if mastered:
+            how = "mastered"
         self.tell(f"stage '{stage.name}' {how} at step {p.step}: {shares}")
         p.stage += 1
         p.since = p.step

@@ -58,8 +58,10 @@ Query = Path | Compare | Same
 class FactBase:
     """Facts in the order they were added, indexed by both ends.
 
-    closed: (relation, object) to which no further fact leads; silent: (subject, relation) that is
-    never stated.
+    Args:
+        facts: The facts.
+        closed: (relation, object) to which no further fact leads.
+        silent: (subject, relation) that is never stated.
     """
 
     facts: list[Fact] = field(default_factory=list)

@@ -47,8 +47,15 @@ NOUNS = (
 
 @dataclass(frozen=True)
 class Asked:
-    """A question and its proof. supports: its facts, () if unanswerable; kind: path, comparison,
-    same, unanswerable."""
+    """A question and its proof.
+
+    Args:
+        text: The question in words.
+        query: What it asks of the facts.
+        answer: What they prove.
+        supports: The facts of the proof; () if it is unanswerable.
+        kind: "path", "comparison", "same" or "unanswerable".
+    """
 
     text: str
     query: Query
@@ -71,10 +78,17 @@ class Asked:
 
 
 class GrowingText:
-    """Facts and sentences, grown to `room` characters. head: characters of a title beside its
-    subject, 0: no title."""
+    """Facts and sentences that grow until a room of characters is used."""
 
     def __init__(self, schema: Schema, dice: Dice, room: int, head: int = 0) -> None:
+        """Begin without a fact.
+
+        Args:
+            schema: The relations and their wording.
+            dice: Draws all that is random.
+            room: Characters of all sentences.
+            head: Characters of a title beside its subject; 0 for no title.
+        """
         self.schema = schema
         self.dice = dice
         self.room = room
@@ -87,7 +101,9 @@ class GrowingText:
         self.full = False
         self._namer = Namer(dice)
         self._waiting: dict[str, list[str]] = {}
-        self._more = (0, 2) if room < 4000 else (2, 6)  # facts of a subject beyond its first
+        self._more = (2, 6)  # facts of a subject beyond its first
+        if room < 4000:
+            self._more = (0, 2)
 
     def thing(self, kind: str) -> str:
         """A value of the kind, or a name that was not used before."""
@@ -134,8 +150,13 @@ class GrowingText:
         return self._asked(Path(start, steps), "path")
 
     def _walk(self, start: str, steps: Sequence[str], end: str | None = None) -> str:
-        """State the facts of a path from `start` through new things, to `end` if given; return the
-        last thing."""
+        """State the facts of a path through new things; return the last thing.
+
+        Args:
+            start: Where the path begins.
+            steps: Its relations.
+            end: Where it ends; None for a new thing.
+        """
         here = start
         for at, step in enumerate(steps):
             there = end

@@ -133,8 +133,13 @@ def filler(dice: Dice) -> str:
 
 
 def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
-    """Put sentences that say nothing between the others, until `room` characters are nearly
-    used."""
+    """Put sentences that say nothing between the others, until the room is nearly used.
+
+    Args:
+        paragraphs: Changed in place.
+        room: Characters of all paragraphs.
+        dice: Draws sentences and places.
+    """
     left = room - len(_printed(paragraphs))
     while left > _SHORTEST:
         sentence = filler(dice)
@@ -150,8 +155,13 @@ def _printed(paragraphs: Sequence[Paragraph]) -> str:
 
 
 def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
-    """Lay out the document with id `name`: its passages are the paragraphs, printed titles
-    included."""
+    """Lay out a document: its passages are the paragraphs, printed titles included.
+
+    Args:
+        name: The id of the document.
+        paragraphs: Its paragraphs.
+        title: Of the document.
+    """
     passages: list[Passage] = []
     stated: list[Stated] = []
     place: dict[Fact, int] = {}

@@ -13,7 +13,7 @@ likeness to a real name is chance.
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS, split_words
@@ -23,11 +23,17 @@ from harness.stats.rng import Dice
 @cache
 def short_names(kind: str) -> tuple[str, ...]:
     """The short names of a kind: every start with every ending."""
-    return tuple(start + end for start in STARTS for end in ENDINGS[kind])
+    return tuple(start + end for start, end in product(STARTS, ENDINGS[kind]))
 
 
 def _name(kind: str, middles: int, number: int) -> str:
-    """Name `number` (from 0) of the names of `kind` with `middles` middle syllables."""
+    """One of the names of a kind.
+
+    Args:
+        kind: Of thing.
+        middles: Its middle syllables.
+        number: Its number among those with as many, from 0.
+    """
     number, at = divmod(number, len(STARTS))
     text = STARTS[at]
     number, at = divmod(number, len(ENDINGS[kind]))

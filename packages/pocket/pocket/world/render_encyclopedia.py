@@ -148,7 +148,7 @@ def _decomposition(question: Asked, page: Page) -> list[dict[str, object]]:
 def _supporting_facts(
     question: Asked, paragraphs: Sequence[Paragraph], page: Page
 ) -> list[list[object]]:
-    """[title, sentence number] of each supporting fact."""
+    """[title, sentence number] of each supporting fact. For the parameters see `_musique`."""
     places: list[list[object]] = []
     for fact in question.supports:
         paragraph = paragraphs[page.place[fact]]

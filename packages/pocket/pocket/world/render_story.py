@@ -182,7 +182,13 @@ def _kind_of_answer(question: Asked, growth: GrowingText) -> str:
 
 
 def _named_options(question: Asked, growth: GrowingText, kind: str) -> list[str]:
-    """Things of a kind that the text names, in random order: those in the answer's role first."""
+    """Things that the text names, in random order: those in the answer's role first.
+
+    Args:
+        question: The question.
+        growth: The text.
+        kind: Of thing.
+    """
     role: list[str] = []
     if question.kind == "path":
         facts = growth.base.facts

@@ -30,8 +30,13 @@ MOST_HOPS = 4
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of text. make: renders it; hops: numbers of hops by default; per_document: questions
-    about a document."""
+    """A kind of text.
+
+    Args:
+        make: Renders it.
+        hops: Numbers of hops by default.
+        per_document: Questions about a document.
+    """
 
     make: Callable[[Order], Sample]
     hops: tuple[int, ...]
@@ -50,7 +55,19 @@ KINDS: dict[str, Kind] = {
 
 
 def check(kind: str, seed: int, tokens: int, hops: Sequence[int], purpose: Purpose) -> None:
-    """Raise UnknownName for the kind, and ConfigError with everything else that is wrong."""
+    """Check what a text is to be made of.
+
+    Args:
+        kind: Of text.
+        seed: Of the text.
+        tokens: Its length.
+        hops: Numbers of hops to choose from.
+        purpose: What the text is for; evaluation and training have seeds of their own.
+
+    Raises:
+        UnknownName: There is no such kind.
+        ConfigError: Some of the others is wrong; it names each.
+    """
     if kind not in KINDS:
         raise UnknownName("kind of pocket text", kind, KINDS)
     problems = []
@@ -61,13 +78,11 @@ def check(kind: str, seed: int, tokens: int, hops: Sequence[int], purpose: Purpo
     if seed < 0:
         problems.append(f"seed: should be 0 or more, is {seed}")
     elif (seed >= FIRST_TRAINING_SEED) != (purpose == "training"):
-        kept = (
-            f"0 to {FIRST_TRAINING_SEED - 1:,}"
-            if purpose == "evaluation"
-            else f"from {FIRST_TRAINING_SEED:,} on"
-        )
+        seeds = f"from {FIRST_TRAINING_SEED:,} on"
+        if purpose == "evaluation":
+            seeds = f"0 to {FIRST_TRAINING_SEED - 1:,}"
         problems.append(
-            f"seed: {purpose} has the seeds {kept}, so that no model is tested on what it saw; "
+            f"seed: {purpose} has the seeds {seeds}, so that no model is tested on what it saw; "
             f"{seed} is not one"
         )
     if problems:
@@ -83,15 +98,21 @@ def sample(
     hops: Sequence[int] = (),
     number: int = 0,
 ) -> Sample:
-    """Document `number` of a seed, with its questions: the kind's `per_document`, fewer where a
-    short text has no room.
+    """A document with its questions: the kind's `per_document`, fewer where a short text has no
+    room. Raises as `check`.
 
-    tokens: its length, 200 or more (all eight together for "retrieved"); purpose: seeds of
-    evaluation and of training are kept apart; hops: to choose from, at random (default: the kind's
-    own). Raises as `check`.
+    Args:
+        kind: Of text.
+        seed: Another seed makes other texts.
+        tokens: Its length, 200 or more (all eight together for "retrieved").
+        purpose: Whether it is to train on or to test on; each has seeds of its own.
+        hops: Numbers of hops to choose from, at random; by default the kind's own.
+        number: Of the document among those of the seed.
     """
-    hops = tuple(hops) or (KINDS[kind].hops if kind in KINDS else (1,))
-    check(kind, seed, tokens, hops, purpose)
+    hops = tuple(hops)
+    if not hops and kind in KINDS:
+        hops = KINDS[kind].hops
+    check(kind, seed, tokens, hops or (1,), purpose)
     dice = Dice(kind, seed, number, tokens, hops)
     name = f"{kind}-{seed}-{number}"
     order = Order(kind, name, dice, tokens * CHARACTERS, hops, KINDS[kind].per_document)

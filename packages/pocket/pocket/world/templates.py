@@ -22,9 +22,8 @@ from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, Same, paths
 from pocket.world.names import VALUES
 
 _MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
-_WORDS = FilePath(__file__).with_name(
-    "words"
-)  # the tables; things in stories pass from hand to hand in their order
+_WORDS = FilePath(__file__).with_name("words")
+"""The tables; things in stories pass from hand to hand in their order."""
 _TABLES = {"encyclopedia": ("encyclopedia", "places"), "story": ("story",), "paper": ("paper",)}
 OPENERS = {
     "encyclopedia": (
@@ -43,8 +42,15 @@ _FLAG_MARKS = {"yes": ".+", "no": ".-"}
 
 @dataclass(frozen=True)
 class Relation:
-    """One block of a table. subject, object: kinds of things; rank: its place in the table; lines:
-    by their mark."""
+    """One block of a table.
+
+    Args:
+        name: "book.author".
+        subject: The kind of thing that has it.
+        object: The kind of thing that it leads to.
+        rank: Its place in the table.
+        lines: Mark -> the lines with that mark.
+    """
 
     name: str
     subject: str
@@ -54,12 +60,13 @@ class Relation:
 
 
 def _capital(text: str) -> str:
+    """The text with a capital at its beginning."""
     return text[0].upper() + text[1:]
 
 
 class Schema:
-    """The relations of one kind of text. of, to: kind of thing -> the relations that lead from it,
-    and to it."""
+    """The relations of one kind of text. `of`: kind of thing -> the relations that lead from it;
+    `to`: kind of thing -> those that lead to it."""
 
     def __init__(self, name: str) -> None:
         """Read the tables of the kind `name` (their form is above). Raises ValueError for a line
@@ -180,7 +187,9 @@ class Schema:
             first = self._phrase_but_last(query.first, dice)
             second = self._phrase_but_last(query.second, dice)
             return _capital(dice.pick(relation.lines["&"]).format(a=first, b=second))
-        mark = "<" if query.smaller else ">"
+        mark = ">"
+        if query.smaller:
+            mark = "<"
         clause = dice.pick(relation.lines[mark])
         if len(query.first.steps) == 2:
             role = self.relations[query.first.steps[0]].lines["@"][0]
