@@ -219,8 +219,16 @@ def _hardware_text(device: str, hardware: Hardware) -> str:
 
 
 def write_measures(out: Path, exam: AboutExam, measures: Sequence[Measure]) -> None:
-    """Add measures to the cards in `out`, and write CARD.md for all adapters there. Raises
-    OSError."""
+    """Add measures to the cards of adapters, and write CARD.md for all adapters in the folder.
+
+    Args:
+        out: The folder of the training.
+        exam: Whose measures they are.
+        measures: Those of each adapter in turn.
+
+    Raises:
+        OSError: Something cannot be written.
+    """
     adapters = out / "adapters"
     now = list(dict.fromkeys(measure.task for measure in measures))
     for task in now:

@@ -152,6 +152,11 @@ class Course:
         """Write a task's data: scenes of the synthetic world, or labels of the teacher.
 
         Nothing is done where the file has it already.
+
+        Args:
+            task: The task.
+            tell: Called with each line of progress.
+            stop: Ends the labelling when set.
         """
         path = self.data_file(task)
         count = self.settings.tasks[task.name].scenes

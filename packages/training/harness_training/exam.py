@@ -169,8 +169,14 @@ def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
 def evaluation_scenes(
     task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int
 ) -> list[Scene]:
-    """One scene of each of the first `count` evaluation texts that `recipes` make of the synthetic
-    world."""
+    """One scene of each of some evaluation texts of the synthetic world.
+
+    Args:
+        task: Whose scenes they are.
+        recipes: What the texts should be like.
+        count: How many.
+        seed: Of the choice of scenes.
+    """
     picked: list[Scene] = []
     for _, scenes in islice(world_scenes(task, recipes, seed, "evaluation"), count):
         dice = Dice("exam", seed, len(picked))
@@ -252,7 +258,9 @@ class _RecordedSession:
     """A session that records what it writes, probes and scores; all else is the inner session's."""
 
     def __init__(self, inner: Session, outcome: SceneOutcome, max_tokens: int) -> None:
-        self._inner, self._outcome, self._max_tokens = inner, outcome, max_tokens
+        self._inner = inner
+        self._outcome = outcome
+        self._max_tokens = max_tokens
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

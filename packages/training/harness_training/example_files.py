@@ -38,7 +38,13 @@ _TRIES = 50  # texts without a scene that are drawn in a row before a recipe is 
 
 @dataclass(frozen=True)
 class Item:
-    """What a teacher labels: a question and its documents, or one document without a question."""
+    """What a teacher labels: a question and its documents, or one document without a question.
+
+    Args:
+        id: "nq/train_0": the data set, and the question or the document.
+        question: None where a document alone is labelled.
+        documents: Of the question.
+    """
 
     id: str
     question: Question | None
@@ -47,7 +53,15 @@ class Item:
 
 @dataclass(frozen=True)
 class StoredScene:
-    """A scene as a file holds it: without the task, which comes from the settings."""
+    """A scene as a file holds it: without the task, which comes from the settings.
+
+    Args:
+        question: Its text.
+        options: To choose from.
+        texts: As of harness_training.tasks.Scene.
+        replies: Likewise.
+        verdicts: Likewise.
+    """
 
     question: str
     options: tuple[str, ...] | None
@@ -122,8 +136,17 @@ def world_module() -> Any:
 def draw_scenes(
     recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training"
 ) -> Iterator[Scene]:
-    """Draw one text with `dice` and yield its scenes of `kind` (Skill.scene). Raises UnknownName
-    for another kind."""
+    """Draw one text and yield its scenes.
+
+    Args:
+        recipe: What the text should be like.
+        kind: Of scene, as Skill.scene names it.
+        dice: Draws the text.
+        purpose: Whether it is to train on or to test on.
+
+    Raises:
+        UnknownName: There is no such kind.
+    """
     yield from world_module().make_scenes(recipe, kind, dice, purpose)
 
 
@@ -132,7 +155,14 @@ def world_scenes(
 ) -> Iterator[tuple[int, list[Scene]]]:
     """Yield (number, scenes) of text after text, without end, as a function of the seed alone.
 
-    Raises UserError where the recipes make no scene.
+    Args:
+        task: Whose scenes they are.
+        recipes: What the texts should be like, drawn by their weights.
+        seed: Of the texts.
+        purpose: Whether they are to train on or to test on.
+
+    Raises:
+        UserError: The recipes make no scene.
     """
     weighted = [(recipe, recipe.weight) for recipe in recipes]
     number = 0
@@ -155,8 +185,19 @@ def world_scenes(
 def write_world(
     path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int
 ) -> None:
-    """Write `count` scenes of training texts to `path`, unless it has them. Raises UserError,
-    SaveError."""
+    """Write scenes of training texts to a file, unless it has them.
+
+    Args:
+        path: The file.
+        task: Whose scenes they are.
+        recipes: What the texts should be like.
+        count: How many scenes.
+        seed: Of the texts.
+
+    Raises:
+        UserError: The file has other scenes, or the recipes make none.
+        SaveError: The file cannot be written.
+    """
     identity = digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
     about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": identity}
     if is_made_from(path, about):

@@ -43,8 +43,10 @@ _PROGRESS = TypeAdapter(Progress)
 def resolve_device(name: str) -> str:
     """Resolve "auto" to the GPU, if there is one, else the CPU. Raises CannotRun for a GPU that is
     not there."""
+    if name == "auto" and torch.cuda.is_available():
+        return "cuda"
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise CannotRun("no GPU is available; leave --device out or use --device cpu")
     return name
@@ -104,8 +106,13 @@ def _step_of(state: Path) -> int:
 
 
 def truncate_log(path: Path, step: int, task: str | None = None) -> None:
-    """Remove an incomplete last line and lines after `step` from a log; of several tasks only those
-    of `task`."""
+    """Remove an incomplete last line and later lines from a log.
+
+    Args:
+        path: The log.
+        step: The last step whose line stays.
+        task: Whose lines are removed, where several tasks share the log; `step` is of this task.
+    """
     if not path.exists():
         return
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -115,7 +122,8 @@ def truncate_log(path: Path, step: int, task: str | None = None) -> None:
 
 
 def _stays(line: str, step: int, task: str | None) -> bool:
-    """Whether a line of the log is complete, and of another task or not after `step`."""
+    """Whether a line of the log is complete, and of another task or not after `step`. For the
+    parameters see `truncate_log`."""
     if not line.endswith("\n"):
         return False
     values = json.loads(line)

@@ -105,8 +105,13 @@ def _evaluation_ids() -> frozenset[str]:
 
 
 def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
-    """Raise UserError where one of the ids is of a known evaluation split. name: the data set;
-    source: its file."""
+    """Raise UserError where a question is of a known evaluation split.
+
+    Args:
+        ids: Of the questions.
+        name: The data set.
+        source: Its file.
+    """
     for key in ids:
         if COUNTER.fullmatch(key):
             continue

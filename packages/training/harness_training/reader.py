@@ -130,17 +130,37 @@ class ReaderTraining:
             f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: "
             f"{', '.join(counts)}"
         )
+        job = self._job(base, rows, data, last_step)
+        progress = train(base, job, tell, stop)
+        if not stop.is_set():
+            trained = self._training_data(rows, skills)
+            card = cards.AboutAdapter(NAME, prompt_digests(prompts_by_name()), trained)
+            cards.write_card(self.folder, card, base, job, progress)
+        return progress.step >= job.steps
+
+    @property
+    def _start(self) -> Path | None:
+        """The folder of the adapter that is continued; None for a new one."""
+        if self.settings.start is None:
+            return None
+        return Path(self.settings.start)
+
+    def _job(self, base: Base, rows: Sequence[RealRow], data: Rows, last_step: int | None) -> Job:
+        """The training of the adapter.
+
+        Args:
+            base: The model.
+            rows: The real rows, whose ids are part of what identifies the training.
+            data: What it learns.
+            last_step: None for no limit.
+        """
         sources: dict[str, object] = {
             "data": sorted(row.id for row in rows),
             "prompts": prompts_by_name(),
         }
-        start = None
-        start_hash = None
-        if self.settings.start is not None:
-            start = Path(self.settings.start)
-            start_hash = hash_files(start)[:16]
-            sources["start"] = start_hash
-        job = Job(
+        if self._start is not None:
+            sources["start"] = hash_files(self._start)[:16]
+        return Job(
             name=NAME,
             out=self.out,
             data=data,
@@ -148,25 +168,30 @@ class ReaderTraining:
             seed=self.seed,
             about=identity(base, self.settings, NAME, self.seed, **sources),
             last_step=last_step,
-            start=start,
+            start=self._start,
             partial=True,
         )
-        progress = train(base, job, tell, stop)
-        if not stop.is_set():
-            before = None
-            if start is not None:
-                before = cards.training_history(start)
-            trained = cards.TrainingData(
-                data=dict(Counter(row.dataset for row in rows)),
-                skills=dict(skills),
-                methods=_rows_by_method(skills),
-                licences=self._licences(),
-                start=start_hash,
-                before=before,
-            )
-            card = cards.AboutAdapter(NAME, prompt_digests(prompts_by_name()), trained)
-            cards.write_card(self.folder, card, base, job, progress)
-        return progress.step >= job.steps
+
+    def _training_data(self, rows: Sequence[RealRow], skills: Counter[str]) -> cards.TrainingData:
+        """What the adapter was trained on, for its card.
+
+        Args:
+            rows: The real rows.
+            skills: Skill -> rows of tokens.
+        """
+        start_hash = None
+        before = None
+        if self._start is not None:
+            start_hash = hash_files(self._start)[:16]
+            before = cards.training_history(self._start)
+        return cards.TrainingData(
+            data=dict(Counter(row.dataset for row in rows)),
+            skills=dict(skills),
+            methods=_rows_by_method(skills),
+            licences=self._licences(),
+            start=start_hash,
+            before=before,
+        )
 
     def _licences(self) -> dict[str, str]:
         """Source -> its licence."""
@@ -301,7 +326,13 @@ def exam_parts(
 
 
 def _answer_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[Part]:
-    """Answers from the gold passages alone, and among others."""
+    """Answers from the gold passages alone, and among others.
+
+    Args:
+        dataset: The data set.
+        rows: Its rows.
+        skill: Plays the answers.
+    """
     texts = {0: "gold passages", _BESIDE: f"gold passages and {_BESIDE} others"}
     for beside, text in texts.items():
         answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in rows]
@@ -310,7 +341,13 @@ def _answer_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterat
 
 def _probe_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[Part]:
     """Probes of searches with all gold passages and of searches that lack one; none where no row
-    has several."""
+    has several.
+
+    Args:
+        dataset: The data set.
+        rows: Its rows.
+        skill: Plays the searches.
+    """
     pairs: list[Scene] = []
     for row in rows:
         if len(row.questions[0].needs) > 1:

@@ -225,7 +225,14 @@ def _join(row: RealRow, shown: Sequence[int]) -> str:
 def _scene(
     question: RowQuestion, texts: Sequence[str], task: Task, reply: str | None = None
 ) -> Scene:
-    """A scene in which the question's answer is the right reply, or `reply` in its place."""
+    """A scene with a right reply.
+
+    Args:
+        question: The question.
+        texts: What is shown.
+        task: How it is to be answered.
+        reply: The right reply; by default the question's answer.
+    """
     if reply is None:
         reply = question.answer.strip()
     return Scene(Question("scene", question.text, ("scene",)), tuple(texts), task, (reply,))
@@ -282,16 +289,26 @@ def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice)
 
 
 def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
-    """Make a scene of the row's own question: its gold passages among `beside` others, and its
-    answer as the reply."""
+    """A scene of the row's own question, with its answer as the reply.
+
+    Args:
+        row: The row.
+        beside: How many passages are shown beside the gold ones.
+        dice: Draws them.
+    """
     question = row.questions[0]
     shown = _draw(row, question.needs, beside, dice)
     return _scene(question, [_join(row, shown)], row.task)
 
 
 def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
-    """A scene of the row's own question: a verdict after each passage, no reply; not `full`: a gold
-    one is missing."""
+    """A scene of the row's own question: a verdict after each passage, no reply.
+
+    Args:
+        row: The row.
+        full: Whether all gold passages are shown; else one is missing.
+        dice: Draws the passages.
+    """
     return replace(_probe_scene_of(row, row.questions[0], full, dice), replies=())
 
 
@@ -368,7 +385,11 @@ def preset_task(dataset: str) -> Task:
     return Task.model_validate({name: values[name] for name in names})
 
 
-KINDS: dict[str, Callable[[RealRow, Sequence[RealRow], Dice], list[Scene]]] = {
+Lesson = Callable[[RealRow, Sequence[RealRow], Dice], list[Scene]]
+"""(a row, all rows of the data, what random choices are drawn from) -> scenes; [] where the row
+allows none."""
+
+KINDS: dict[str, Lesson] = {
     "answer": _answer_lesson,
     "probe": _probe_lesson,
     "choose": _choice_lesson,

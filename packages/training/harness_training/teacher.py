@@ -168,6 +168,7 @@ class TeacherSession(Session):
         self._ended = False  # whether the end of the turn is in the context already
 
     def _append_ids(self, ids: Iterable[int]) -> Span:
+        """Add tokens to the context; return where they stand."""
         start = len(self._transcript.ids)
         self._transcript.ids.extend(ids)
         return Span(start, len(self._transcript.ids))
@@ -175,7 +176,9 @@ class TeacherSession(Session):
     def _open(self, turn: str) -> None:
         """Write the tokens that open this turn, after the end of the turn before."""
         piece = turn_frame(self._model, self._turn, turn)
-        self._append_ids(piece[1:] if self._ended else piece)
+        if self._ended:
+            piece = piece[1:]
+        self._append_ids(piece)
         self._ended = False
 
     def _append(self, text: str) -> Span:

@@ -148,8 +148,14 @@ def truncate(row: Row, length: int) -> Row:
 
 
 def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
-    """Split the indices of `rows` into shuffled batches of `size`; rows of similar length share one
-    to save padding."""
+    """Split the indices of rows into shuffled batches; rows of similar length share one to save
+    padding.
+
+    Args:
+        rows: The rows.
+        size: Rows of a batch.
+        dice: Shuffles them.
+    """
     order = dice.shuffled(range(len(rows)))
     near: list[int] = []
     for start in range(0, len(order), size * _NEAR):

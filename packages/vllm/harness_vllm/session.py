@@ -44,18 +44,27 @@ class VLLMSession(TokenContext):
         self._book_read(len(self.ids) - self._cached)
 
     def _save(self) -> int:
+        """The length of the context, to come back to."""
         return self._cached
 
     def _restore(self, state: int) -> None:
+        """Come back to the length that `_save` gave."""
         self._truncate(state)
 
     def _restore_reply(self, added: AddedContext) -> None:
+        """Take a reply from the reply cache as if the engine had written it now."""
         super()._restore_reply(added)
         self._cached = self._booked_end
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
-        """Probabilities of the labels' first tokens."""
+        """Probabilities of the labels' first tokens.
+
+        Args:
+            labels: The labels.
+            first_tokens: The first token of each.
+            after: What the reply begins with, before the label.
+        """
         closing = self._closing(after)
         self._check_window(len(closing) + 1)
         self._model.remember_first_prompt(self._role, self.ids)
@@ -74,11 +83,11 @@ class VLLMSession(TokenContext):
             reused=max(reused - queued, 0),
             **vars(took),
         )
-        mass = [math.exp(reply.logprobs[token].logprob) for token in first_tokens]
+        probabilities = [math.exp(reply.logprobs[token].logprob) for token in first_tokens]
         likeliest = None
         if reply.ids[0] in first_tokens:
             likeliest = labels[first_tokens.index(reply.ids[0])]
-        return Probe.of(dict(zip(labels, mass, strict=True)), likeliest)
+        return Probe.of(dict(zip(labels, probabilities, strict=True)), likeliest)
 
     @with_reply_cache
     def _score(self, text: str) -> list[float]:
@@ -199,7 +208,13 @@ class VLLMSession(TokenContext):
 
     def _write_thinking(self, decoding: Decoding, thinking: Thinking, thought: Thought) -> None:
         """Write a thinking up to its end or limit: token by token while it may not be one, and
-        while white space follows it."""
+        while white space follows it.
+
+        Args:
+            decoding: How tokens are drawn.
+            thinking: The marks of the model's thinking.
+            thought: What was written so far; changed.
+        """
         text = self._model.text
         start = len(self.ids)
         while thought.room and not thought.is_opened:
@@ -285,7 +300,13 @@ class Asked:
 
     @classmethod
     def of(cls, reply: Reply, took: Took, stop_ids: frozenset[int]) -> Asked:
-        """Take the token that ends a reply off it."""
+        """Take the token that ends a reply off it.
+
+        Args:
+            reply: Of the engine.
+            took: The time of the request.
+            stop_ids: Tokens that end a reply.
+        """
         ended = reply.ids[-1:] != () and reply.ids[-1] in stop_ids
         tokens = reply.ids
         if ended:

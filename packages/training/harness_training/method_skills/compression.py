@@ -23,6 +23,7 @@ def _play_text(scene: Scene, tools: Tools) -> None:
 
 
 def _question_before(question: str) -> str:
+    """The question with the separator after it, as it stands before a text; "" for none."""
     if not question:
         return ""
     return question + SEPARATOR

@@ -3,9 +3,9 @@
 from functools import cache
 
 from harness.method import MethodConfig
-from harness.prompts import Prompt
+from harness.prompts import Pieces, Prompt
 from harness_training.method_skills import reading
-from harness_training.tasks import Skill
+from harness_training.tasks import Scene, Skill
 from methods.decompose import DECOMPOSE
 
 
@@ -16,9 +16,10 @@ def skills(config: MethodConfig) -> list[Skill]:
 
 @cache
 def _decompose_skill(prompt: Prompt) -> Skill:
-    return reading.request_skill(
-        "decompose",
-        "decomposed",
-        "searcher",
-        lambda scene: prompt.fill(question=[scene.question.text]),
-    )
+    """The decomposition of a question, as `prompt` asks for it."""
+
+    def decompose(scene: Scene) -> Pieces:
+        """The prompt with the scene's question."""
+        return prompt.fill(question=[scene.question.text])
+
+    return reading.request_skill("decompose", "decomposed", "searcher", decompose)

@@ -225,6 +225,7 @@ def outline_items(outline: Part, under: str = "") -> list[Hashable]:
 
 
 def _majority_share(scenes: Sequence[Scene]) -> float:
+    """The share of the commoner verdict: what always giving it reaches."""
     local = sum(scene.verdicts[0] for scene in scenes) / len(scenes)
     return max(local, 1 - local)
 

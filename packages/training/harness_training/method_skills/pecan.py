@@ -32,7 +32,14 @@ def skills(config: PecanConfig) -> list[Skill]:
 
 
 def _play_points(config: PecanConfig, level: int, scene: Scene, tools: Tools) -> None:
-    """Write points of `level` over the texts of a scene."""
+    """Write points over the texts of a scene.
+
+    Args:
+        config: Has the prompts.
+        level: Of the graph; 2 for points of chunks.
+        scene: The texts.
+        tools: Give the model.
+    """
     model = tools.model("builder")
     with model.session() as s:
         feed_nodes(s, scene.texts, level, config, model)
@@ -40,7 +47,13 @@ def _play_points(config: PecanConfig, level: int, scene: Scene, tools: Tools) ->
 
 
 def _play_search(config: PecanConfig, scene: Scene, tools: Tools) -> None:
-    """Read the texts of a scene with a probe after each; answer where the scene has a reply."""
+    """Read the texts of a scene with a probe after each; answer where the scene has a reply.
+
+    Args:
+        config: Has the prompts.
+        scene: The question and the texts.
+        tools: Give the model.
+    """
     with tools.model("searcher").session() as s:
         question = open_search(s, scene.question, config)
         for text in scene.texts:
