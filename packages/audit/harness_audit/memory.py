@@ -29,6 +29,7 @@ from harness.errors import UserError
 from harness.stats.bootstrap import NOTHING, Interval, interval
 from harness.stats.corpus_interval import corpus_interval
 from harness.stats.paired_tests import equivalence, holm, paired_test
+from harness.storage.manifest_file import SwappedCopy
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures import plot
@@ -54,27 +55,9 @@ class Pair:
     copy: StoredRun
 
 
-@dataclass(frozen=True)
-class Copy:
-    """How an entity-swapped copy was made.
-
-    Args:
-        of: Fingerprint of the original rows.
-        seed: Of its names and numbers.
-        recogniser: What found the names.
-    """
-
-    of: str | None
-    seed: int | None
-    recogniser: str | None
-
-
-def copy_of(run: StoredRun) -> Copy | None:
+def copy_of(run: StoredRun) -> SwappedCopy | None:
     """What the manifest says of the copy that the run is over; None for an original."""
-    made = run.manifest.dataset.twin
-    if made is None:
-        return None
-    return Copy(made.of, made.seed, made.recogniser.name)
+    return run.manifest.dataset.twin
 
 
 def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
@@ -155,7 +138,7 @@ class MemoryRow:
     """
 
     head: Mapping[str, object]
-    copied: Copy
+    copied: SwappedCopy
     score: str
     n: int
     original: Interval
@@ -169,7 +152,7 @@ class MemoryRow:
         """The row by the columns of `frame`."""
         return {
             **self.head,
-            "recogniser": self.copied.recogniser,
+            "recogniser": self.copied.recogniser.name,
             "swap_seed": self.copied.seed,
             "score": self.score,
             "n": self.n,
