@@ -20,8 +20,9 @@ from harness.storage.manifest_file import FirstPrompt
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.storage.summary_file import RunSummary
-from reports.paper import comparable, public_releases
+from reports.paper import comparable
 from reports.paper.printed import Value, load
+from reports.paper.published import published
 from reports.paper.verdicts import NOT_COMPARABLE, frame
 from tests.reports.paper_runs import changed_config, changed_manifest, paper_run
 from tests.reports.test_paper_public_releases import official
@@ -204,7 +205,7 @@ WORDS = {"other weights": "weights", **dict.fromkeys(_GOLD, "gold answers")}
 def honest_run(folder: Path, value: Value) -> StoredRun:
     """A run over the official rows, two in seven of them answered right, with this code and the
     paper's template."""
-    llama, score = public_releases._published_facts()["llama"], str(value.metric.score)
+    llama, score = published().models["Llama-3.1-8B-Instruct"], str(value.metric.score)
     answers = [
         {"prediction": "Mira" if i % 7 < 2 else "Tom", "scores": {score: float(i % 7 < 2)}}
         for i in range(2417)
@@ -216,8 +217,8 @@ def honest_run(folder: Path, value: Value) -> StoredRun:
         "x",
         next(p for key, p in run.manifest.prompts.items() if ", system" not in key),
     )
-    sent = f"{llama['opening']}{llama['user']}{prompt}{llama['closing']}"
-    first = FirstPrompt(text=sent, ids=llama["ids"])
+    sent = f"{llama.opening}{llama.user}{prompt}{llama.closing}"
+    first = FirstPrompt(text=sent, ids=llama.ids)
     return replace(run, manifest=run.manifest.with_values(first_prompts={"reader": first}))
 
 

@@ -11,19 +11,18 @@ piece contains a normalised answer as a string of characters. "art" is in "party
 counts, and no question is left out. docs/methods/scoring.md#answer-recall has both.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from harness.scorers.flashrag import retrieval_recall
 from harness.scorers.squad import spaced_words
-from harness.storage.records import StoredRecord
+from harness.storage.records import StoredPiece, StoredRecord
 from harness.types import GAP, Example
 from reports.gold_rows import Rows
 
 _SAY_NOTHING = frozenset({"  ", " yes ", " no ", " noanswer ", " unanswerable "})
 
 
-def shown_text(shown: Sequence[Mapping[str, Any]], rows: Rows) -> str:
+def shown_text(shown: Sequence[StoredPiece], rows: Rows) -> str:
     """The pieces of a record's `shown`, spans and what a model wrote, as one text with a blank line
     between."""
     return GAP.join(rows.text(piece) or "" for piece in shown)
@@ -40,8 +39,14 @@ def has_answer(text: str, answers: Sequence[str]) -> bool | None:
 
 
 def answer_shown(record: StoredRecord, example: Example, rows: Rows) -> bool | None:
-    """`has_answer` for what one question's reader was shown; a question that failed was shown
-    nothing."""
+    """Whether an answer stands in what the reader of a question was shown; None where none can. A
+    question that failed was shown nothing.
+
+    Args:
+        record: The record of the question.
+        example: The question with its gold answers.
+        rows: The texts of the run.
+    """
     text = ""
     if record.error is None:
         text = shown_text(record.shown, rows)

@@ -12,9 +12,8 @@ footnotes.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -23,6 +22,7 @@ from reports import facts
 from reports.number_formats import percent
 from reports.run_columns import Shown, columns_shown, format_of
 from reports.settings import is_number, is_setting
+from reports.table_cell import Row, number_in
 
 MISSING = "–"
 _NOTES = "notes"
@@ -34,10 +34,8 @@ _SIGNIFICANT = 0.05
 _NO_RIVALS = {"difference", "printed"}
 """Columns of tables whose scores are not those of rivals."""
 
-Row = Mapping[str, Any]
 
-
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Whether a cell has no value."""
     if value is None or value is pd.NA:
         return True
@@ -58,7 +56,7 @@ class _CellColumn:
     name: str
     head: str
     numeric: bool
-    write: Callable[[Any], str]
+    write: Callable[[float], str]
 
     @property
     def is_score(self) -> bool:
@@ -70,11 +68,13 @@ class _CellColumn:
         value = row[self.name]
         if is_missing(value):
             return MISSING
-        if isinstance(value, str):
-            return value
-        low, high = row.get(f"{self.name}.low"), row.get(f"{self.name}.high")
-        text, space, interval = with_interval(self.write, value, low, high).partition(" ")
-        p = row.get(f"{self.name}.p")
+        number = number_in(value)
+        if number is None:
+            return str(value)
+        low = number_in(row.get(f"{self.name}.low"))
+        high = number_in(row.get(f"{self.name}.high"))
+        text, space, interval = with_interval(self.write, number, low, high).partition(" ")
+        p = number_in(row.get(f"{self.name}.p"))
         if p is not None and p < _SIGNIFICANT:
             text += "†"
         return f"{text}{space}{interval}"
@@ -252,11 +252,12 @@ def _is_numeric(values: pd.Series, name: str) -> bool:
     return bool(pd.api.types.is_numeric_dtype(values))
 
 
-def _is_number_or_missing(value: Any) -> bool:
+def _is_number_or_missing(value: object) -> bool:
+    """Whether a cell holds a number, or nothing."""
     return is_missing(value) or is_number(value)
 
 
-def _writer(name: str, *, is_score: bool) -> Callable[[Any], str]:
+def _writer(name: str, *, is_score: bool) -> Callable[[float], str]:
     """How the values of a column are written."""
     if is_setting(name):
         return str
@@ -281,8 +282,8 @@ def _notes_of_rows(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
             value = row[name]
             if isinstance(value, str):
                 notes.append(value)
-            elif not is_missing(value):
-                notes += map(str, value)
+            elif isinstance(value, Sequence):
+                notes += value
         found.append(notes)
     return found
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from harness.storage.manifest_file import RunManifest, Start
 from harness.storage.run_folder import StoredRun
@@ -88,6 +87,8 @@ def _end_misfits(manifest: RunManifest) -> Iterator[str]:
 
 
 def _start(start: Start) -> _Start:
+    """How long a start of the run lasted and how many questions it had in flight. Several worker
+    processes may have any number."""
     began, ended = _time(start.started), _time(start.finished)
     lasted = None
     if began is not None and ended is not None:
@@ -98,7 +99,8 @@ def _start(start: Start) -> _Start:
     return _Start(lasted, in_flight)
 
 
-def _time(text: Any) -> datetime | None:
+def _time(text: object) -> datetime | None:
+    """A time of the manifest, in UTC where it names no zone; None for what is no time."""
     try:
         time = datetime.fromisoformat(str(text))
     except ValueError:

@@ -81,7 +81,13 @@ def pick_columns(
 
 
 def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
-    """The columns that fit a terminal: scores, costs, counts."""
+    """The columns that fit a terminal: scores, costs, counts.
+
+    Args:
+        frame: The main table.
+        names: The names of its columns.
+        score: The score to show; None for the headlines.
+    """
     columns = [*_default_scores(frame, names, score), *_SCORE_COLUMNS]
     flops_unknown: list[bool] = []
     if "tflops" in names:
@@ -99,8 +105,16 @@ def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | Non
 
 
 def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
-    """The scores to show, with the votes and pass@k of each: `score`, or headlines, scores of the
-    user's own, judges of correctness beside `right`, and those by claims, citations or pairs."""
+    """The scores to show, with the votes and pass@k of each.
+
+    These are `score` alone, or without one: headlines, scores of the user's own, judges of
+    correctness beside `right`, and those by claims, citations or pairs.
+
+    Args:
+        frame: The main table.
+        names: The names of its columns.
+        score: The score to show; None for the choice above.
+    """
     scores: dict[str, None] = {}
     if score:
         scores[score] = None
@@ -220,8 +234,14 @@ def _units(table: pd.DataFrame, shown: Collection[str]) -> list[str]:
 
 
 def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFrame:
-    """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries
-    per document"."""
+    """The frame with the middle of long texts in a column left out: "PECAN Attention … 8 queries
+    per document".
+
+    Args:
+        frame: A table.
+        column: The column of texts.
+        longest: Characters from which on a text is shortened.
+    """
     half = (longest - 3) // 2
     texts = []
     for value in frame[column]:

@@ -141,7 +141,13 @@ def _task_reasons(found: Sequence[Difference]) -> list[str]:
 
 
 def _reader_reasons(run: StoredRun, base: StoredRun, found: Sequence[Difference]) -> list[str]:
-    """Another reader of the same name; one of another name is seen in the table."""
+    """Another reader of the same name; one of another name is seen in the table.
+
+    Args:
+        run: The run.
+        base: The run that stands for most of its data set.
+        found: The differences of the two that change answers.
+    """
     if run.config.model.name != base.config.model.name or _has_application(run, base):
         return []
     names = [one.key.removeprefix("manifest.") for one in found if _is_of_reader(one)]
@@ -151,6 +157,7 @@ def _reader_reasons(run: StoredRun, base: StoredRun, found: Sequence[Difference]
 
 
 def _is_of_reader(one: Difference) -> bool:
+    """Whether a difference is one of the model that wrote the answers."""
     return one.key.startswith(("model.", "manifest.models."))
 
 
@@ -205,8 +212,16 @@ def _short_fingerprint(rows: str | None) -> str:
 
 
 def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
-    """Other gold answers and question texts of questions that both were asked; where the rows
-    differ, that says it already."""
+    """Other gold answers, question texts and documents of questions that both runs were asked, a
+    phrase each: "other gold answers of 3 questions".
+
+    Where the rows of the data set differ, that says it already, and there is none.
+
+    Args:
+        run: The run.
+        base: The run that it is compared with.
+        checks: What was found in the records of both.
+    """
     if facts.fingerprint(run) != facts.fingerprint(base):
         return []
     ours, theirs = checks.examined(run), checks.examined(base)
@@ -255,7 +270,13 @@ def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def _different_readers(run: StoredRun, base: StoredRun, keys: Sequence[str]) -> str:
-    """The end of a sentence on the readers of two runs; keys: settings in which they differ."""
+    """The end of a sentence on the readers of two runs: "have different readers (a and b)".
+
+    Args:
+        run: The run.
+        base: The run that it is compared with.
+        keys: Settings of the reader in which they differ.
+    """
     name, base_name = run.config.model.name, base.config.model.name
     who = f"{name} and {base_name}"
     if name == base_name:
@@ -327,7 +348,14 @@ def _other_version_sentences(
 
 
 def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
-    """What is measured otherwise than in `base`, and what nobody classified."""
+    """What costs are measured otherwise than in another run, and what differs that nobody
+    classified; [] where the two have other models or applications.
+
+    Args:
+        run: The run.
+        base: The run that stands for most of its data set.
+        label: The name of the run in tables.
+    """
     if run is base or facts.made_elsewhere(run) or facts.made_elsewhere(base):
         return []
     if run.config.model.name != base.config.model.name or _has_application(run, base):
@@ -390,6 +418,7 @@ _Rows = tuple[str, str | None]
 
 
 def _rows(run: StoredRun) -> _Rows:
+    """The data set of a run and the fingerprint of its rows: the same for runs over equal rows."""
     return facts.run_key(run)[0], facts.fingerprint(run)
 
 
@@ -430,6 +459,7 @@ def _size(run: StoredRun) -> int:
 
 
 def _who(run: StoredRun) -> str:
+    """ "bm25 with llama-8b": a run in a sentence."""
     return f"{run.config.method.name} with {run.config.model.name}"
 
 

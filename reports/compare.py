@@ -189,7 +189,13 @@ def paired_rows(
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A pair, the score that is compared, and what speaks against comparing the two."""
+    """A pair of runs that is compared.
+
+    Args:
+        pair: The two runs.
+        score: The name of the score.
+        objections: What speaks against comparing them, a sentence each.
+    """
 
     pair: RunPair
     score: str

@@ -7,12 +7,11 @@ zlib's format is what a browser's DecompressionStream calls "deflate".
 import base64
 import json
 import zlib
-from typing import Any
 
 _ZLIB_LEVEL = 6  # 9 takes three times as long for 1 % less
 
 
-def compress_json(value: Any) -> str:
+def compress_json(value: object) -> str:
     """`value` as JSON, compressed, in base64. Raises ValueError for NaN, which JSON does not
     have."""
     return compress_bytes(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
@@ -23,21 +22,30 @@ def compress_bytes(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, _ZLIB_LEVEL)).decode()
 
 
-def without_empty(**values: Any) -> dict[str, Any]:
+def without_empty(**values: object) -> dict[str, object]:
     """The arguments that are not empty, as a mapping; 0 is not empty: it is a number of a node or
-    of tokens."""
+    of tokens.
+
+    >>> without_empty(node=0, note="", steps=[])
+    {'node': 0}
+    """
     return {name: value for name, value in values.items() if not _is_empty(value)}
 
 
-def _is_empty(value: Any) -> bool:
+def _is_empty(value: object) -> bool:
     """Whether a value is None, False, or nothing of a text, list or mapping."""
     # Not `value in (None, "", False, {})`: 0 is equal to False.
     return value is None or value is False or value in ("", {}, [])
 
 
 def cut_text(text: str, longest: int, whole: int | None = None) -> str:
-    """`text` cut to `longest` characters and then followed by its length; whole: that length, if
-    `text` is a start."""
+    """A text cut to `longest` characters; a cut one is followed by its length.
+
+    Args:
+        text: The text, or the start of it.
+        longest: Characters that are shown.
+        whole: The length of the whole text, where `text` is its start.
+    """
     if whole is None:
         whole = len(text)
     if whole <= longest:

@@ -108,6 +108,7 @@ def _versions(run: StoredRun, base: StoredRun) -> dict[str, Any]:
 
 
 def _only(settings: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+    """The settings of these keys."""
     return {key: value for key, value in settings.items() if key in keys}
 
 
@@ -122,6 +123,7 @@ def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
 
 
 def _value_text(value: Any) -> str:
+    """A value in a sentence: as Python writes it, "not set" where the run lacks the setting."""
     if value is _UNSET:
         return "not set"
     return repr(value)

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -336,7 +335,7 @@ def _usage_misfits(run: StoredRun) -> Iterator[str]:
             return
 
 
-def _is_same(stored: Any, here: Any) -> bool:
+def _is_same(stored: object, here: object) -> bool:
     """Whether two numbers are equal but for rounding; values that are no numbers are not compared."""
     stored = _zero_if_absent(stored)
     here = _zero_if_absent(here)
@@ -345,7 +344,7 @@ def _is_same(stored: Any, here: Any) -> bool:
     return math.isclose(stored, here, rel_tol=1e-6, abs_tol=1e-9)
 
 
-def _zero_if_absent(value: Any) -> Any:
+def _zero_if_absent(value: object) -> object:
     """The value; 0 for a cost that is not listed, and for NaN."""
     if value is None or value == {} or value != value:
         return 0.0
@@ -445,8 +444,14 @@ def _question_in(text: str, prompts: Mapping[str, str]) -> str | None:
 
 
 def _between(text: str, lead: str, end: str) -> str | None:
-    """What stands between the last `lead` and the next `end`; None where one is missing or too short
-    to know it by."""
+    """What stands between the last `lead` and the next `end`; None where one is missing or too
+    short to know it by.
+
+    Args:
+        text: A prompt that was sent.
+        lead: What comes before, in the prompt's template.
+        end: What comes after.
+    """
     if len(lead) < _LEAST_KNOWN or len(end) < _LEAST_KNOWN or lead not in text:
         return None
     start = text.rfind(lead) + len(lead)
@@ -457,7 +462,13 @@ def _between(text: str, lead: str, end: str) -> str | None:
 
 
 def _is_question(asked: str, question: str | None, has_options: bool) -> bool:
-    """Whether a prompt asks this question; only its options may follow it."""
+    """Whether a prompt asks this question alone.
+
+    Args:
+        asked: What stands in the place of the question in the prompt.
+        question: The question.
+        has_options: Whether it has options, which may follow it.
+    """
     return asked == question or (has_options and asked.startswith(f"{question}\n"))
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
 from harness.storage.record_columns import Floats, RecordColumns
 from harness.storage.record_notes import is_joined
-from harness.storage.records import StoredRecord
+from harness.storage.records import StoredRecord, StoredStep
 from harness.storage.run_folder import StoredRun
 from reports import facts
 
@@ -95,8 +95,13 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
 
 
 def _question_costs(columns: RecordColumns, phase: str, convention: str) -> Costs:
-    """The costs of a phase for each answered question; what one of them lacks is unknown for
-    all."""
+    """The costs of a phase for each answered question; what one of them lacks is unknown for all.
+
+    Args:
+        columns: The records of a run.
+        phase: "search" or "answer".
+        convention: How FLOPs are counted.
+    """
     answered = columns.answered
     if phase not in columns.phases:
         nothing = _values(np.zeros(int(answered.sum())))
@@ -343,7 +348,8 @@ def is_billed(run: StoredRun) -> bool:
     return any(_has_billed_phase(line.usage) for line in run.documents)
 
 
-def _has_billed_phase(usage: Mapping[str, Mapping[str, Any]]) -> bool:
+def _has_billed_phase(usage: Usage) -> bool:
+    """Whether a server took money for tokens in some phase."""
     return any("billed" in phase for phase in usage.values())
 
 
@@ -462,8 +468,13 @@ def _groups_by_indexes(
 
 
 def _index_keys(question_id: str, documents: Sequence[str], is_joined: bool) -> list[_IndexKey]:
-    """The indexes that a question may have needed; is_joined: whether its documents were read as
-    one."""
+    """The indexes that a question may have needed.
+
+    Args:
+        question_id: The question.
+        documents: Its documents.
+        is_joined: Whether these were read as one.
+    """
     if is_joined:
         documents = [joined_id(documents)]
     keys: list[_IndexKey] = []
@@ -472,11 +483,13 @@ def _index_keys(question_id: str, documents: Sequence[str], is_joined: bool) -> 
     return keys
 
 
-def _tflops(usage: Mapping[str, Any], convention: str) -> float:
-    return float((usage.get("flops") or {}).get(convention, 0.0)) / TERA
+def _tflops(usage: PhaseUsage, convention: str) -> float:
+    """1e12 FLOPs of a phase; 0 where it lists none under the convention."""
+    flops = usage.get("flops") or {}
+    return flops.get(convention, 0.0) / TERA
 
 
-def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
+def requests_of(usage: Usage, *phases: str) -> int:
     """Requests to a language model in these phases of a record's or index's usage; those to
     encoders are none."""
     spent = sum_phases([usage], *phases)
@@ -504,7 +517,7 @@ def probes(run: StoredRun) -> list[str]:
     return [PROBES + share]
 
 
-def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
+def probe_share(search: PhaseUsage, convention: str = DEFAULT) -> str:
     """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has
     none."""
     probes = search.get("probes")
@@ -541,7 +554,7 @@ def step_flops(value: Mapping[str, float] | float, convention: str) -> float | N
     return None
 
 
-def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
+def stop_flops(step: StoredStep, convention: str) -> float | None:
     """FLOPs of search and answer of a run that stops at a recorded step; None as in
     `step_flops`."""
     searched = step_flops(step.get("flops") or 0.0, convention)

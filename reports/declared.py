@@ -7,7 +7,6 @@ is imported. Of a method of the user's own nothing is known.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -22,12 +21,16 @@ from harness.storage.run_folder import StoredRun
 class Declared:
     """What a method's class says of every run of it.
 
-    one_request: it asks a model once a question, and not for an index; reads_documents: it reads
-    documents; indexes: it builds an index; floor: it only marks what others must beat;
-    scoring_roles: roles whose model scores plain texts, which are no prompts; asks_application: its
-    reader is an application of the user's; most_shown, most_tokens_shown: most passages
-    that an answer shows by its settings, and their tokens together; None where they set no number
-    or are not those of this version.
+    Args:
+        one_request: It asks a model once a question, and not for an index.
+        reads_documents: It reads documents.
+        indexes: It builds an index.
+        floor: It only marks what others must beat.
+        scoring_roles: Roles whose model scores plain texts, which are no prompts.
+        asks_application: Its reader is an application of the user's.
+        most_shown: Most passages that an answer shows by the run's settings; None where they set no
+            number or are not those of this version.
+        most_tokens_shown: Most tokens of these passages together; None likewise.
     """
 
     one_request: bool
@@ -39,7 +42,7 @@ class Declared:
     most_shown: int | None
     most_tokens_shown: int | None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The values by name, equal for equal ones."""
         return {**asdict(self), "scoring_roles": sorted(self.scoring_roles)}
 
@@ -83,6 +86,7 @@ def shipped_method(run: StoredRun) -> Method | None:
 
 
 def _shipped_class(run: StoredRun) -> type[Method] | None:
+    """The class of a shipped method; None for one of the user's own, or that cannot be imported."""
     name = short_name(str(run.config.method.implementation))
     if name not in registry.shipped("methods"):
         return None

@@ -2,14 +2,13 @@
 unpacked when they are read.
 
     found = questions(runs, labels, reference, rows, limits)
-    found.head                 -> {"name": "musique", "methods": [{"label": "bm25", ...}], "starts": [0, 24], ...}
+    found.head                 -> QuestionsHead("musique", methods=[PageMethod("bm25", ...)], starts=[0, 24], ...)
     found.blocks["list"]       ids, texts, gold answers, options, predictions and values of all questions
     found.blocks["part-0"]     [[answer or null, one a method], ...], one a question of the first part
     found.blocks["graph-0"]    a drawn graph (reports/search_player.py)
 
-In `head`, "reference" is a place in "methods"; "starts" has the first question of each part, and at
-the end how many questions have details. In the list "predictions", "values" (the headline score,
-null where there is none) and "failed" (places of the questions that failed) have a row a method.
+In the list "predictions", "values" (the headline score, null where there is none) and "failed"
+(places of the questions that failed) have a row a method.
 
 Every question can be searched. Texts are cut, followed by their length, to the longest of LENGTHS
 for which the data set stays within its share of the page; if the shortest is too long, the last
@@ -19,10 +18,9 @@ questions have no details.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from harness.cost.flops import DEFAULT
-from harness.storage.record_texts import POINTER
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.types import Example
@@ -31,8 +29,10 @@ from reports.compressed_json import compress_json, cut_text, without_empty
 from reports.evidence import evidence
 from reports.gold_rows import Rows
 from reports.run_records import failed_ids
-from reports.search_player import Searches
+from reports.search_player import Played, Searches
 from reports.search_steps import SearchStep, search_steps
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -80,17 +80,67 @@ _GOLD_CHARACTERS = 300
 _MOST_GOLD = 20
 _SAMPLE_SIZE = 24
 """Questions by which the length is chosen."""
-_PART = 250_000
-"""Bytes of JSON of a part: unpacked in a few milliseconds."""
+_PART_BYTES = 250_000
+"""JSON of a part of the answers: unpacked in a few milliseconds."""
+
+
+@dataclass(frozen=True)
+class PageMethod:
+    """What the page says about the method of a run.
+
+    Args:
+        label: Its name in tables.
+        model: The name of its reader.
+        run: The name of the run.
+        upper_bound: Whether it was shown the supporting passages alone.
+    """
+
+    label: str
+    model: str
+    run: str
+    upper_bound: bool
+
+
+@dataclass(frozen=True)
+class QuestionsHead:
+    """What the page knows of a data set before anything is unpacked.
+
+    Args:
+        name: The data set.
+        score: The headline score.
+        methods: One a run.
+        reference: The place of the reference in `methods`.
+        count: All questions.
+        starts: The first question of each part, and at the end how many questions have details.
+    """
+
+    name: str
+    score: str
+    methods: Sequence[PageMethod]
+    reference: int
+    count: int
+    starts: Sequence[int]
 
 
 @dataclass(frozen=True)
 class Questions:
-    """The parts of the page described above; notes are sentences on what is missing."""
+    """The parts of the page described above.
 
-    head: dict[str, Any]
+    Args:
+        head: What is known before anything is unpacked.
+        blocks: Name -> compressed JSON.
+        notes: Sentences on what is missing.
+    """
+
+    head: QuestionsHead
     blocks: dict[str, str]
     notes: list[str]
+
+
+_Answer = Mapping[str, object]
+"""An answer as JSON (`_answer_json`)."""
+_Part = list[list[_Answer | None]]
+"""Answers, [question][run]; None where a run has no record of a question."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +169,10 @@ class _RunQuestions:
     rows: Rows
     long_texts: Mapping[str, _LongText]
 
-    def text(self, piece: Mapping[str, Any], longest: int) -> str | None:
+    def text(self, piece: StoredPiece, longest: int) -> str | None:
         """The text of a piece of a record's `shown`, cut to `longest` characters; None where it is
         not at hand."""
-        long_text = self.long_texts.get(piece.get(POINTER) or "")
+        long_text = self.long_texts.get(piece.get("text_sha256") or "")
         if long_text is not None:
             return cut_text(long_text.start, longest, long_text.size)
         text = self.rows.text(piece)
@@ -140,16 +190,15 @@ class _Answers:
 
     def parts(
         self, ids: Sequence[str], length: Length, searches: Searches | None = None
-    ) -> Iterator[list[list[Any]]]:
-        """Yield the answers, [question][run], in parts of about _PART bytes; None where a run has
-        no record.
+    ) -> Iterator[_Part]:
+        """Yield the answers in parts of about _PART_BYTES.
 
         Args:
             ids: Of the questions.
             length: How much of an answer the page holds.
             searches: Adds the searches that the player shows.
         """
-        part: list[list[Any]] = []
+        part: _Part = []
         size = 0
         for question_id in ids:
             answers = [
@@ -157,7 +206,7 @@ class _Answers:
             ]
             part.append(answers)
             size += len(json.dumps(answers))
-            if size > _PART:
+            if size > _PART_BYTES:
                 yield part
                 part, size = [], 0
         if part:
@@ -165,18 +214,16 @@ class _Answers:
 
     def _answer(
         self, of_run: _RunQuestions, question_id: str, length: Length, searches: Searches | None
-    ) -> dict[str, Any] | None:
-        """The answer of a run to a question; arguments as of `parts`."""
+    ) -> _Answer | None:
+        """The answer of a run to a question, None where it has no record; arguments as of
+        `parts`."""
         record = of_run.records.get(question_id)
         if record is None:
             return None
-        answer = _answer_json(record, of_run, length, self.convention)
+        played = None
         if searches is not None:
-            steps = answer.get("steps", ())
-            played = searches.played(of_run.run, record, of_run.rows, steps)
-            if played:
-                answer["replay"] = played
-        return answer
+            played = searches.played(of_run.run, record, of_run.rows)
+        return _answer_json(record, of_run, length, self.convention, played)
 
 
 def questions(
@@ -208,31 +255,33 @@ def questions(
     for run, label, run_rows in zip(runs, labels, rows, strict=True):
         records = RecordsByQuestion(run.whole_records)
         of_runs.append(_RunQuestions(run, label, records, run_rows, long_texts))
-    answers = _Answers(of_runs, convention)
     listed = compress_json(_question_list(of_runs, ids, score))
     room = limits.size - len(listed)
+    answers = _Answers(of_runs, convention)
     length = _longest_that_fits(answers, detailed_ids, room)
     searches = Searches(limits.graphs)
     parts = _Parts(room)
     parts.add_answers(answers.parts(detailed_ids, length, searches))
-    blocks = {"list": listed, **parts.blocks}
-    for number, graph in enumerate(searches.graphs):
-        blocks[f"graph-{number}"] = graph
-    head = {
-        "name": runs[0].config.dataset.name,
-        "score": score,
-        "methods": list(map(_method_json, of_runs)),
-        "reference": reference,
-        "count": len(ids),
-        "starts": parts.starts,
-    }
+    head = QuestionsHead(
+        name=runs[0].config.dataset.name,
+        score=score,
+        methods=list(map(_page_method, of_runs)),
+        reference=reference,
+        count=len(ids),
+        starts=parts.starts,
+    )
     notes = [
         *_missing_rows(rows),
         *_missing_details(parts.starts[-1], len(ids), limits, length),
         *searches.notes(),
         *_cost_notes(runs, convention),
     ]
-    return Questions(head, blocks, notes)
+    return Questions(head, {"list": listed, **parts.blocks, **_graph_blocks(searches)}, notes)
+
+
+def _graph_blocks(searches: Searches) -> dict[str, str]:
+    """The drawn graphs by the names of their blocks: "graph-0", "graph-1", ..."""
+    return {f"graph-{number}": graph for number, graph in enumerate(searches.graphs)}
 
 
 class _Parts:
@@ -251,7 +300,7 @@ class _Parts:
         self.blocks: dict[str, str] = {}
         self.starts = [0]
 
-    def add_answers(self, parts: Iterable[list[list[Any]]]) -> None:
+    def add_answers(self, parts: Iterable[_Part]) -> None:
         """Add parts up to the first one that does not fit."""
         for part in parts:
             text = compress_json(part)
@@ -282,14 +331,14 @@ def _long_texts(runs: Sequence[StoredRun], ids: set[str]) -> dict[str, _LongText
     return found
 
 
-def _method_json(of_run: _RunQuestions) -> dict[str, Any]:
+def _page_method(of_run: _RunQuestions) -> PageMethod:
     """What the page says about the method of a run."""
-    return {
-        "label": of_run.label,
-        "model": of_run.run.config.model.name,
-        "run": of_run.run.name,
-        "upper_bound": facts.is_upper_bound(of_run.run),
-    }
+    return PageMethod(
+        label=of_run.label,
+        model=of_run.run.config.model.name,
+        run=of_run.run.name,
+        upper_bound=facts.is_upper_bound(of_run.run),
+    )
 
 
 def _missing_rows(rows: Sequence[Rows]) -> list[str]:
@@ -354,7 +403,7 @@ def _longest_that_fits(answers: _Answers, ids: Sequence[str], size: int) -> Leng
 
 def _question_list(
     of_runs: Sequence[_RunQuestions], ids: Sequence[str], score: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The block "list" of the module.
 
     Args:
@@ -390,9 +439,9 @@ def _question_list(
     }
 
 
-def _none_if_unknown(column: list[Any]) -> list[Any] | None:
+def _none_if_unknown(column: list[_T]) -> list[_T] | None:
     """A column of the list; None where no question has a value."""
-    if column.count(None) == len(column):
+    if all(value is None for value in column):
         return None
     return column
 
@@ -432,7 +481,13 @@ def _cut_golds(texts: Sequence[str]) -> list[str]:
 
 
 def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str | None]:
-    """The answers of a run, cut to `longest` characters; None where it has none."""
+    """The answers of a run; None where it has none.
+
+    Args:
+        run: The run.
+        ids: The questions.
+        longest: Characters to which answers are cut.
+    """
     answers = {}
     for record in run.whole_records:
         answers[record.question_id] = cut_text(record.prediction, longest)
@@ -440,7 +495,13 @@ def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str |
 
 
 def _values(run: StoredRun, ids: Sequence[str], score: str) -> list[float | None]:
-    """The score of each question, None where a run has none."""
+    """The score of each question; None where the run has none.
+
+    Args:
+        run: The run.
+        ids: The questions.
+        score: The name of the score.
+    """
     if score not in facts.score_names(run):
         return [None] * len(ids)
     values = facts.scored(run, score).by_question()
@@ -454,8 +515,12 @@ def _failed_places(run: StoredRun, ids: Sequence[str]) -> list[int]:
 
 
 def _answer_json(
-    record: StoredRecord, of_run: _RunQuestions, length: Length, convention: str
-) -> dict[str, Any]:
+    record: StoredRecord,
+    of_run: _RunQuestions,
+    length: Length,
+    convention: str,
+    played: Played | None,
+) -> _Answer:
     """A record as an answer of the page, without what is empty.
 
     Args:
@@ -463,24 +528,34 @@ def _answer_json(
         of_run: Its run.
         length: How much of it the page holds.
         convention: How FLOPs are counted.
+        played: What plays its search, if anything does.
     """
-    shown, steps = record.shown, search_steps(record.steps)
     example = of_run.rows.examples.get(record.question_id)
+    pieces = record.shown[: length.shown]
+    shown = [_piece_json(piece, example, of_run, length.text) for piece in pieces]
+    first_steps = search_steps(record.steps)[: length.steps]
+    steps = [_step_json(step, of_run, length.step, convention) for step in first_steps]
+    replay = None
+    if played is not None:
+        replay = played.as_json()
+        steps = [{**step, **move} for step, move in zip(steps, played.steps, strict=False)]
     return without_empty(
         prediction=cut_text(record.prediction, LENGTHS[0].text),
         scores=_rounded(record.scores, 5),
         stop=record.stop_reason,
         error=_error_text(record.error),
         truncated=record.truncated,
-        shown=[_piece_json(piece, example, of_run, length.text) for piece in shown[: length.shown]],
-        shown_total=len(shown),
-        steps=[_step_json(step, of_run, length.step, convention) for step in steps[: length.steps]],
-        steps_total=len(steps),
+        shown=shown,
+        shown_total=len(record.shown),
+        steps=steps,
+        steps_total=len(record.steps),
+        replay=replay,
     )
 
 
-def _rounded(scores: Mapping[str, Any], digits: int) -> dict[str, float]:
-    """The numbers among scores, with so many decimals."""
+def _rounded(scores: Mapping[str, float], digits: int) -> dict[str, float]:
+    """The scores of an answer, or the parts of a step's score, with so many decimals; a part may be
+    null in a record, and is left out."""
     found = {}
     for name, value in scores.items():
         if isinstance(value, int | float):
@@ -489,6 +564,7 @@ def _rounded(scores: Mapping[str, Any], digits: int) -> dict[str, float]:
 
 
 def _error_text(error: Mapping[str, str] | None) -> str | None:
+    """ "TimeoutError: the server did not answer"; None for no error."""
     if not error:
         return None
     return f"{error['type']}: {cut_text(error['message'], LENGTHS[0].text)}"
@@ -496,7 +572,7 @@ def _error_text(error: Mapping[str, str] | None) -> str | None:
 
 def _piece_json(
     piece: StoredPiece, example: Example | None, of_run: _RunQuestions, longest: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A piece of what the reader saw.
 
     Args:
@@ -509,8 +585,11 @@ def _piece_json(
     return without_empty(where=_where(piece), text=of_run.text(piece, longest), evidence=supporting)
 
 
-def _where(piece: Mapping[str, Any]) -> str:
-    """Where a text that was shown comes from."""
+def _where(piece: StoredPiece) -> str:
+    """Where a text that was shown comes from.
+
+    Of a span "d1 20–80", of a generated text "generated from d1 20–80, d2 0–31".
+    """
     kind = piece["kind"]
     if kind == "generated":
         sources = ", ".join(_span_text(*source) for source in piece["sources"][:6])
@@ -525,12 +604,13 @@ def _where(piece: Mapping[str, Any]) -> str:
 
 
 def _span_text(document: str, start: int, end: int) -> str:
+    """ "d1 20–80": a place in a document."""
     return f"{document} {start}–{end}"
 
 
 def _step_json(
     step: SearchStep, of_run: _RunQuestions, longest: int, convention: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A step of a search, without what is empty.
 
     Args:
@@ -556,6 +636,7 @@ def _step_json(
 
 
 def _rounded_or_none(value: float | None, digits: int) -> float | None:
+    """The value with so many decimals; None stays None."""
     if value is None:
         return None
     return round(value, digits)

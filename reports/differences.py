@@ -16,9 +16,9 @@ that fits a key says what a difference in it does:
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel
 
@@ -78,12 +78,19 @@ _PLACES = ("tokenizer", "template", "adapter", "dtype", "window")
 
 @dataclass(frozen=True)
 class Difference:
-    """A key in which two runs differ. ours, theirs: its values, None where it is not set."""
+    """A key in which two runs differ.
+
+    Args:
+        kind: What a difference in this key does.
+        key: As of `facts_of`.
+        ours: Its value in the first run, None where it is not set.
+        theirs: In the second, likewise.
+    """
 
     kind: Kind
     key: str
-    ours: Any
-    theirs: Any
+    ours: object
+    theirs: object
 
     @property
     def values(self) -> str:
@@ -98,16 +105,16 @@ def differences(run: StoredRun, base: StoredRun) -> list[Difference]:
     """All keys of run.yaml and manifest.json in which two runs differ, but those of one run alone
     (shapes, prompts and models of roles that the other has not)."""
     ours, theirs = facts_of(run), facts_of(base)
-    reader_is_the_same = _reader(run) is not None and _reader(run) == _reader(base)
+    reader_is_the_same = _have_one_reader(run, base)
     found = []
     for key in dict.fromkeys([*ours, *theirs]):
-        a, b = ours.get(key), theirs.get(key)
-        if a == b or _is_of_one_run(key, ours, theirs):
+        our_value, their_value = ours.get(key), theirs.get(key)
+        if our_value == their_value or _is_of_one_run(key, ours, theirs):
             continue
         kind = kind_of(key)
-        if reader_is_the_same and _is_place(key, a, b):
+        if reader_is_the_same and _is_place(key, our_value, their_value):
             kind = "neutral"
-        found.append(Difference(kind, key, a, b))
+        found.append(Difference(kind, key, our_value, their_value))
     return found
 
 
@@ -120,9 +127,12 @@ def kind_of(key: str) -> Kind:
     return "not checked"
 
 
-def facts_of(run: StoredRun) -> dict[str, Any]:
+def facts_of(run: StoredRun) -> dict[str, object]:
     """Dotted key -> value of all that run.yaml and manifest.json hold; the latter's keys begin with
-    "manifest.". What is at its default is left out, as older runs do not list it."""
+    "manifest.". What is at its default is left out, as older runs do not list it.
+
+    {"method.name": "bm25", "method.params.k": 5, "manifest.git.commit": "0a1b2c3", ...}
+    """
     config = without_home(run.config.to_json())
     facts = flatten({key: value for key, value in config.items() if key != "origins"})
     facts["dataset.headline"] = config["dataset"]["scorers"][0]
@@ -132,14 +142,15 @@ def facts_of(run: StoredRun) -> dict[str, Any]:
     manifest = run.manifest.without("starts").to_json()
     facts |= flatten(manifest, "manifest")
     defaults = _defaults()
-    return {
-        key: value
-        for key, value in facts.items()
-        if value not in (None, {}, [], "") and value != defaults.get(key, None)
-    }
+    found = {}
+    for key, value in facts.items():
+        is_set = value not in (None, {}, [], "")
+        if is_set and value != defaults.get(key):
+            found[key] = value
+    return found
 
 
-def _defaults() -> dict[str, Any]:
+def _defaults() -> dict[str, object]:
     """The defaults of the settings of a run, its data set and its reader, by dotted key."""
     parts: dict[str, type[BaseModel]] = {
         "": GeneralSettings,
@@ -154,38 +165,65 @@ def _defaults() -> dict[str, Any]:
     return found
 
 
-def _reader(run: StoredRun) -> Any:
-    """The identity of the run's reader; None where no weights are recorded."""
+def _have_one_reader(run: StoredRun, base: StoredRun) -> bool:
+    """Whether both runs have the same reader by its recorded identity (weights, tokenizer,
+    template); False where no weights are recorded."""
     reader = run.manifest.identity("reader")
-    return reader if reader.get("weights") else None
+    return bool(reader.get("weights")) and reader == base.manifest.identity("reader")
 
 
-def _is_place(key: str, ours: Any, theirs: Any) -> bool:
+def _is_place(key: str, ours: object, theirs: object) -> bool:
     """Whether a key of the reader names the same content by two places, or one value in two ways
-    ("auto" and "float32")."""
+    ("auto" and "float32").
+
+    Args:
+        key: A key of `facts_of`.
+        ours: Its value in one run, None where it is not set.
+        theirs: Its value in the other, likewise.
+    """
     name = key.removeprefix("model.")
     if not key.startswith("model.") or name not in _PLACES:
         return False
     one_is_unset = ours is None or theirs is None
-    return one_is_unset if name in ("dtype", "window") else not one_is_unset
+    if name in ("dtype", "window"):
+        return one_is_unset
+    return not one_is_unset
 
 
-def _is_of_one_run(key: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+def _is_of_one_run(key: str, ours: Collection[str], theirs: Collection[str]) -> bool:
     """Whether a key of the manifest is about a role, a prompt, a scorer or a package that one of
-    the two runs does not have."""
-    parts = key.split(".")
-    if parts[:2] == ["manifest", "hashed"]:  # an older run has none
-        return not (_has("manifest.hashed", ours) and _has("manifest.hashed", theirs))
-    if parts[0] != "manifest" or parts[1] not in ("models", "shapes", "prompts", "scorers"):
-        return parts[:2] == ["manifest", "packages"] and not (key in ours and key in theirs)
-    start = ".".join(parts[:3])
-    return not (_has(start, ours) and _has(start, theirs))
+    the two runs does not have.
+
+    Args:
+        key: A key of `facts_of`.
+        ours: All keys of the first run.
+        theirs: All keys of the second.
+    """
+    file, _, rest = key.partition(".")
+    if file != "manifest":
+        return False
+    part, _, inner = rest.partition(".")
+    if part == "packages":
+        return key not in ours or key not in theirs
+    if part == "hashed":  # an older run has none
+        start = "manifest.hashed"
+    elif part in ("models", "shapes", "prompts", "scorers"):
+        start = f"manifest.{part}.{inner.partition('.')[0]}"
+    else:
+        return False
+    return not _has(start, ours) or not _has(start, theirs)
 
 
-def _has(start: str, facts: Iterable[str]) -> bool:
-    return any(key == start or key.startswith(f"{start}.") for key in facts)
+def _has(start: str, keys: Iterable[str]) -> bool:
+    """Whether one of the keys is `start`, or lies below it."""
+    return any(key == start or key.startswith(f"{start}.") for key in keys)
 
 
-def _shown(value: Any) -> str:
-    text = "not set" if value is None else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _shown(value: object) -> str:
+    """A value as Python writes it, cut to 60 characters; "not set" for None."""
+    if value is None:
+        return "not set"
+    text = repr(value)
+    if len(text) <= 60:
+        return text
+    return f"{text[:57]}..."

@@ -1,13 +1,12 @@
 """What of a search was evidence: spans that overlap a supporting part of the data set's
 documents."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from harness.engine.document_view import View
 from harness.engine.made_documents import evidence_view, joined_view
 from harness.storage.record_notes import is_joined
-from harness.storage.records import StoredRecord
+from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Answer, Document, Example, Shown
 from reports.gold_rows import Rows
@@ -15,7 +14,7 @@ from reports.gold_rows import Rows
 UNKNOWN = "-"
 
 
-def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
+def evidence(shown: StoredPiece | None, example: Example | None) -> str:
     """Classify what a step showed.
 
     Returns:
@@ -36,7 +35,7 @@ def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
     return "no"
 
 
-def _overlaps_support(spans: Iterable[Sequence[Any]], example: Example) -> bool:
+def _overlaps_support(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
     """Whether any span (document, start, end) overlaps a supporting passage of the question."""
     for document, start, end in spans:
         for passage in example.gold.supporting:
@@ -54,6 +53,12 @@ def overlapping_spans(
 
     Spans of an index are those of what the method was handed: cut or joined documents are mapped
     back.
+
+    Args:
+        spans: (start, end) of each node's text in the index; None for a node without one.
+        run: The run.
+        record: The record of the question.
+        rows: The rows of the data set.
     """
     example = rows.examples.get(record.question_id)
     if example is None or not example.gold.supporting:

@@ -11,21 +11,22 @@ answered has a cost, its FLOPs are those of its tokens, and its tokens hold what
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.config.schema import canonical
 from harness.cost.flops import DEFAULT, ModelShape
+from harness.cost.usage import PhaseUsage
 from harness.storage.manifest_file import RunManifest
 from harness.storage.record_notes import is_joined
-from harness.storage.records import StoredRecord
+from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig
 from reports.declared import Declared, declared
@@ -50,12 +51,18 @@ _DIGITS = 4  # of seconds; two requests that take as long to more digits are one
 
 @dataclass(frozen=True)
 class Examined:
-    """What a pass over a run's records found; the arrays of hashes are sorted by `ids`.
+    """What a pass over a run's records found. Hashes stand in the order of `ids`, one a record; 0
+    is that of a text which the record does not hold.
 
-    ids: hashes of the question ids; questions: of question and options; golds: of gold answers and
-    marks; documents: of the ids of the question's documents; lengths: of their numbers of
-    characters; spent: of the answer with all that it cost, seconds included; seconds: of the record
-    that took longest, and of all together; problems: what does not fit -> number of records.
+    Args:
+        ids: Hashes of the question ids, sorted.
+        questions: Of question and options.
+        golds: Of gold answers and marks.
+        documents: Of the ids of the question's documents.
+        lengths: Of their numbers of characters.
+        spent: Of the answer with all that it cost, seconds included.
+        seconds: Of the record that took longest, and of all together.
+        problems: What does not fit -> number of records.
     """
 
     ids: _Hashes
@@ -94,7 +101,13 @@ class Examined:
         return self._different(other, self.lengths, other.lengths)
 
     def _different(self, other: "Examined", here: _Hashes, there: _Hashes) -> int:
-        """How many questions that both runs have differ in a hash that both know."""
+        """How many questions that both runs have differ in a hash that both know.
+
+        Args:
+            other: The other run.
+            here: A column of hashes of this run.
+            there: The same column of the other.
+        """
         a, b = here, there
         if not np.array_equal(self.ids, other.ids):
             _, ours, theirs = np.intersect1d(self.ids, other.ids, return_indices=True)
@@ -154,18 +167,21 @@ def examine(run: StoredRun) -> Examined:
     return examination.finished()
 
 
-def _hash(value: Any) -> int:
+def _hash(value: object) -> int:
+    """8 bytes of the blake2b of a value's JSON, as a number; never 0, which is _UNKNOWN."""
     text = canonical(value).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
 
 
 def _question_hash(record: StoredRecord) -> int:
+    """The hash of a question with its options; _UNKNOWN where the record does not hold it."""
     if record.question is None:
         return _UNKNOWN
     return _hash([record.question, record.options])
 
 
 def _gold_hash(record: StoredRecord) -> int:
+    """The hash of the gold answers with their marks; _UNKNOWN where the record lacks them."""
     gold = record.gold
     if gold is None:
         return _UNKNOWN
@@ -173,6 +189,7 @@ def _gold_hash(record: StoredRecord) -> int:
 
 
 def _lengths_hash(record: StoredRecord) -> int:
+    """The hash of the lengths of a question's documents; _UNKNOWN where the record lacks them."""
     lengths = record.document_characters
     if not lengths:
         return _UNKNOWN
@@ -197,9 +214,11 @@ def _spent_hash(record: StoredRecord) -> int:
 class Sizes:
     """What the sizes of a run's models say of FLOPs, worked out once.
 
-    least: convention -> weights that every token meets at least; least_of_others: those of a
-    convention that is not in it; most: of each model, all weights, and FLOPs of a pair of positions; pooled:
-    FLOPs of the largest head of an encoder, for one text.
+    Args:
+        least: Convention -> weights that every token meets at least.
+        least_of_others: Those of a convention that is not in `least`.
+        most: Of each model, (all weights, FLOPs of a pair of positions).
+        pooled: FLOPs of the largest head of an encoder, for one text.
     """
 
     least: Mapping[str, int]
@@ -240,7 +259,7 @@ def _known_shapes(manifest: RunManifest) -> list[ModelShape]:
     return shapes
 
 
-def _finder(run: StoredRun) -> Any:
+def _finder(run: StoredRun) -> Callable[[StoredRecord], Iterator[str]]:
     """The function that yields what does not fit in a record of the run."""
     if run.manifest.imported is not None:
         return _imported_problems
@@ -272,14 +291,21 @@ def _finder(run: StoredRun) -> Any:
 class Made:
     """What a record is compared with.
 
-    declared: what the method's class says, None if unknown; sizes: of all models, None where one
-    is unknown; unknown: roles whose models' sizes are not recorded; recalls: whether replies may
-    come from the cache of replies; has_models: whether the run names the models that it used;
-    is_application: whether its reader is an application, which need not say what it read;
-    characters: of a token; prompts, task: characters of the prompts and of the instruction; longest: most tokens of
-    an answer, None if more may be thought; evidence: whether the supporting passages alone are
-    shown; at_once: most questions in flight, 0 if unknown or sent as a batch; is_loaded: whether
-    the reader is no server; roles: those of the run's models, None where a search has others.
+    Args:
+        declared: What the method's class says; None if unknown.
+        sizes: Of all models; None where one is unknown.
+        unknown: Roles whose models' sizes are not recorded.
+        recalls: Whether replies may come from the cache of replies.
+        has_models: Whether the run names the models that it used.
+        is_application: Whether its reader is an application, which need not say what it read.
+        characters: Of a token.
+        prompts: Characters of all prompts.
+        task: Characters of the instruction.
+        longest: Most tokens of an answer; None if more may be thought.
+        evidence: Whether the supporting passages alone are shown.
+        at_once: Most questions in flight; 0 if unknown or sent as a batch.
+        is_loaded: Whether the reader is no server.
+        roles: Those of the run's models; None where a search has others.
     """
 
     declared: Declared | None
@@ -386,20 +412,30 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
         yield from _token_problems(record, phases, made)
 
 
-def _lacks_tokens(phase: Mapping[str, Any]) -> bool:
+def _lacks_tokens(phase: PhaseUsage) -> bool:
     """Whether a reply of the phase did not say what was read, or did not tell it apart."""
     return bool(phase.get("tokens_unknown") or phase.get("tokens_total"))
 
 
-def _is_negative(value: Any) -> bool:
-    """Whether a number in a mapping of mappings is below zero."""
+def _is_negative(value: object) -> bool:
+    """Whether a value is a number below zero, or a mapping that holds one at any depth.
+
+    {"search": {"seconds": -1.0}} -> True
+    """
     if isinstance(value, dict):
         return any(map(_is_negative, value.values()))
     return isinstance(value, int | float) and value < 0
 
 
-def _sum(phases: Iterable[Mapping[str, Any]], *keys: str) -> float:
-    """The sum of these keys over phases."""
+_Count = Literal[
+    "requests", "encoder_requests", "tokens_in", "tokens_out", "tokens_cached", "tokens_reused",
+    "seconds", "queued", "retries", "texts",
+]  # fmt: skip
+"""A cost of a phase that is a number."""
+
+
+def _sum(phases: Iterable[PhaseUsage], *keys: _Count) -> float:
+    """The sum of these costs over phases; one that a phase lacks is 0."""
     total = 0.0
     for phase in phases:
         for key in keys:
@@ -407,7 +443,7 @@ def _sum(phases: Iterable[Mapping[str, Any]], *keys: str) -> float:
     return total
 
 
-def _usage_problems(phases: Iterable[Mapping[str, Any]], made: Made) -> Iterator[str]:
+def _usage_problems(phases: Iterable[PhaseUsage], made: Made) -> Iterator[str]:
     """What does not fit between tokens, FLOPs and models of each phase."""
     for phase in phases:
         if phase.get("recalled") and not made.recalls:
@@ -427,10 +463,14 @@ def _usage_problems(phases: Iterable[Mapping[str, Any]], made: Made) -> Iterator
                 yield "FLOPs that are not those of its tokens"
 
 
-def _time_problems(
-    record: StoredRecord, phases: Sequence[Mapping[str, Any]], made: Made
-) -> Iterator[str]:
-    """What does not fit between the seconds of a question, of its one request, and of waiting."""
+def _time_problems(record: StoredRecord, phases: Sequence[PhaseUsage], made: Made) -> Iterator[str]:
+    """What does not fit between the seconds of a question, of its one request, and of waiting.
+
+    Args:
+        record: The record.
+        phases: Its costs of search and answer.
+        made: What it is compared with.
+    """
     took = record.seconds
     requested = _sum(phases, "seconds")
     if took and made.at_once and not made.recalls and requested > _SLOWER * took + _EXACT:
@@ -442,11 +482,16 @@ def _time_problems(
         yield "repeated requests to a server, where the model was loaded"
 
 
-def _are_flops_of_tokens(
-    convention: str, total: float, phase: Mapping[str, Any], sizes: Sizes
-) -> bool:
-    """Whether FLOPs by a convention lie between those of the smallest model without attention, and
-    those of the largest whose every token attends to all."""
+def _are_flops_of_tokens(convention: str, total: float, phase: PhaseUsage, sizes: Sizes) -> bool:
+    """Whether FLOPs lie between those of the smallest model without attention, and those of the
+    largest whose every token attends to all.
+
+    Args:
+        convention: How the FLOPs are counted.
+        total: The FLOPs.
+        phase: The costs of the phase, with its tokens.
+        sizes: Of the run's models.
+    """
     tokens = _sum([phase], "tokens_in", "tokens_out")
     context = tokens + _sum([phase], "tokens_cached")
     if phase.get("encoder_requests"):  # encoders and rerankers compute no logits of words
@@ -457,7 +502,7 @@ def _are_flops_of_tokens(
     return 0.9 * least <= total <= 1.1 * (most + pooled)
 
 
-def _application_problems(phases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _application_problems(phases: Sequence[PhaseUsage]) -> Iterator[str]:
     """What does not fit in an application's answer. Its tokens are what its reply says, which may be
     none where it found nothing to ask a model about."""
     if not _sum(phases, "requests"):
@@ -465,9 +510,15 @@ def _application_problems(phases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _request_problems(
-    record: StoredRecord, phases: Sequence[Mapping[str, Any]], made: Made
+    record: StoredRecord, phases: Sequence[PhaseUsage], made: Made
 ) -> Iterator[str]:
-    """What does not fit between an answer, its requests and what the method declares."""
+    """What does not fit between an answer, its requests and what the method declares.
+
+    Args:
+        record: The record.
+        phases: Its costs of search and answer.
+        made: What it is compared with.
+    """
     requests = _sum(phases, "requests") - _sum(phases, "encoder_requests")
     tokens_out = _sum(phases, "tokens_out")
     if not requests and not _must_ask(record, made.declared):
@@ -478,7 +529,8 @@ def _request_problems(
     if made.sizes and not _sum(phases, "seconds"):  # a script's replies take none
         yield "an answer that took no time"
     prediction = record.prediction
-    if prediction and prediction.strip() and not tokens_out and not _sum(phases, "probes"):
+    has_probes = any("probes" in phase for phase in phases)
+    if prediction and prediction.strip() and not tokens_out and not has_probes:
         yield "an answer without a token that was written"
     if made.declared is None or not made.declared.one_request:
         return
@@ -495,7 +547,8 @@ def _request_problems(
         yield "more tokens written than an answer may have"
     cut = 0
     for phase in phases:
-        cut += (phase.get("replies") or {}).get("unfinished", 0)
+        replies = phase.get("replies") or {}
+        cut += replies.get("unfinished", 0)
     if cut and made.longest is not None and prediction and 2 * len(prediction) < tokens_out:
         yield "an answer that is far shorter than the reply, which was cut at its limit"
 
@@ -509,9 +562,15 @@ def _must_ask(record: StoredRecord, says: Declared | None) -> bool:
 
 
 def _token_problems(
-    record: StoredRecord, phases: Sequence[Mapping[str, Any]], made: Made
+    record: StoredRecord, phases: Sequence[PhaseUsage], made: Made
 ) -> Iterator[str]:
-    """What does not fit between the tokens read and the passages shown."""
+    """What does not fit between the tokens read and the passages shown.
+
+    Args:
+        record: The record.
+        phases: Its costs of search and answer.
+        made: What it is compared with.
+    """
     shown = _shown_characters(record.shown)
     fresh = _sum(phases, "tokens_in")
     read = fresh + _sum(phases, "tokens_cached", "tokens_reused")
@@ -527,7 +586,7 @@ def _token_problems(
         yield "more tokens than the prompt and the passages shown have"
 
 
-def _shown_characters(pieces: Iterable[Mapping[str, Any]]) -> int:
+def _shown_characters(pieces: Iterable[StoredPiece]) -> int:
     """Characters of the pieces that were shown; of a generated one, those of its text."""
     total = 0
     for piece in pieces:
@@ -563,9 +622,9 @@ def _place_problems(record: StoredRecord) -> Iterator[str]:
 
 def _length_problems(record: StoredRecord, made: Made) -> Iterator[str]:
     """What does not fit between the length of the passages shown and the method's settings."""
-    most = made.declared.most_tokens_shown if made.declared is not None else None
-    if most is None:
+    if made.declared is None or made.declared.most_tokens_shown is None:
         return
+    most = made.declared.most_tokens_shown
     if _shown_characters(record.shown) > _LONGER * made.characters * most:
         yield "longer passages shown than its settings allow"
 

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from harness.storage.run_folder import StoredRun
 from reports.run_records import index_usages
 from reports.settings import NOT_RECORDED
 from reports.settings import labels as labels
+from reports.table_cell import Cell, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,6 +159,7 @@ def is_oracle(run: StoredRun) -> bool:
 
 
 def _is_search(search: SearchSummary | None) -> bool:
+    """Whether a question was searched for."""
     return search is not None
 
 
@@ -267,9 +269,9 @@ def fingerprint(run: StoredRun) -> str | None:
     return run.manifest.dataset.fingerprint or None
 
 
-def task(run: StoredRun) -> dict[str, Any]:
-    """What the data set asked of every answer: instruction, answer_prefix, demonstration,
-    max_answer_tokens, answer_schema, answer_field, or None.
+def task(run: StoredRun) -> dict[str, object]:
+    """The settings of the data set that shape each prompt and reply: instruction, answer_prefix,
+    demonstration, max_answer_tokens, answer_schema, answer_field; None for one that is not set.
 
     They stand here as configured: a prefix changes what is scored too, even where an instruction
     says the same words.
@@ -377,7 +379,8 @@ def corpus_scores(run: StoredRun) -> dict[str, str]:
     Only those whose counts every record holds that is scored: sums over a part would be another
     number.
     """
-    _, first = next(_corpus_counts(run), ("", {}))
+    nothing: tuple[str, Mapping[str, list[float]]] = ("", {})
+    _, first = next(_corpus_counts(run), nothing)
     names = {}
     for name in score_names(run):
         if name in first and _has_all_counts(run, name):
@@ -398,10 +401,15 @@ def _has_all_counts(run: StoredRun, name: str) -> bool:
 
 
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
-    """The value of `name`, one of `corpus_scores`, in [0, 1] with its interval, by cluster.
+    """The value of a score over all answers together, in [0, 1], with its interval by cluster.
 
     A failed question counts as an empty answer, or is left out where the run's config says `failed:
     skip`.
+
+    Args:
+        run: The run.
+        name: One of `corpus_scores`.
+        level: Of the interval.
     """
     scorer = corpus_scores(run)[name]
     counts = {question: found[scorer] for question, found in _corpus_counts(run)}
@@ -469,7 +477,7 @@ def texts_cut(run: StoredRun) -> tuple[int | None, int]:
     return texts, cut
 
 
-def head_columns(run: StoredRun, label: str) -> dict[str, Any]:
+def head_columns(run: StoredRun, label: str) -> dict[str, Cell]:
     """The first columns of a run's row in any table; label: its method's name there."""
     return {"dataset": run_key(run)[0], "method": label, "model": run.config.model.name}
 
@@ -482,8 +490,15 @@ def mean_columns(
     seed: int,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> dict[str, float | None]:
-    """A mean as columns name, name.low, name.high; seed, bounds: as in
-    harness.stats.bootstrap.interval."""
+    """A mean as the columns NAME, NAME.low and NAME.high.
+
+    Args:
+        name: NAME.
+        values: What it is a mean of.
+        clusters: The cluster of each value.
+        seed: As of harness.stats.bootstrap.interval.
+        bounds: As there.
+    """
     return interval_columns(name, interval(values, clusters, seed=seed, bounds=bounds))
 
 
@@ -531,9 +546,9 @@ def as_floats(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def records(frame: pd.DataFrame) -> list[Row]:
     """The rows of a frame by column name."""
-    return cast(list[dict[str, Any]], frame.rename(columns=str).to_dict("records"))
+    return cast(list[Row], frame.rename(columns=str).to_dict("records"))
 
 
 def check_runs(runs: Sequence[StoredRun]) -> None:

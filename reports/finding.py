@@ -65,6 +65,7 @@ def finding(rows: Sequence[TableRow]) -> str:
 
 
 def _none_is_finished(rows: Sequence[TableRow]) -> bool:
+    """Whether questions may be missing in every run."""
     return all(row.is_unfinished for row in rows)
 
 
@@ -401,10 +402,12 @@ class _CostSentences:
 
 
 def _cheapest(runs: Sequence[Ranked]) -> Ranked:
+    """The run that costs least."""
     return min(runs, key=lambda each: each.cost)
 
 
 def _is_cheaper(one: Ranked, other: Ranked) -> bool:
+    """Whether a run costs clearly less than another one."""
     return one.cost < _CLEARLY_CHEAPER * other.cost
 
 

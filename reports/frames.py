@@ -1,19 +1,19 @@
 """Runs as pandas frames and in notebooks."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.cost.prices import money
-from harness.cost.usage import Usage, sum_phases
+from harness.cost.usage import PhaseUsage, Usage, sum_phases
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind_of_question
 from reports.costs import TERA, is_billed, tokens_of_call
 from reports.html_tables import table
 from reports.markup import el, joined
 from reports.section import Section
+from reports.table_cell import Cell
 
 
 def records(run: StoredRun) -> pd.DataFrame:
@@ -37,7 +37,7 @@ def records(run: StoredRun) -> pd.DataFrame:
     present = [by for by in BY if _is_known(run, by)]
     rows = []
     for record in run.records:
-        row: dict[str, Any] = {}
+        row: dict[str, Cell] = {}
         row["question_id"] = record.question_id
         row["document_ids"] = record.document_ids
         row["question"] = record.question
@@ -65,6 +65,7 @@ def _is_known(run: StoredRun, by: str) -> bool:
 
 
 def _error_text(error: Mapping[str, str] | None) -> str | None:
+    """ "TimeoutError: the server did not answer"; None for no error."""
     if error is None:
         return None
     return f"{error['type']}: {error['message']}"
@@ -75,7 +76,7 @@ def documents(run: StoredRun) -> pd.DataFrame:
     and its costs."""
     rows = []
     for line in run.documents:
-        row: dict[str, Any] = {
+        row: dict[str, Cell] = {
             "document_id": line.document_id,
             "question_id": line.question_id,
             "status": line.status,
@@ -87,20 +88,26 @@ def documents(run: StoredRun) -> pd.DataFrame:
 
 
 def _usage_money(usage: Usage, run: StoredRun) -> float | None:
+    """What servers took for all phases of a usage; None in a run without prices."""
     if not is_billed(run):
         return None
     return money(sum_phases([usage]), run.prices)
 
 
 def _cost_columns(usage: Usage) -> dict[str, float | None]:
-    """Costs of one usage: sums over its phases but study, and each phase's own; None for what is
-    not known."""
+    """The costs of a record or index as columns; None for what is not known.
+
+    Columns without a phase ("tokens") are sums over all phases but "study": what a search did after
+    its stop, only to be recorded, is no cost of the answer.
+
+    {"search": {"tokens_in": 90, "tokens_out": 10, ...}} -> {"tokens": 100, ..., "tokens.search": 100}
+    """
     by_phase: dict[str, float | None] = {}
     for phase, spent in usage.items():
         by_phase[f"tokens.{phase}"] = tokens_of_call(spent)
         by_phase[f"tflops.{phase}"] = _tflops(spent)
-        by_phase[f"seconds.{phase}"] = _known_sum(spent, "seconds")
-        by_phase[f"queued.{phase}"] = _known_sum(spent, "queued")
+        by_phase[f"seconds.{phase}"] = spent.get("seconds")
+        by_phase[f"queued.{phase}"] = spent.get("queued")
     columns: dict[str, float | None] = {}
     for name in ("tokens", "tflops", "seconds", "queued"):
         columns[name] = 0
@@ -110,10 +117,12 @@ def _cost_columns(usage: Usage) -> dict[str, float | None]:
     return {**columns, **by_phase}
 
 
-def _tflops(spent: Mapping[str, Any]) -> float | None:
+def _tflops(spent: PhaseUsage) -> float | None:
+    """1e12 FLOPs of a phase; None where the shape of one of its models is unknown."""
     if spent.get("uncounted"):
         return None
-    return float((spent.get("flops") or {}).get(DEFAULT, 0.0) / TERA)
+    flops = spent.get("flops") or {}
+    return flops.get(DEFAULT, 0.0) / TERA
 
 
 def _sum(total: float | None, value: float | None) -> float | None:
@@ -121,14 +130,6 @@ def _sum(total: float | None, value: float | None) -> float | None:
     if total is None or value is None:
         return None
     return total + value
-
-
-def _known_sum(spent: Mapping[str, Any], *keys: str) -> float | None:
-    """The sum of costs; None where one is not known, as in a run made elsewhere."""
-    if not all(key in spent for key in keys):
-        return None
-    total: float = sum(spent[key] for key in keys)
-    return total
 
 
 def html(sections: Sequence[Section]) -> str:

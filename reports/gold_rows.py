@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 from unittest.mock import patch
 
 from harness.config.yaml_tree import dataset_of_run
@@ -23,7 +22,7 @@ from harness.datasets.base import Dataset
 from harness.datasets.question_kinds import random_sample
 from harness.errors import UserError
 from harness.storage.record_texts import POINTER, checksum, gold_of
-from harness.storage.records import StoredRecord
+from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.storage.serialize import json_values
 from harness.types import Document, Example, Question
@@ -51,7 +50,7 @@ class Rows:
     characters: Mapping[str, int] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    def text(self, piece: Mapping[str, Any]) -> str | None:
+    def text(self, piece: StoredPiece) -> str | None:
         """The text of a piece of a record's `shown`; None where it is not at hand."""
         if piece.get("text"):
             return str(piece["text"])
@@ -309,8 +308,7 @@ def _differs(record: StoredRecord, rows: Rows) -> bool:
     if record.gold_answers != list(example.gold.answers):
         return True
     marks = json_values(example.gold.extra, lost=[])
-    gold: Mapping[str, Any] = record.gold or {}
-    for key, value in (gold.get("extra") or {}).items():
+    for key, value in record.gold_extra.items():
         if key in marks and marks[key] != value:
             return True
     sizes = [len(rows.documents[name].text) for name in question.document_ids]

@@ -10,8 +10,13 @@ from reports.markup import Html, filled, read_template, sha256
 
 
 def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:
-    """One HTML page that loads nothing: the drawing, if there is one, and titled tables below
-    it."""
+    """One HTML page that loads nothing: a drawing, and titled tables below it.
+
+    Args:
+        title: Its title.
+        drawing: The drawing, if there is one.
+        tables: (title, table) each.
+    """
     style = read_template("tables.css")
     policy = f"default-src 'none'; style-src '{sha256(style)}'"
     titled = [(name, table(frame)) for name, frame in tables]

@@ -57,8 +57,17 @@ def runs_to_judge(
 def _pair_to_judge(
     judge: StepwiseJudge, folders: Sequence[Path], data: str | None, *, named: bool
 ) -> list[JudgeWork]:
-    """The first of two runs, with a judge that shows it beside the second; named: whether the user
-    named the judge. Raises UserError."""
+    """The first of two runs, with a judge that shows it beside the second.
+
+    Args:
+        judge: A judge of pairs.
+        folders: Of the runs.
+        data: Where their rows are now.
+        named: Whether the user named the judge.
+
+    Raises:
+        UserError: There are not two runs, or they have other questions.
+    """
     if len(folders) != 2:
         raise UserError(f"--kind pairwise compares two runs; {len(folders)} are named")
     run, other = map(read_run, folders)

@@ -10,7 +10,6 @@ as wrong, are left out: all would agree on them.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from harness.stats.agreement import kappa
 from harness.stats.paired_tests import PairedTest, paired_test
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.table_cell import Cell, Row
 
 RIGHT = 0.5
 
@@ -52,7 +52,7 @@ class Raters:
     second: str
     agreement: Agreement
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Row:
         """The two as a row of a table."""
         found = self.agreement
         return {
@@ -82,7 +82,13 @@ def judge_agreements(run: StoredRun) -> list[Raters]:
 
 
 def _score_agreement(run: StoredRun, one: str, other: str) -> Agreement:
-    """How far two scores agree on which answers are right."""
+    """How far two scores agree on which answers are right.
+
+    Args:
+        run: The run.
+        one: The name of a score or judge.
+        other: The name of the other.
+    """
     both = []
     places = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
@@ -111,13 +117,20 @@ class PairwiseResult:
     losses: int
     test: PairedTest | None
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Row:
         """The result as a row of a table."""
-        row: dict[str, Any] = {"other_run": self.other_run}
-        row |= {"wins": self.wins, "ties": self.ties, "losses": self.losses}
+        row: dict[str, Cell] = {
+            "other_run": self.other_run,
+            "wins": self.wins,
+            "ties": self.ties,
+            "losses": self.losses,
+        }
         if self.test is not None:
-            row |= {"difference": self.test.difference, "low": self.test.low}
-            row |= {"high": self.test.high, "p": self.test.p, "documents": self.test.clusters}
+            row["difference"] = self.test.difference
+            row["low"] = self.test.low
+            row["high"] = self.test.high
+            row["p"] = self.test.p
+            row["documents"] = self.test.clusters
         return row
 
 

@@ -16,13 +16,14 @@ import contextlib
 import hashlib
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness import scorers
 from harness.config.schema import canonical
@@ -59,8 +60,10 @@ Rescored = tuple[str | None, bool]
 class Checked:
     """What was found in a run's records.
 
-    examined: of the pass over their texts; misfits: what does not fit between them and the other
-    files; scores: by name of those that were computed again.
+    Args:
+        examined: By the pass over their texts.
+        misfits: What does not fit between them and the other files.
+        scores: By name of those that were computed again.
     """
 
     examined: Examined
@@ -160,6 +163,9 @@ def _path(run: StoredRun) -> Path:
 def _key(run: StoredRun, names: Sequence[str]) -> str:
     """The sha256 of all that the checks read."""
     says = declared(run)
+    declares = None
+    if says is not None:
+        declares = says.as_json()
     installed = [name for name in names if name in scorers.names()]
     read = {
         "records": file_hash(run.path / RECORDS),
@@ -168,7 +174,7 @@ def _key(run: StoredRun, names: Sequence[str]) -> str:
         "config": run.config.to_json(),
         "manifest": run.manifest.to_json(),
         "summary": run.summary.to_json(),
-        "declared": None if says is None else says.as_json(),
+        "declared": declares,
         "scores": list(names),
         "versions": {name: scorers.version(name) for name in installed},
         "problems": {name: scorers.problems([name]) for name in installed},
@@ -188,15 +194,46 @@ def _code() -> str:
     return whole.hexdigest()
 
 
+@dataclass(frozen=True)
+class _Header:
+    """What a cached file holds beside arrays.
+
+    Args:
+        notes: Of the run, on what could not be read.
+        problems: What does not fit in records -> number of records.
+        misfits: What does not fit between the records and the other files.
+        scores: By name of those that were computed again.
+    """
+
+    notes: Sequence[str]
+    problems: Mapping[str, int]
+    misfits: list[str]
+    scores: dict[str, Rescored]
+
+    @classmethod
+    def parse(cls, array: NDArray[np.uint8]) -> "_Header":
+        """The header in an array of `as_bytes`. Raises KeyError, ValueError for another array."""
+        values = from_bytes(array)
+        scores = {}
+        for name, (problem, all_checked) in values["scores"].items():
+            scores[name] = problem, bool(all_checked)
+        return cls(values["notes"], values["problems"], values["misfits"], scores)
+
+
 def _write(path: Path, run: StoredRun, found: Checked) -> None:
-    """Write the columns of a run and what was found in its records. Raises SaveError."""
-    header = {
-        "notes": run.notes,
-        "problems": dict(found.examined.problems),
-        "misfits": found.misfits,
-        "scores": found.scores,
-    }
-    arrays: dict[str, Any] = {"header": as_bytes(header)}
+    """Write the columns of a run and what was found in its records.
+
+    Args:
+        path: The cached file, which is replaced.
+        run: The run.
+        found: What was found in its records.
+
+    Raises:
+        SaveError: It cannot be written.
+    """
+    problems = dict(found.examined.problems)
+    header = _Header(run.notes, problems, found.misfits, found.scores)
+    arrays: dict[str, Any] = {"header": as_bytes(asdict(header))}
     for name in _COLUMNS:
         arrays[name] = getattr(found.examined, name)
     for name, column in to_arrays(run.columns).items():
@@ -211,10 +248,13 @@ def _read_run(run: StoredRun, path: Path) -> StoredRun | None:
     `_read_checked`."""
     try:
         with np.load(path, allow_pickle=False) as kept:
-            names = [name for name in kept.files if name.startswith("columns.")]
-            arrays = {name.removeprefix("columns."): kept[name] for name in names}
+            arrays = {}
+            for name in kept.files:
+                if name.startswith("columns."):
+                    arrays[name.removeprefix("columns.")] = kept[name]
             records = NumbersInFile(run.path / RECORDS, from_arrays(arrays))
-            return replace(run, records=records, notes=tuple(from_bytes(kept["header"])["notes"]))
+            notes = _Header.parse(kept["header"]).notes
+            return replace(run, records=records, notes=tuple(notes))
     except _DAMAGED:
         return None
 
@@ -223,10 +263,9 @@ def _read_checked(path: Path) -> Checked | None:
     """What was found in the records, kept at `path`; None where nothing is, or a torn file."""
     try:
         with np.load(path, allow_pickle=False) as kept:
-            header: Mapping[str, Any] = from_bytes(kept["header"])
+            header = _Header.parse(kept["header"])
             columns = {name: kept[name] for name in _COLUMNS}
-            scores = {name: (why, bool(all_)) for name, (why, all_) in header["scores"].items()}
-            examined = Examined(**columns, problems=header["problems"])
-            return Checked(examined, header["misfits"], scores)
+            examined = Examined(**columns, problems=header.problems)
+            return Checked(examined, header.misfits, header.scores)
     except _DAMAGED:
         return None

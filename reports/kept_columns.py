@@ -41,7 +41,7 @@ def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
         "documents_of": columns.documents.places,
         "notes": as_bytes(columns.notes.values),
         "notes_of": columns.notes.places,
-        "searches": as_bytes(list(map(_plain, columns.searches.values))),
+        "searches": as_bytes(list(map(_search_values, columns.searches.values))),
         "searches_of": columns.searches.places,
     }
 
@@ -49,8 +49,9 @@ def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
 def from_arrays(arrays: Arrays) -> RecordColumns:
     """The columns that `to_arrays` made arrays of. Raises KeyError, ValueError for other arrays."""
     names = from_bytes(arrays["names"])
-    documents = [tuple(own) for own in from_bytes(arrays["documents"])]
-    paths = [tuple(path) for path in names["usage"]]
+    documents = list(map(tuple, from_bytes(arrays["documents"])))
+    searches = list(map(_parse_search, from_bytes(arrays["searches"])))
+    paths = list(map(tuple, names["usage"]))
     return RecordColumns(
         ids=_shared_ids(arrays["ids"].tobytes()),
         documents=Coded(documents, arrays["documents_of"]),
@@ -62,11 +63,11 @@ def from_arrays(arrays: Arrays) -> RecordColumns:
         usage=dict(zip(paths, arrays["usage"], strict=True)),
         usage_keys=frozenset(names["usage_keys"]),
         notes=Coded(from_bytes(arrays["notes"]), arrays["notes_of"]),
-        searches=Coded(list(map(_search, from_bytes(arrays["searches"]))), arrays["searches_of"]),
+        searches=Coded(searches, arrays["searches_of"]),
     )
 
 
-def as_bytes(value: Any) -> NDArray[np.uint8]:
+def as_bytes(value: object) -> NDArray[np.uint8]:
     """A value as JSON in an array of bytes."""
     return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
 
@@ -84,16 +85,21 @@ def _stacked(columns: Iterable[NDArray[Any]], size: int) -> Floats:
     return cast(Floats, np.stack(rows).astype(np.float64))
 
 
-def _plain(search: SearchSummary | None) -> dict[str, Any] | None:
-    """A summary as JSON values."""
-    return None if search is None else asdict(search)
+def _search_values(search: SearchSummary | None) -> dict[str, object] | None:
+    """A summary as JSON values; None for a question without a search."""
+    if search is None:
+        return None
+    return asdict(search)
 
 
-def _search(values: dict[str, Any] | None) -> SearchSummary | None:
-    """The summary that `_plain` made JSON values of."""
-    return None if values is None else SearchSummary(**values)
+def _parse_search(values: dict[str, Any] | None) -> SearchSummary | None:
+    """The summary that `_search_values` made JSON values of."""
+    if values is None:
+        return None
+    return SearchSummary(**values)
 
 
 @functools.lru_cache(maxsize=256)
 def _shared_ids(text: bytes) -> tuple[str, ...]:
+    """The question ids of a JSON text; runs with equal ids get one tuple."""
     return tuple(json.loads(text))

@@ -142,7 +142,14 @@ def _fill(page: Worksheet, lines: Sequence[_Row]) -> None:
 
 
 def _write(page: Worksheet, number: int, place: int, text: str) -> None:
-    """Set a cell to a text, whatever it begins with."""
+    """Set a cell to a text, whatever it begins with; a long one is cut.
+
+    Args:
+        page: The sheet, which is changed.
+        number: The row, from 1.
+        place: The column, from 1.
+        text: The text.
+    """
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]} … ({len(text) - _LONGEST:,} more characters)"
     cell = page.cell(number, place, ILLEGAL_CHARACTERS_RE.sub("\ufffd", text))
@@ -182,7 +189,16 @@ def read_sheet(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _label(value: object, path: Path, number: int) -> str:
-    """The label of a cell, "" for an empty one; a spreadsheet may have made TRUE of true."""
+    """The label of a cell, "" for an empty one; a spreadsheet may have made TRUE of true.
+
+    Args:
+        value: What the cell holds.
+        path: The file, for the message.
+        number: The row, likewise.
+
+    Raises:
+        UserError: It is neither yes nor no.
+    """
     if value is None:
         return ""
     text = str(value).strip().lower()

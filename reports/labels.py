@@ -24,6 +24,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.judges import Raters, agreement, correctness_judges
 from reports.label_sheet import item_of, read_sheet
+from reports.table_cell import Row
 
 LABELS = "labels"
 _WORDS = {"true": "yes", "false": "no"}
@@ -132,15 +133,21 @@ class PeopleMean:
     by_labels: Interval
     joined: Interval
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Row:
         """The means as a row of a table."""
-        row: dict[str, Any] = {"judge": self.judge, "n": self.by_judge.n}
-        row["labelled"] = self.by_labels.n
-        named = (("judge", self.by_judge), ("labels", self.by_labels), ("joined", self.joined))
-        for name, found in named:
-            row |= {f"{name}.mean": found.mean, f"{name}.low": found.low}
-            row[f"{name}.high"] = found.high
-        return row
+        return {
+            "judge": self.judge,
+            "n": self.by_judge.n,
+            "labelled": self.by_labels.n,
+            **_mean_columns("judge", self.by_judge),
+            **_mean_columns("labels", self.by_labels),
+            **_mean_columns("joined", self.joined),
+        }
+
+
+def _mean_columns(name: str, found: Interval) -> dict[str, float | None]:
+    """The columns NAME.mean, NAME.low and NAME.high of a mean with its interval."""
+    return {f"{name}.mean": found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
 
 
 def people_means(run: StoredRun, labels: HandLabels) -> list[PeopleMean]:
@@ -234,4 +241,5 @@ def _label_rows(path: Path, note: Callable[[str], None]) -> list[Any]:
 
 
 def _is_labelled(row: Mapping[str, Any]) -> bool:
+    """Whether a row names a question and has a label."""
     return bool(row.get("question_id")) and row.get("label") not in (None, "")

@@ -134,6 +134,7 @@ def _caption(paper: PaperTable) -> str:
 
 
 def _label(title: str) -> str:
+    """The label of a table by its title: "musique-llama-8b" for "musique · llama-8b"."""
     return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "runs"
 
 
@@ -159,6 +160,7 @@ def _body(paper: PaperTable) -> list[str]:
 
 
 def _row(cells: Iterable[str]) -> str:
+    """A row of a LaTeX table, with the end of its line."""
     return " & ".join(cells) + r" \\"
 
 
@@ -214,6 +216,7 @@ def _short_head(head: str) -> str:
 
 
 def _head_word(word: str) -> str:
+    """A word of a head as papers write it: "TFLOPs" for "tflops", "Method" for "method"."""
     return _WORDS.get(word, word[:1].upper() + word[1:])
 
 

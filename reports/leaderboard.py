@@ -19,6 +19,7 @@ from reports.markup import Html, filled, text
 from reports.number_formats import percent
 from reports.provenance import date
 from reports.run_columns import cells, format_of
+from reports.table_cell import number_in
 from reports.table_row import TableRow
 
 _SCORE = "score"
@@ -62,6 +63,7 @@ class BoardRow:
 
 
 def _attribute(name: str) -> str:
+    """The attribute of a column: "data-left-out" for "left_out"."""
     return f"data-{re.sub('[ _]', '-', name)}"
 
 
@@ -100,13 +102,13 @@ def _board_row(row: TableRow, folder: str) -> BoardRow:
     """The row of a run; folder: its results folder."""
     score = row.score(row.headline)
     columns = cells(row)
-    columns["tflops"] = columns["tflops.total"]
-    columns[_SCORE] = score.mean
+    shown = {**columns, "tflops": columns["tflops.total"], _SCORE: score.mean}
     numbers = {}
     texts = {}
     for name in _NUMERIC:
-        if columns[name] is not None:
-            numbers[name] = float(columns[name])
+        number = number_in(shown[name])
+        if number is not None:
+            numbers[name] = float(number)
             texts[name] = _number_text(name, numbers[name], score)
     return BoardRow(
         words={
@@ -126,7 +128,13 @@ def _board_row(row: TableRow, folder: str) -> BoardRow:
 
 
 def _number_text(name: str, number: float, score: Interval) -> str:
-    """A number as the tables write it; the score with its interval."""
+    """A number as the tables write it; the score with its interval.
+
+    Args:
+        name: The column.
+        number: The number.
+        score: The headline score with its interval.
+    """
     if name == _SCORE:
         return with_interval(percent, number, score.low, score.high)
     write = format_of(name) or "{:g}".format

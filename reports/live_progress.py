@@ -2,8 +2,8 @@
 on others.
 
     live = Live(["results"])
-    live.state()     -> {"answered": 42, "version": "3 1", "note": "3 runs, 1 running",
-                         "rows": [...], "failed": [...], "newest": [...]}
+    live.state()     -> LiveState(answered=42, version="3 1", note="3 runs, 1 running",
+                                  rows=[...], failed=[...], newest=[...])
 
 A folder is read again once a file in it has changed, a large one less often. Nothing is locked or
 written; a run that was killed still says "running", and the time since its last answer tells.
@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from harness.cost.units import duration, short_count
 from harness.errors import UserError
@@ -57,6 +56,27 @@ _FILES = (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)
 _UNKNOWN = "–"
 
 
+@dataclass(frozen=True)
+class LiveState:
+    """What all runs answered so far.
+
+    Args:
+        answered: Questions.
+        version: Changes when a run is added, begins or ends: "3 1" for 3 runs of which 1 goes on.
+        note: A sentence on the runs, and one on each that cannot be read.
+        rows: A row a run, column -> text.
+        failed: The newest questions that failed, column -> text.
+        newest: The newest questions that were answered, column -> text.
+    """
+
+    answered: int
+    version: str
+    note: str
+    rows: list[dict[str, str]]
+    failed: list[dict[str, str]]
+    newest: list[dict[str, str]]
+
+
 class Live:
     """Follows the runs at or below folders while they go on. Raises UserError for a folder that is
     not there."""
@@ -75,9 +95,8 @@ class Live:
         self._runs = found
         self._searched = time.monotonic()
 
-    def state(self) -> dict[str, Any]:
-        """Read what is new; return what all runs answered so far (see the module), rows and
-        questions as texts."""
+    def state(self) -> LiveState:
+        """Read what is new in the folders, and return what all runs answered so far."""
         if time.monotonic() - self._searched > _SEARCH_SECONDS:
             self._find_runs()
         sentences = []
@@ -93,14 +112,14 @@ class Live:
             answered += len(run.answers)
             running += run.state == "running"
             rows.append(run.row())
-        return {
-            "answered": answered,
-            "version": f"{len(runs)} {running}",
-            "note": ". ".join([_count_text(len(runs), running), *sentences]),
-            "rows": _without_constant(rows),
-            "failed": _newest(runs, failed=True),
-            "newest": _newest(runs, failed=False),
-        }
+        return LiveState(
+            answered=answered,
+            version=f"{len(runs)} {running}",
+            note=". ".join([_count_text(len(runs), running), *sentences]),
+            rows=_without_constant(rows),
+            failed=_newest(runs, failed=True),
+            newest=_newest(runs, failed=False),
+        )
 
     def _described_runs(self) -> list[_FollowedRun]:
         """The runs whose settings are known, with their names; running ones first, then the last
@@ -187,8 +206,13 @@ class _Numbers:
 
 
 class _FollowedRun:
-    """One run folder as last read; stored: set once run.yaml could be read; problem: why reading
-    failed, else empty."""
+    """One run folder as last read.
+
+    Attributes: stored: The run; set once run.yaml could be read. folder: Its folder. label: Its
+    name in tables. problem: Why reading failed; "" where it did not. state: "running", "finished",
+    ... answers: By question id. changed: When the last answer was written, in seconds since the
+    epoch. is_described: Whether `stored` is set.
+    """
 
     stored: StoredRun
 
@@ -218,6 +242,10 @@ class _FollowedRun:
             self._before = len(self.answers)
 
     def _read_changes(self) -> None:
+        """Read all files again where one of them has changed, and set when the next reading is due.
+
+        Raises UserError, OSError.
+        """
         folders = [self.folder, *parts_in(self.folder)]  # with parts that are not merged yet
         stamps = _stamps(folders)
         begun = time.monotonic()
@@ -233,6 +261,11 @@ class _FollowedRun:
         self._due = begun + _PAUSE_FACTOR * max(0.0, beyond)
 
     def _read_records(self, folders: Sequence[Path]) -> None:
+        """Set `answers` from the records of the run's folders.
+
+        An answer that was read before keeps its time: a run that ends is sorted, so its records are
+        read again although nothing has arrived.
+        """
         answers: dict[str, _Answer] = {}
         for folder in folders:
             for record in read_records(folder / RECORDS):
@@ -247,6 +280,7 @@ class _FollowedRun:
         self.answers = answers
 
     def _read_documents(self, folders: Sequence[Path]) -> None:
+        """Set the indexes from the lines of the run's folders; the last of each index counts."""
         built = {}
         for folder in folders:
             for line in read_index_lines(folder):

@@ -43,7 +43,6 @@ Columns of `frame`, in order:
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
@@ -64,6 +63,7 @@ from reports.run_columns import cells
 from reports.run_notes import run_notes
 from reports.search_notes import same_nodes_notes
 from reports.settings import RunNames, is_number, name_runs
+from reports.table_cell import Cell
 from reports.table_row import CostRatio, RunNumbers, TableRow, TflopsCache, cost_ratio
 
 REFERENCE = "full-context"
@@ -180,18 +180,24 @@ def _all_score_names(runs: Sequence[StoredRun]) -> list[str]:
     return list(found)
 
 
-def _settings_of(names: Sequence[RunNames]) -> list[dict[str, Any]]:
-    """For each run, the settings in which runs differ: numbers, or texts where one of the values is
-    no number; None where the run lacks one."""
+def _settings_of(names: Sequence[RunNames]) -> list[dict[str, Cell]]:
+    """For each run, the settings in which runs differ, None for one that it lacks.
+
+    The values of a setting are numbers where they are in all runs, else texts:
+
+        k=3 and k=5     -> [{"method.k": 3}, {"method.k": 5}]
+        k=3 and k=all   -> [{"method.k": "3"}, {"method.k": "all"}]
+    """
+    keys = _swept_settings(names)
     with_texts = _settings_with_texts(names)
     found = []
     for name in names:
-        settings = {}
-        for key in _swept_settings(names):
-            value = name.values.get(key)
-            if key in name.values and key in with_texts:
-                value = value_text(value)
-            settings[key] = value
+        settings: dict[str, Cell] = dict.fromkeys(keys)
+        for key, value in name.values.items():
+            if is_number(value) and key not in with_texts:
+                settings[key] = value
+            else:
+                settings[key] = value_text(value)
         found.append(settings)
     return found
 
@@ -288,7 +294,14 @@ def _add_ratios(row: TableRow, base: StoredRun | None, reference: str) -> None:
 def _ratio(
     row: TableRow, base: StoredRun | None, *, with_index: bool, convention: str | None = None
 ) -> CostRatio | None:
-    """As `cost_ratio`; convention: by default that of the table."""
+    """What a run costs against another one, as `cost_ratio`.
+
+    Args:
+        row: The row of the run.
+        base: The run that it is compared with.
+        with_index: Whether a question pays its share of the index.
+        convention: How FLOPs are counted; by default as in the table.
+    """
     numbers = row.numbers
     return cost_ratio(
         row.run, base, convention or numbers.convention, numbers.cache, with_index=with_index
@@ -301,6 +314,11 @@ def _opposite_verdicts(row: TableRow, base: StoredRun | None, *, with_index: boo
 
     "causal" counts about half of DEFAULT's attention: methods that read long texts at once get
     cheaper by it.
+
+    Args:
+        row: The row of the run.
+        base: The run that it is compared with.
+        with_index: Whether a question pays its share of the index.
     """
     convention = row.numbers.convention
     other = "causal"

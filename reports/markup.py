@@ -48,6 +48,8 @@ def el(tag: str, *children: object, **attributes: object) -> Html:
 
 @cache
 def _templates() -> Environment:
+    """The templates of reports/templates, which escape what is not Html and fail for a missing
+    value."""
     made = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,

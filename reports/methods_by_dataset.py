@@ -19,7 +19,6 @@ Medicine 2008, section 2).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
@@ -28,6 +27,7 @@ from harness.stats.bootstrap import NOTHING, Interval
 from reports import costs, facts
 from reports.compare import PairedRow
 from reports.section import Section
+from reports.table_cell import Cell, Row
 from reports.table_row import TableRow
 
 MEAN = "mean"
@@ -166,9 +166,9 @@ class WideTable:
             tables.append(Section(title, shown, gaps=columns, names=self.datasets, asked=()))
         return tables
 
-    def _cells(self, row: MethodRow) -> dict[str, Any]:
+    def _cells(self, row: MethodRow) -> Row:
         """A row as columns."""
-        cells: dict[str, Any] = {"method": row.method, "model": row.model}
+        cells: dict[str, Cell] = {"method": row.method, "model": row.model}
         for dataset in self.datasets:
             cells |= self._estimate_cells(dataset, row.estimate(dataset))
         if not self.only_cells:
@@ -185,6 +185,7 @@ class WideTable:
         return cells
 
     def _estimate_cells(self, name: str, estimate: Interval) -> dict[str, float | None]:
+        """A mean as the column `name`; with `name`.low and `name`.high where intervals are shown."""
         if self.intervals:
             return facts.interval_columns(name, estimate)
         return {name: estimate.mean}

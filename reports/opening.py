@@ -174,12 +174,15 @@ def money_of_many(row: TableRow) -> float | None:
 
 
 def _number_of(number: int, noun: str) -> str:
+    """ "1 question", "1,200 questions" """
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun}s"
 
 
 def _decided(row: TableRow, several_models: bool) -> Decided:
+    """What the opening says of a row; several_models: whether rows have different models, so
+    that the method is named with its own."""
     method = row.label
     if several_models:
         method = row.label_with_model
@@ -201,6 +204,7 @@ def _all_questions(row: TableRow) -> int:
 
 
 def _quality(row: TableRow) -> tuple[str, str]:
+    """(the headline score, its interval) as texts; a dash and "" without a score."""
     score = row.score(row.headline)
     if score.mean is None:
         return MISSING, ""
@@ -209,6 +213,7 @@ def _quality(row: TableRow) -> tuple[str, str]:
 
 
 def _money(row: TableRow) -> str:
+    """Money of 1,000 questions as a text; a dash where it is unknown."""
     amount = money_of_many(row)
     if amount is None:
         return MISSING
@@ -216,6 +221,7 @@ def _money(row: TableRow) -> str:
 
 
 def _seconds(row: TableRow, share: int) -> str:
+    """Seconds that so many percent of the answers do not exceed, as a text; a dash if unknown."""
     latency = row.numbers.latency(share)
     if latency is None:
         return MISSING

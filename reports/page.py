@@ -17,7 +17,7 @@ content security policy lets no other script run, and nothing load but pictures 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from urllib.parse import quote
 
 from harness.config import plugins, registry
@@ -136,7 +136,7 @@ def page(runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE) -> str:
             links=links,
             board=_leaderboard(parts, links),
             about=_about(runs, options.written),
-            heads=[part.questions.head for part in parts],
+            heads=[asdict(part.questions.head) for part in parts],
             blocks=_blocks(parts),
             style=style,
             script=script,
@@ -225,7 +225,7 @@ def _part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _Datase
     reference = _reference_place(tables)
     found = questions(ordered, labels, reference, loaded, options.limits, comparison.counted)
     points = front.points(rows, cost=_cost_of_figure(rows))
-    figure, files = front.to_html(points, found.head["score"])
+    figure, files = front.to_html(points, found.head.score)
     means = as_frame(rows)
     (main,) = sections(means)
     (full,) = sections(means, ())
@@ -391,6 +391,7 @@ def _leaderboard(parts: Sequence[_DatasetPart], links: Mapping[str, str]) -> Htm
 
 
 def _about(runs: Sequence[StoredRun], written: Written | None) -> Html | str:
+    """The section about the runs; "" without a run."""
     if not runs:
         return ""
     return header(runs, written)
@@ -406,6 +407,7 @@ def _blocks(parts: Sequence[_DatasetPart]) -> dict[str, Html]:
 
 
 def _script(*, is_live: bool) -> Html:
+    """The scripts of the page as one; a live page has one more."""
     names = list(_SCRIPTS)
     if is_live:
         names.append("live")
@@ -413,7 +415,13 @@ def _script(*, is_live: bool) -> Html:
 
 
 def _policy(style: str, script: str, *, is_live: bool) -> str:
-    """The content security policy: nothing runs but the page's own script."""
+    """The content security policy: nothing runs but the page's own script.
+
+    Args:
+        style: The style of the page.
+        script: Its script.
+        is_live: Whether it may ask its server for news.
+    """
     policy = (
         f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; "
         f"script-src '{sha256(script)}'"

@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pandas as pd
 
@@ -13,6 +12,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.markup import Html, el, filled, joined
 from reports.number_formats import counted
+from reports.table_cell import Row
 
 _COMMANDS_SHOWN = 3
 """Commands in the head; the table of runs has all."""
@@ -69,7 +69,7 @@ def _shown_commands(commands: Sequence[str]) -> Html:
     return joined(*shown)
 
 
-def _row(run: StoredRun) -> dict[str, Any]:
+def _row(run: StoredRun) -> Row:
     """A run in the table of runs: column -> cell."""
     return {
         "run": run.name,
@@ -92,6 +92,7 @@ def date(run: StoredRun) -> str:
 
 
 def _command(run: StoredRun) -> str:
+    """The command that made a run, as one types it; "" where it is not recorded."""
     return shlex.join(run.manifest.command)
 
 

@@ -229,6 +229,8 @@ class _Entries:
         return row.label
 
     def _entry(self, row: TableRow) -> Ranked:
+        """The entry of a row that has the score, with the questions and clusters that it is a
+        mean over."""
         estimate = row.score(self.score)
         assert estimate.mean is not None
         questions, clusters = _count_scored(row, self.score)

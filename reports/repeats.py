@@ -19,14 +19,16 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
 from harness.config.schema import canonical
+from harness.cost.usage import Usage
 from harness.scorers.squad import normalize_answer
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.comparability import other_versions
 from reports.prices import other_prices
+from reports.settings import is_number
 
 Repeated = Sequence[StoredRecord]
 """The records of one question, one a repeat."""
@@ -82,6 +84,7 @@ def _mean_run(group: Sequence[StoredRun]) -> StoredRun:
 
 
 def _seed(run: StoredRun) -> int:
+    """The seed of a run, by which repeats are sorted."""
     return run.config.seed
 
 
@@ -99,6 +102,7 @@ class _SharedQuestions:
 
 
 def _shared_questions(repeats: Sequence[StoredRun]) -> _SharedQuestions:
+    """The questions that every repeat has, and how many others there are."""
     by_question: dict[str, dict[int, StoredRecord]] = {}
     for repeat, run in enumerate(repeats):
         for record in run.records:
@@ -171,6 +175,7 @@ def _count_failed(records: Repeated) -> int:
 
 def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
     """Notes on repeats with other code, packages or prices than most."""
+    # Such a sentence is "RUN was made with ..."; which of the repeats it is does not matter.
     versions = filter(None, other_versions(repeats))
     prices = filter(None, other_prices(repeats))
     notes = [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in versions]
@@ -178,8 +183,14 @@ def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
 
 
 def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
-    """One question's records as one, with mean scores and costs; drawn: scores that also get a vote
-    and pass@k."""
+    """The records of one question as one, with mean scores and costs.
+
+    It has an error only where the question failed in every repeat.
+
+    Args:
+        records: One a repeat.
+        drawn: Scores that also get a vote and pass@k.
+    """
     # A failed question has zeros; one that lacks a score was not scored by it.
     values: dict[str, list[float]] = {}
     usages = []
@@ -187,14 +198,17 @@ def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
         usages.append(record.usage)
         for name, value in record.scores.items():
             values.setdefault(name, []).append(value)
-    scores = {name: statistics.fmean(known) for name, known in values.items()}
+    scores: dict[str, float] = {}
+    for name, known in values.items():
+        scores[name] = statistics.fmean(known)
     for name in values:
         if name in drawn and not name.startswith("evidence_"):
             scores |= _vote_and_best(name, records)
     error = None
     if _count_failed(records) == len(records):
         error = records[0].error
-    return replace(records[0], scores=scores, usage=_mean_value(usages), error=error)
+    usage = cast(Usage, _mean_value(usages))
+    return replace(records[0], scores=scores, usage=usage, error=error)
 
 
 def _vote_and_best(name: str, records: Repeated) -> dict[str, float]:
@@ -233,7 +247,7 @@ def _sizes(n: int) -> list[int]:
     return [*sizes, n]
 
 
-def _mean_value(values: Sequence[Any]) -> Any:
+def _mean_value(values: Sequence[object]) -> object:
     """The mean of each number over the values that have it, key by key; anything else is that of
     the first value.
 
@@ -241,12 +255,11 @@ def _mean_value(values: Sequence[Any]) -> Any:
     """
     first = values[0]
     if isinstance(first, dict):
-        by_key: dict[str, list[Any]] = {key: [] for key in first}
-        for table in values:
-            if isinstance(table, dict):
-                for key in first.keys() & table.keys():
-                    by_key[key].append(table[key])
-        return {key: _mean_value(own) for key, own in by_key.items()}
-    if isinstance(first, int | float) and not isinstance(first, bool):
+        tables = [table for table in values if isinstance(table, dict)]
+        means = {}
+        for key in first:
+            means[key] = _mean_value([table[key] for table in tables if key in table])
+        return means
+    if is_number(first):
         return statistics.fmean(value for value in values if isinstance(value, int | float))
     return first

@@ -10,7 +10,6 @@ it stands here.
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
 
 from harness.stats.bootstrap import Interval
 from harness.storage.run_folder import StoredRun
@@ -18,6 +17,7 @@ from harness.types import NOT_FOLLOWED
 from reports import costs, facts
 from reports.number_formats import money, percent, probability, signed, three_digits, times, whole
 from reports.search_notes import declined
+from reports.table_cell import Cell, Row
 from reports.table_row import TableRow, known_mean
 
 
@@ -41,7 +41,7 @@ class Column:
     """A column of the main table."""
 
     name: str
-    value: Callable[[TableRow], Any]
+    value: Callable[[TableRow], Cell | Interval]
     """Its cell; of an Interval the mean, with the ends in columns `name`.low and `name`.high."""
     format: Callable[[float], str] | None = None
     """A number as text; None for texts and truth values."""
@@ -52,9 +52,9 @@ class Column:
     """A sentence below a table that shows it."""
 
 
-def cells(row: TableRow) -> dict[str, Any]:
+def cells(row: TableRow) -> Row:
     """The row as columns: those of COLUMNS, with settings after `hash8` and scores before costs."""
-    found: dict[str, Any] = {}
+    found: dict[str, Cell] = {}
     for column in COLUMNS:
         if column.name == _BEFORE_SCORES:
             found |= _score_cells(row)
@@ -64,14 +64,16 @@ def cells(row: TableRow) -> dict[str, Any]:
     return found
 
 
-def _cells_of(name: str, value: Any) -> dict[str, Any]:
+def _cells_of(name: str, value: Cell | Interval) -> Row:
+    """A value as the column `name`; a mean with its interval also as `name`.low and `name`.high."""
     if isinstance(value, Interval):
         return facts.interval_columns(name, value)
     return {name: value}
 
 
-def _score_cells(row: TableRow) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _score_cells(row: TableRow) -> Row:
+    """The scores of a row, each as NAME, NAME.low and NAME.high."""
+    found: dict[str, Cell] = {}
     for name, estimate in row.scores.items():
         found |= facts.interval_columns(name, estimate)
     return found
@@ -104,12 +106,14 @@ def _not_parsed(row: TableRow) -> int | None:
 
 
 def _truncated(row: TableRow) -> int | None:
+    """Questions whose context was cut; None where another program answered."""
     if _unobserved(row.run):
         return None
     return int(row.run.columns.truncated.sum())
 
 
 def _texts_cut(row: TableRow) -> int | None:
+    """Texts that encoders and rerankers cut; None where another program answered."""
     if _unobserved(row.run):
         return None
     return facts.texts_cut(row.run)[1]
@@ -123,18 +127,21 @@ def _search_tokens(row: TableRow) -> float | None:
 
 
 def _declined(row: TableRow) -> int | None:
+    """Questions declined at first; None where another program answered."""
     if _unobserved(row.run):
         return None
     return declined(row.run.columns)
 
 
 def _ratio(row: TableRow) -> float | None:
+    """TFLOPs with the index over those of the reference; None without a reference."""
     if row.ratio is None:
         return None
     return row.ratio.value
 
 
 def _ratio_search(row: TableRow) -> float | None:
+    """TFLOPs without the index over those of the reference; None without a reference."""
     if row.ratio_search is None:
         return None
     return row.ratio_search.value
@@ -255,14 +262,17 @@ COLUMNS = (
 
 
 def _one_decimal(value: float) -> str:
+    """ "12.3" """
     return f"{value:.1f}"
 
 
 def _two_decimals(value: float) -> str:
+    """ "12.34" """
     return f"{value:.2f}"
 
 
 def _three_decimals(value: float) -> str:
+    """ "12.345" """
     return f"{value:.3f}"
 
 

@@ -4,13 +4,12 @@ run_notes(run)     -> ("2 of 20 questions failed (scored 0)", "money unknown: mo
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.cost.usage import sum_phases
+from harness.cost.usage import PhaseUsage, sum_phases
 from harness.datasets.base import left_out_note
 from harness.engine import model_warnings as embedded
 from harness.stats.bootstrap import Labels
@@ -170,6 +169,7 @@ def _caveats(run: StoredRun) -> list[str]:
 
 
 def _cut_text_notes(run: StoredRun) -> list[str]:
+    """A sentence on the texts that encoders and rerankers cut; [] where they cut none."""
     texts, shortened = facts.texts_cut(run)
     if not shortened:
         return []
@@ -179,7 +179,7 @@ def _cut_text_notes(run: StoredRun) -> list[str]:
     return [f"{shortened} {part} were longer than the encoder reads, and cut"]
 
 
-def _usage_notes(run: StoredRun, total: Mapping[str, Any]) -> list[str]:
+def _usage_notes(run: StoredRun, total: PhaseUsage) -> list[str]:
     """What is odd or unknown in the costs; total: the usage of the whole run."""
     notes = []
     recounted = total.get("recounted")

@@ -21,7 +21,14 @@ _LEAST_SHARED = 0.9
 
 @dataclass(frozen=True)
 class RunPair:
-    """A run and the reference run of its data set. The labels are their names in tables."""
+    """A run and the reference run of its data set.
+
+    Args:
+        run: The run.
+        label: Its name in tables.
+        base: The reference.
+        base_label: Its name in tables.
+    """
 
     run: StoredRun
     label: str
@@ -208,7 +215,13 @@ def _scored_differently(pair: RunPair, score: str) -> list[str]:
 
 
 def _flaws(run: StoredRun, score: str, checks: Checks) -> list[str]:
-    """What does not fit in a run, and whether the score is not that of its stored answers."""
+    """What does not fit in a run, and whether the score is not that of its stored answers.
+
+    Args:
+        run: The run.
+        score: The name of the score.
+        checks: What was found in its records.
+    """
     sentences = checks.misfit_notes(run)
     problem, _ = checks.rescored(run, score)
     if problem is not None:

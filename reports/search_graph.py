@@ -7,7 +7,6 @@ An index is only read: one that is damaged stays where it is, and `problem` says
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -101,7 +100,7 @@ class GraphResult:
     key: str = ""
 
 
-def parse_graph(index: Any) -> Graph | None:
+def parse_graph(index: object) -> Graph | None:
     """The graph in an index that has text, level, higher, lower and weight; None for any other
     index."""
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):

@@ -15,67 +15,89 @@ _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 
 def search_notes(columns: RecordColumns) -> list[str]:
     """Sentences on searches that visited every node, probes that were ties, declined questions and
-    cut summaries."""
-    answered: list[SearchSummary] = []
-    documents: list[tuple[str, ...]] = []
+    cut summaries, among the answered questions of a run."""
+    counts = _SearchCounts()
+    cuts_by_documents: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for place in np.flatnonzero(columns.answered).tolist():
         search = columns.searches.of(place)
         if search is not None:
-            answered.append(search)
-            documents.append(columns.documents.of(place))
-    return [
-        *_exhausted(answered),
-        *_ties(answered),
-        *_declined(answered),
-        *_cut_summaries(answered, documents),
-    ]
+            counts.add(search)
+            cuts_by_documents[columns.documents.of(place)] = _CUT.findall(search.notes)
+    return [*counts.sentences(), *_cut_summaries(cuts_by_documents)]
+
+
+@dataclass
+class _SearchCounts:
+    """What happened in the searches of a run.
+
+    Attributes:
+        searches: All of them.
+        exhausted: Those that visited every node.
+        probes: Steps with a P(Yes).
+        ties: Those of the probes with P(Yes) 0.5.
+        routed: Searches whose first request was accepted or declined.
+        declined: Those of them whose first request was declined.
+    """
+
+    searches: int = 0
+    exhausted: int = 0
+    probes: int = 0
+    ties: int = 0
+    routed: int = 0
+    declined: int = 0
+
+    def add(self, search: SearchSummary) -> None:
+        """Count a search."""
+        self.searches += 1
+        self.exhausted += search.stop_reason == "exhausted"
+        self.probes += search.probes
+        self.ties += search.ties
+        self.routed += search.is_accepted or search.is_declined
+        self.declined += search.is_declined
+
+    def sentences(self) -> list[str]:
+        """A sentence for each thing that happened."""
+        found = []
+        if self.exhausted:
+            part = _share(self.exhausted, self.searches, "searches")
+            found.append(f"{part} visited every node")
+        if self.ties:
+            found.append(f"{_share(self.ties, self.probes, 'probes')} are ties: P(Yes) is 0.5")
+        if self.routed:
+            part = _share(self.declined, self.routed, "questions")
+            found.append(f"{part} were declined at first and answered from the whole document")
+        return found
 
 
 def _share(count: int, total: int, noun: str) -> str:
-    """ "3 of 12 searches (25 %)" """
+    """A part of a whole in a sentence: "3 of 12 searches (25 %)".
+
+    Args:
+        count: The part.
+        total: The whole, above 0.
+        noun: What is counted.
+    """
     return f"{count} of {total} {noun} ({100 * count / total:.0f} %)"
 
 
-def _exhausted(searches: Sequence[SearchSummary]) -> list[str]:
-    exhausted = sum(search.stop_reason == "exhausted" for search in searches)
-    if not exhausted:
-        return []
-    return [f"{_share(exhausted, len(searches), 'searches')} visited every node"]
-
-
-def _ties(searches: Sequence[SearchSummary]) -> list[str]:
-    probes = sum(search.probes for search in searches)
-    ties = sum(search.ties for search in searches)
-    if not ties:
-        return []
-    return [f"{_share(ties, probes, 'probes')} are ties: P(Yes) is 0.5"]
-
-
-def _declined(searches: Sequence[SearchSummary]) -> list[str]:
-    routed = sum(search.is_accepted or search.is_declined for search in searches)
-    if not routed:
-        return []
-    part = _share(sum(search.is_declined for search in searches), routed, "questions")
-    return [f"{part} were declined at first and answered from the whole document"]
-
-
 def _cut_summaries(
-    searches: Sequence[SearchSummary], documents: Sequence[tuple[str, ...]]
+    cuts_by_documents: Mapping[tuple[str, ...], Sequence[tuple[str, str]]],
 ) -> list[str]:
-    """What graph construction cut; each document counts once."""
-    cut_of_documents: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for search, searched in zip(searches, documents, strict=True):
-        cut_of_documents[searched] = _CUT.findall(search.notes)
+    """A sentence on the summaries that graph construction cut; [] where it cut none.
+
+    Args:
+        cuts_by_documents: Documents of an index -> (cut summaries, tokens they were cut at) each.
+    """
     summaries, n_indexes = 0, 0
     limits = set()
-    for found in cut_of_documents.values():
-        n_indexes += bool(found)
-        for count, limit in found:
+    for cuts in cuts_by_documents.values():
+        n_indexes += bool(cuts)
+        for count, limit in cuts:
             summaries += int(count)
             limits.add(limit)
     if not summaries:
         return []
-    place = f"in {n_indexes} of {len(cut_of_documents)} indexes"
+    place = f"in {n_indexes} of {len(cuts_by_documents)} indexes"
     cut = f"{summaries} summaries, {place}, were cut at {', '.join(sorted(limits))} tokens"
     return [f"{cut}; an unfinished last point is dropped where there are others"]
 
@@ -96,15 +118,22 @@ class _Visited:
 
 
 def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
-    """For each run a sentence that names the runs of its data set that visited the same nodes as
-    it, if there are any; labels: what the sentence calls the runs."""
+    """For each run a sentence that names the runs of its data set that visited the same nodes.
+
+    Args:
+        runs: Stored runs.
+        labels: What the sentence calls each of them.
+
+    Returns:
+        [sentence] for each run; [] where no other run visited the same nodes.
+    """
     visited = list(map(_visited, runs))
     notes: list[list[str]] = []
     for own in visited:
-        alike: list[str] = []
-        if own is not None:
-            pairs = zip(labels, visited, strict=True)
-            alike = [label for label, other in pairs if other == own]
+        alike = []
+        for label, other in zip(labels, visited, strict=True):
+            if own is not None and other == own:
+                alike.append(label)
         if len(alike) > 1:
             notes.append([f"{', '.join(alike)} visited the same nodes in every question"])
         else:

@@ -2,7 +2,7 @@
 them.
 
     searches = Searches(size)
-    searches.played(run, record, rows, steps)   what plays the search, or None where nothing can be played
+    searches.played(run, record, rows)          what plays the search, or None where nothing can be played
     searches.graphs                             packed (reports/compressed_json.py), one an index
 
     graph     {"width", "height", "bands": [["chunks", y], ...], "spots": [[x, y, width, height], ...],
@@ -18,10 +18,9 @@ take at most `size` bytes.
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
@@ -58,6 +57,25 @@ _LETTER_WIDTH = 6.2
 _LABEL_LINES = 3
 
 
+@dataclass(frozen=True)
+class Played:
+    """What plays the search of a record.
+
+    Args:
+        graph: The place of its graph in `Searches.graphs`.
+        marked: The nodes that overlap a supporting passage.
+        steps: Of each step of the record, what only the player shows.
+    """
+
+    graph: int
+    marked: Sequence[int]
+    steps: Sequence[Mapping[str, object]]
+
+    def as_json(self) -> dict[str, object]:
+        """The part "replay" of an answer of the page (see the module)."""
+        return {"graph": self.graph, "marked": list(self.marked)}
+
+
 class Searches:
     """The graphs of a data set's searches, drawn and packed, at most `size` bytes of them."""
 
@@ -71,17 +89,15 @@ class Searches:
         self._problems: list[str] = []
         self._left = 0
 
-    def played(
-        self, run: StoredRun, record: StoredRecord, rows: Rows, steps: Sequence[dict[str, Any]]
-    ) -> dict[str, Any] | None:
-        """The JSON that plays the search of a record; None where it went over no graph, or there is
-        no room.
+    def played(self, run: StoredRun, record: StoredRecord, rows: Rows) -> Played | None:
+        """What plays the search of a record; None where it went over no graph, or there is no room.
+
+        Its graph is added to `graphs`, unless it is there already.
 
         Args:
             run: The run.
             record: The record.
             rows: The rows of its data set.
-            steps: The record's steps as JSON; each gets what only the player shows of it.
         """
         if not any(step["node"] is not None for step in record.steps):
             return None
@@ -96,11 +112,12 @@ class Searches:
         if place is None:
             return None
         example = rows.examples.get(record.question_id)
-        described = search_steps(record.steps, found.graph)
-        for described_step, step in zip(described, steps, strict=False):
-            step |= _played(described_step, example)
-        marked = sorted(overlapping_spans(found.graph.span, run, record, rows))
-        return {"graph": place, "marked": marked}
+        steps = search_steps(record.steps, found.graph)
+        return Played(
+            graph=place,
+            marked=sorted(overlapping_spans(found.graph.span, run, record, rows)),
+            steps=[_played_step(step, example) for step in steps],
+        )
 
     def _is_drawn(self, run: StoredRun, record: StoredRecord) -> bool:
         """Whether the graph of an index of the record is packed already."""
@@ -144,20 +161,22 @@ class Searches:
 
 
 def _counted_searches(count: int) -> str:
+    """ "1 search", "3 searches" """
     if count == 1:
         return "1 search"
     return f"{count} searches"
 
 
-def _played(step: SearchStep, example: Example | None) -> dict[str, Any]:
-    """What only the player shows of a step."""
+def _played_step(step: SearchStep, example: Example | None) -> dict[str, object]:
+    """What only the player shows of a step: the step and edge that led to it, whether it showed
+    evidence, whether it came after the stop, and the answer that was recorded there."""
     edge = None
     if step.edge is not None:
         edge = round(step.edge, 4)
     return without_empty(
         parent=step.parent,
         edge=edge,
-        evidence=evidence(step.stored["shown"], example),
+        evidence=evidence(step.shown, example),
         later=step.is_later,
         answer=cut_text(step.answer or "", _LONGEST_TEXT),
     )
@@ -165,7 +184,14 @@ def _played(step: SearchStep, example: Example | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a node is drawn, in pixels: its middle, width (0 for a dot) and height."""
+    """Where a node is drawn, in pixels.
+
+    Args:
+        x: Its middle, from the left.
+        y: Its middle, from the top.
+        width: 0 for a dot.
+        height: Of the box or dot.
+    """
 
     x: float
     y: float
@@ -199,7 +225,7 @@ class _Layout:
     height: float
 
 
-def draw_graph(graph: Graph) -> dict[str, Any]:
+def draw_graph(graph: Graph) -> dict[str, object]:
     """The JSON of a drawn graph (see the module): edges up to the weight LEAST are left out, the
     heaviest come last."""
     layout = _layout(graph)
@@ -220,7 +246,14 @@ def draw_graph(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _node_json(level: int, text: str, spot: _Spot) -> list[Any]:
+def _node_json(level: int, text: str, spot: _Spot) -> list[int | str | list[str]]:
+    """[level, text, lines of the label]; a dot has no label.
+
+    Args:
+        level: The level of the node.
+        text: Its text.
+        spot: Where it is drawn.
+    """
     line = " ".join(text.split())
     label: list[str] = []
     if spot.width:

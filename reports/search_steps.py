@@ -12,8 +12,8 @@ record what a later stop would have seen.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from harness.storage.records import StoredPiece, StoredStep
 from reports.costs import TERA, step_flops
 from reports.search_graph import Graph
 
@@ -34,7 +34,7 @@ class SearchStep:
     """
 
     number: int
-    stored: Mapping[str, Any]
+    stored: StoredStep
     parent: int | None = None
     edge: float | None = None
 
@@ -46,26 +46,22 @@ class SearchStep:
     @property
     def node(self) -> int | None:
         """The node of the graph that it showed."""
-        node: int | None = self.stored["node"]
-        return node
+        return self.stored["node"]
 
     @property
     def level(self) -> int | None:
         """The level of the node."""
-        level: int | None = self.stored["level"]
-        return level
+        return self.stored["level"]
 
     @property
     def p_yes(self) -> float | None:
         """The probe after the step."""
-        p_yes: float | None = self.stored["p_yes"]
-        return p_yes
+        return self.stored["p_yes"]
 
     @property
     def scores(self) -> Mapping[str, float]:
         """The parts of the choice: attention, similarity, total."""
-        scores: Mapping[str, float] = self.stored["scores"]
-        return scores
+        return self.stored["scores"]
 
     @property
     def tokens(self) -> int:
@@ -73,9 +69,9 @@ class SearchStep:
         return int(self.stored["tokens"])
 
     @property
-    def shown(self) -> Mapping[str, Any]:
-        """The text that it showed, as a record holds it; {} for none."""
-        return self.stored["shown"] or {}
+    def shown(self) -> StoredPiece | None:
+        """The text that it showed, as a record holds it; None for none."""
+        return self.stored["shown"] or None
 
     @property
     def note(self) -> str:
@@ -85,8 +81,7 @@ class SearchStep:
     @property
     def answer(self) -> str | None:
         """The answer if the search stopped here, where that was recorded."""
-        answer: str | None = self.stored.get("answer")
-        return answer
+        return self.stored.get("answer")
 
     @property
     def is_later(self) -> bool:
@@ -101,22 +96,21 @@ class SearchStep:
         return flops / TERA
 
 
-def search_steps(
-    stored: Sequence[Mapping[str, Any]], graph: Graph | None = None
-) -> list[SearchStep]:
+def search_steps(stored: Sequence[StoredStep], graph: Graph | None = None) -> list[SearchStep]:
     """The steps of a record; with a graph, those that showed a node have their parents."""
     predecessors = _predecessors(graph)
     first_shown: dict[int, int] = {}
     steps = []
     for number, step in enumerate(stored):
         node = step["node"]
-        arrival = _arrival(predecessors.get(node, ()), first_shown)
+        arrival = None
+        if node is not None:
+            arrival = _arrival(predecessors.get(node, ()), first_shown)
+            first_shown.setdefault(node, number)
         if arrival is None:
             steps.append(SearchStep(number, step))
         else:
             steps.append(SearchStep(number, step, arrival.parent, arrival.edge))
-        if node is not None:
-            first_shown.setdefault(node, number)
     return steps
 
 

@@ -16,7 +16,9 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from typing_extensions import TypeIs
 
 from harness.config.run_label import label
 from harness.config.schema import canonical, digest
@@ -59,7 +61,7 @@ class RunNames:
 
     label: str
     base: str
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, object] = field(default_factory=dict)
 
     def with_words(self, words: str) -> RunNames:
         """The names with words in brackets at the end of label and base."""
@@ -135,17 +137,17 @@ def distinct_labels(
     return found
 
 
-def setting_values(run: StoredRun) -> dict[str, Any]:
+def setting_values(run: StoredRun) -> dict[str, object]:
     """Every setting of a run by the key that `--set` takes, those of its models too: "method.k",
     "model", "seed"."""
-    values = {"model": run.config.model.name}
+    values: dict[str, object] = {"model": run.config.model.name}
     for path, value in _flat_config(run).items():
         if not _LEFT_OUT.fullmatch(path):
             values[_set_key(path)] = value
     return values
 
 
-def _flat_config(run: StoredRun) -> dict[str, Any]:
+def _flat_config(run: StoredRun) -> dict[str, object]:
     """Setting ("method.params.k") -> value, of the parts that may change an answer."""
     config = run.config.to_json()
     parts = {}
@@ -177,7 +179,7 @@ def is_setting(column: str) -> bool:
     return bool(dot) and ":" not in column and head in _PARTS
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeIs[float]:
     """Whether a setting's value is a number, not true or false."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -195,7 +197,7 @@ class _Member:
 
     place: int
     run: StoredRun
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     names: RunNames = RunNames("", "")
 
     @property
@@ -469,7 +471,7 @@ def _marks_without(run: StoredRun, varying: Collection[str], n_in_label: int) ->
     return marks
 
 
-def _short_value(value: Any) -> str:
+def _short_value(value: object) -> str:
     """A value as text, cut where it is long."""
     text = value_text(value)
     if len(text) <= _LONGEST_VALUE:
@@ -477,7 +479,7 @@ def _short_value(value: Any) -> str:
     return f"{text[: _LONGEST_VALUE - 3]}..."
 
 
-def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
+def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, object]:
     """Setting ("method.params.k") -> value of all that may change an answer, but numbers taken from
     other runs."""
     from_runs = {f"method.params.{name}" for name in run.manifest.amounts}

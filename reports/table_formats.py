@@ -27,13 +27,13 @@ import math
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import pandas as pd
 
 from reports import latex
 from reports.cells import Cells, is_missing
 from reports.section import Section
+from reports.table_cell import Cell
 from reports.terminal_text import one_line, terminal_width
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
@@ -196,12 +196,14 @@ def _text_notes(notes: Iterable[str], longest_line: float) -> list[str]:
 
 
 def _markdown_escape(text: str) -> str:
+    """A text of data on one line, whose characters mean nothing to Markdown or HTML."""
     text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*|\[\]~$])", r"\\\1", text)
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
 
 
 def _markdown_notes(notes: Iterable[str]) -> list[str]:
+    """Notes as lines of Markdown, each of which ends with two spaces: a break of the line."""
     return [f"{note}  " for note in notes]  # two spaces break the line
 
 
@@ -224,6 +226,7 @@ def _as_markdown(table: Section, elsewhere: Collection[str] = ()) -> str:
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
+    """A row of a Markdown table: "| bm25 | 41.3 |"."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -290,7 +293,7 @@ def _unranked_notes(frame: pd.DataFrame) -> list[str]:
     return notes
 
 
-def _csv_cell(value: Any) -> Any:
+def _csv_cell(value: Cell) -> Cell:
     """A value as a cell of CSV: a text that a spreadsheet would run as a formula gets an
     apostrophe; numbers stay."""
     if is_missing(value):

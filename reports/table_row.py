@@ -7,10 +7,9 @@
 reports/run_columns.py makes columns of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.costs import Costs
 from reports.missing_scores import MissingScores
+from reports.table_cell import Row
 
 
 def known_mean(values: Sequence[float] | None) -> float | None:
@@ -37,7 +37,13 @@ class TflopsCache:
         self._known: dict[tuple[int, str, bool], Floats | None] = {}
 
     def of(self, run: StoredRun, convention: str, *, with_index: bool) -> Floats | None:
-        """As costs.tflops_column."""
+        """TFLOPs of each question, as costs.tflops_column; computed once.
+
+        Args:
+            run: The run.
+            convention: How FLOPs are counted.
+            with_index: Whether a question pays its share of the index.
+        """
         key = id(run), convention, with_index
         if key not in self._known:
             self._known[key] = costs.tflops_column(run, convention, with_index=with_index)
@@ -166,6 +172,7 @@ class RunNumbers:
         return self._mean_tflops(with_index=True)
 
     def _mean_tflops(self, *, with_index: bool) -> Interval:
+        """Mean TFLOPs of the answered questions; NOTHING where they are unknown."""
         column = self.cache.of(self.run, self.convention, with_index=with_index)
         if column is None:
             return NOTHING
@@ -194,7 +201,7 @@ class TableRow:
     """The name of the score that the runs of its data set are known by."""
     base: str = ""
     """The method without these settings."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Row = field(default_factory=dict)
     """The settings in which runs of the table differ, by name; None for one that this run lacks."""
     scores: dict[str, Interval] = field(default_factory=dict)
     """In [0, 1]; NOTHING for a score that other runs have."""
@@ -275,7 +282,7 @@ class TableRow:
         """The score of this name; NOTHING where the run lacks it."""
         return self.scores.get(name, NOTHING)
 
-    def settings_cells(self) -> dict[str, Any]:
+    def settings_cells(self) -> Row:
         """Columns for the settings, after the method without them; {} where runs differ in none."""
         if not self.settings:
             return {}
@@ -298,6 +305,7 @@ class TableRow:
             self.notes.append(MissingScores.of(missing, count))
 
     def _mean_score(self, scored: facts.Scored) -> Interval:
+        """The mean of a score with its interval by cluster."""
         seed = self.run.config.seed
         return interval(scored.values, scored.clusters, seed=seed, bounds=(0.0, 1.0))
 

@@ -15,11 +15,10 @@ showed a supporting part (evidence.py). Steps of a search without a graph are a 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
-from harness.storage.records import StoredRecord
+from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
 from reports.costs import check_convention, notes_on_steps_without_convention, probe_share
@@ -79,17 +78,20 @@ class Search:
         return f"({step.note}) {text}"
 
     def _shown_text(self, step: SearchStep) -> str:
+        """The text that a step showed, else that of its node in the graph, else its place."""
         text = ""
         if step.shown:
             text = self.rows.text(step.shown) or ""
         if not text and self.graph is not None and step.node is not None:
             text = self.graph.text[step.node]
-        if not text and step.shown.get("document_id") and not step.note:
-            text = _place(step.shown)
-        return text
+        if text or step.note:
+            return text
+        if step.shown is not None and step.shown.get("document_id"):
+            return _place(step.shown)
+        return ""
 
 
-def _place(piece: Mapping[str, Any]) -> str:
+def _place(piece: StoredPiece) -> str:
     """ "d1 [20:80]" """
     return f"{piece['document_id']} [{piece['start']}:{piece['end']}]"
 
@@ -197,7 +199,7 @@ def trace_lines(search: Search) -> list[str]:
 
 
 def _headed(head: str, line: str) -> str:
-    """A line after a word on what it is."""
+    """A line after a word on what it is: "gold       Rome"."""
     return f"{head:<{_HEAD_WIDTH}} {line}"
 
 
@@ -243,7 +245,8 @@ def _shown_lines(search: Search) -> list[str]:
     return _headed_lines("shown", lines)
 
 
-def _place_or_kind(piece: Mapping[str, Any]) -> str:
+def _place_or_kind(piece: StoredPiece) -> str:
+    """The place of a piece in its document; its kind where it is of none."""
     if piece["document_id"]:
         return _place(piece)
     return str(piece["kind"])
@@ -278,6 +281,7 @@ def _outcome_lines(record: StoredRecord) -> list[str]:
 
 
 def _one_line(text: str) -> str:
+    """The words of a text on one line, without control characters."""
     return printable(" ".join(text.split()))
 
 
@@ -390,6 +394,7 @@ def _score_columns(steps: Sequence[SearchStep]) -> list[_TextColumn]:
 
 
 def _score_column(name: str, form: str) -> _TextColumn:
+    """The column of one part of a score, its numbers in a format such as ".4f"."""
     return _TextColumn(name, lambda step: _formatted(step.scores.get(name), form))
 
 
@@ -415,26 +420,28 @@ def _last_columns(search: Search) -> list[_TextColumn]:
 
 
 def _formatted(value: float | None, form: str) -> str:
+    """A number in a format such as ".3f"; "" for None."""
     if value is None:
         return ""
     return format(value, form)
 
 
 def _shortened(text: str, longest: int) -> str:
+    """A text on one line, cut to `longest` characters with "..." at its end."""
     text = _one_line(text)
     if len(text) <= longest:
         return text
     return text[: longest - 3] + "..."
 
 
-def search_json(search: Search) -> dict[str, Any]:
+def search_json(search: Search) -> dict[str, object]:
     """The search as JSON values: the record's steps, each with its parent (a step's number), edge
     and evidence.
 
     later: whether the step was taken after the stop, recorded for other stop rules.
     """
     record = search.record
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "run": str(search.stored.path),
         "question_id": record.question_id,
         "document_ids": record.document_ids,
@@ -456,7 +463,8 @@ def search_json(search: Search) -> dict[str, Any]:
     return found
 
 
-def _step_json(step: SearchStep, evidence: str) -> dict[str, Any]:
+def _step_json(step: SearchStep, evidence: str) -> Mapping[str, object]:
+    """A step as the record holds it, after its number, parent, edge and evidence."""
     place = {
         "step": step.number,
         "parent": step.parent,

@@ -6,7 +6,6 @@ of their own, and text that looks like a formula stays text.
 
 from collections.abc import Sequence
 from io import BytesIO
-from typing import Any
 
 from openpyxl import Workbook
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
@@ -18,13 +17,14 @@ from reports import facts
 from reports.cells import is_missing
 from reports.main_table import as_frame
 from reports.opening import PER_QUESTIONS, currency_of, money_of_many
+from reports.table_cell import Cell
 from reports.table_row import TableRow
 
 _WIDEST = 60  # characters of a column
 _NOT_COLUMNS = ("notes", "scorers")
 _SHARE = "0.0%"
 
-Line = Sequence[Any]
+Line = Sequence[Cell]
 
 
 def workbook(rows: Sequence[TableRow]) -> bytes:
@@ -53,6 +53,7 @@ def workbook(rows: Sequence[TableRow]) -> bytes:
 
 
 def _summary_heads(rows: Sequence[TableRow]) -> list[str]:
+    """The heads of the first sheet, with the currency where all rows have one."""
     unit = currency_of(rows)
     money = f"money per {PER_QUESTIONS:,} questions"
     if unit:
@@ -75,6 +76,7 @@ def _summary_heads(rows: Sequence[TableRow]) -> list[str]:
 
 
 def _summary_line(row: TableRow) -> Line:
+    """A row of the first sheet, a cell a head; None for what is unknown."""
     quality = row.score(row.headline)
     return (
         row.dataset,
@@ -94,7 +96,13 @@ def _summary_line(row: TableRow) -> Line:
 
 
 def _write(sheet: Worksheet, heads: Sequence[str], lines: Sequence[Line]) -> None:
-    """Fill a sheet: bold heads that stay in sight, an empty cell for what is unknown."""
+    """Fill a sheet: bold heads that stay in sight, an empty cell for what is unknown.
+
+    Args:
+        sheet: The sheet, which is changed.
+        heads: The heads of its columns.
+        lines: The rows, a cell a head.
+    """
     widths = []
     for place, head in enumerate(heads, 1):
         sheet.cell(1, place, head).font = Font(bold=True)
@@ -108,15 +116,22 @@ def _write(sheet: Worksheet, heads: Sequence[str], lines: Sequence[Line]) -> Non
         sheet.column_dimensions[get_column_letter(place)].width = min(_WIDEST, width + 2)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Cell) -> str:
     """About what a spreadsheet shows of a value."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value)
 
 
-def _set(sheet: Worksheet, number: int, place: int, value: Any) -> None:
-    """Set a cell: text as text, whatever its first character."""
+def _set(sheet: Worksheet, number: int, place: int, value: Cell) -> None:
+    """Set a cell: text as text, whatever its first character; nothing for what is unknown.
+
+    Args:
+        sheet: The sheet, which is changed.
+        number: The row, from 1.
+        place: The column, from 1.
+        value: What the cell gets.
+    """
     if is_missing(value):
         return
     if not isinstance(value, str):

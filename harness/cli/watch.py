@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated, Any
@@ -98,7 +99,7 @@ class _Server(ThreadingHTTPServer):
         served."""
         with self._lock:
             if path == f"/{self.token}/state":
-                return "application/json", json.dumps(self._live.state())
+                return "application/json", json.dumps(asdict(self._live.state()))
             if path != f"/{self.token}/":
                 return None
             begun = time.monotonic()

@@ -9,14 +9,14 @@ tflops.probes                             the part of tflops that probes took; m
 nodes                                     retrieved per question
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.records import StoredStep
 from harness.storage.run_folder import StoredRun
 from reports.costs import TERA, step_flops
 from reports.facts import mean_columns, records
@@ -25,9 +25,6 @@ from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.replay import Recorded, Rule, Scored, runs_with_rule, score_stops
 from reports.figures.rule_table import ReachedStop
-
-Step = Mapping[str, Any]
-"""A step of a stored record."""
 
 DEFAULT_T_P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEGEND = (
@@ -40,10 +37,10 @@ class Recording:
     """A run that recorded other stops than its own, and the rules to show for it."""
 
     run: StoredRun
-    recorded: Recorded
+    recorded: Recorded[Rule]
     rules: Sequence[Rule]
 
-    def scored(self, score: str | None, data: str | None) -> Scored:
+    def scored(self, score: str | None, data: str | None) -> Scored[Rule]:
         """The scores of all answers that the rules need; arguments as of replay.score_stops."""
         return score_stops(self.run, self.recorded, self.rules, score, data)
 
@@ -90,7 +87,7 @@ def figure(
 
 
 def rules_to_show(
-    recorded: Recorded, t_n: int = 8, t_p: Sequence[float] | None = None
+    recorded: Recorded[Rule], t_n: int = 8, t_p: Sequence[float] | None = None
 ) -> tuple[Rule, ...]:
     """The rules to show for a run: its own, and t_n from 1 on at every t_p.
 
@@ -112,7 +109,7 @@ def rules_to_show(
     return tuple(sorted(rules))
 
 
-def _thresholds(recorded: Recorded, t_p: Sequence[float] | None) -> set[float | None]:
+def _thresholds(recorded: Recorded[Rule], t_p: Sequence[float] | None) -> set[float | None]:
     """The t_p of the rules to show; {None} for a greedy run."""
     own, highest = recorded.own.t_p, recorded.most.t_p
     if own is None or highest is None:
@@ -123,7 +120,7 @@ def _thresholds(recorded: Recorded, t_p: Sequence[float] | None) -> set[float | 
 
 
 def frame(
-    parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT
+    parts: Sequence[Scored[Rule]], score: str | None = None, convention: str = DEFAULT
 ) -> pd.DataFrame:
     """Score and TFLOPs by stop rule (t_n probes above t_p), a row a run and rule; arguments as
     rule_table.frame."""
@@ -135,7 +132,13 @@ def frame(
 def _cost_columns(
     reached: Sequence[ReachedStop], seed: int, convention: str
 ) -> dict[str, float | None]:
-    """Mean costs at the stops that a rule reached; None for TFLOPs that are unknown for some."""
+    """Mean costs at the stops that a rule reached; None for TFLOPs that are unknown for some.
+
+    Args:
+        reached: The stops.
+        seed: Of the draws of an interval.
+        convention: How FLOPs are counted.
+    """
     tflops = _known_tflops(reached)
     clusters = []
     if tflops:
@@ -161,7 +164,7 @@ def _known_tflops(reached: Sequence[ReachedStop]) -> list[float]:
     return found
 
 
-def _mean_probe_tflops(paths: Sequence[Sequence[Step]], convention: str) -> float | None:
+def _mean_probe_tflops(paths: Sequence[Sequence[StoredStep]], convention: str) -> float | None:
     """Mean TFLOPs that the probes of a question took; None where a run did not store them."""
     total = 0.0
     for path in paths:
@@ -172,7 +175,7 @@ def _mean_probe_tflops(paths: Sequence[Sequence[Step]], convention: str) -> floa
     return total / len(paths)
 
 
-def _probe_flops(path: Sequence[Step], convention: str) -> float | None:
+def _probe_flops(path: Sequence[StoredStep], convention: str) -> float | None:
     """FLOPs of the probes among the steps of a search; None where a step does not say."""
     if not path:
         return None
@@ -188,14 +191,20 @@ def _probe_flops(path: Sequence[Step], convention: str) -> float | None:
     return total
 
 
-def _count_nodes(path: Sequence[Step]) -> int:
+def _count_nodes(path: Sequence[StoredStep]) -> int:
     """Nodes that the steps of a search retrieved."""
     return sum(step.get("node") is not None for step in path)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The two lines of a curve: rows over t_n at one t_p, and rows over t_p at one t_n."""
+    """The two lines of a curve.
+
+    Args:
+        title: Data set, method and model.
+        over_n: Rows of `frame` over t_n at one t_p.
+        over_p: Rows over t_p at one t_n.
+    """
 
     title: str
     over_n: pd.DataFrame
@@ -260,7 +269,14 @@ def panels(table: pd.DataFrame) -> list[Panel]:
 
 
 def _panel(title: str, rows: pd.DataFrame, column: str, axis_name: str) -> Panel:
-    """A panel of score and TFLOPs over a column of the rows."""
+    """A panel of score and TFLOPs.
+
+    Args:
+        title: Its title.
+        rows: Rows of `frame`.
+        column: The column on the x axis.
+        axis_name: The name of that axis.
+    """
     score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
     lines = [Line(score, [Point.of(row, column, "mean", 100) for row in records(rows)])]
     if rows["tflops"].notna().any():

@@ -60,6 +60,7 @@ class Figure:
 
     @property
     def _is_drawn(self) -> bool:
+        """Whether the figure has something to draw, beside its tables."""
         return self.drawing is not None or bool(self.panels)
 
     def _drawing(self, form: str) -> bytes:

@@ -39,6 +39,7 @@ from reports.figures.plot import (
 from reports.main_table import table_rows
 from reports.markup import Html, el, joined
 from reports.number_formats import three_digits
+from reports.table_cell import Cell, Row
 from reports.table_row import TableRow
 
 if TYPE_CHECKING:
@@ -118,7 +119,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class CostKind:
-    """A cost that the figure can show: where a row has it, and what the axis says."""
+    """A cost that the figure can show.
+
+    Args:
+        of: Gives it of a row of the main table; None where it is unknown.
+        unit: What the axis says: "TFLOPs".
+        parts: What is counted: "with its index".
+    """
 
     of: Callable[[TableRow], Estimate | None]
     unit: str
@@ -126,6 +133,7 @@ class CostKind:
 
 
 def _money(row: TableRow) -> Estimate | None:
+    """Mean money of a question, without an interval; None where it is unknown."""
     if row.money is None:
         return None
     return Estimate(row.money)
@@ -144,7 +152,19 @@ COSTS = {
 
 @dataclass(frozen=True, slots=True)
 class MethodPoint:
-    """A method in the figure: its score in [0, 1], its cost of the kind COSTS[cost]."""
+    """A method in the figure.
+
+    Args:
+        dataset: Its data set.
+        method: Its name in tables.
+        model: The reader.
+        score: In [0, 1].
+        spent: Its cost, of the kind COSTS[cost].
+        cost: A key of COSTS.
+        convention: How FLOPs are counted.
+        mark: A key of _MARKS.
+        beaten_by: Methods that score no less and cost no more.
+    """
 
     dataset: str
     method: str
@@ -178,20 +198,24 @@ class MethodPoint:
         better = self.score.value - other.score.value
         return dearer <= 0 <= better and (dearer, better) != (0, 0)
 
-    def columns(self, score: str) -> dict[str, Any]:
+    def columns(self, score: str) -> Row:
         """The point as a row of the figure's table, its score under the name `score`."""
-        row: dict[str, Any] = {
+        row: dict[str, Cell] = {
             "dataset": self.dataset,
             "method": self.method,
             "model": self.model,
             **self.score.columns(score),
         }
         if self.cost == "money":
-            row |= {"money": self.spent.value, "cost": self.cost}
+            row["money"] = self.spent.value
+            row["cost"] = self.cost
         else:
             row |= self.spent.columns("tflops")
-            row |= {"cost": self.cost, "convention": self.convention}
-        return row | {"beaten_by": ", ".join(self.beaten_by), "mark": self.mark}
+            row["cost"] = self.cost
+            row["convention"] = self.convention
+        row["beaten_by"] = ", ".join(self.beaten_by)
+        row["mark"] = self.mark
+        return row
 
 
 def figure(
@@ -273,7 +297,13 @@ def _check_score(runs: Sequence[StoredRun], score: str) -> None:
 
 
 def _point_of_row(row: TableRow, score: str, cost: str) -> MethodPoint | None:
-    """The point of a row of the main table before it is compared; None without score or cost."""
+    """The point of a row of the main table before it is compared; None without score or cost.
+
+    Args:
+        row: The row.
+        score: The name of the score.
+        cost: A key of COSTS.
+    """
     scored = Estimate.of_interval(row.score(score))
     spent = COSTS[cost].of(row)
     if scored is None or spent is None or spent.value <= 0:
@@ -446,7 +476,16 @@ def place_labels(
 def _boxes_around(
     anchor: np.ndarray, size: np.ndarray, area: tuple[float, float, float, float]
 ) -> np.ndarray:
-    """The places [k, 4] that a label of a size may have around its anchor, nearest first."""
+    """The places that a label may have around its anchor, nearest first.
+
+    Args:
+        anchor: The mark that it names, [2].
+        size: Its width and height, [2].
+        area: The box that holds all labels.
+
+    Returns:
+        Boxes [k, 4] of left, bottom, right, top.
+    """
     x, y = anchor
     width, height = size
     lefts = np.concatenate([[x - width / 2], x + 6 + _ASIDE, x - 6 - width - _ASIDE])
@@ -463,8 +502,16 @@ def _boxes_around(
 
 
 def _covered_area(boxes: np.ndarray, occupied: np.ndarray, n_obstacles: int) -> np.ndarray:
-    """The area of what each box covers; marks and labels, which follow the obstacles, count ten
-    times."""
+    """The area of what each box covers; marks and labels count ten times.
+
+    Args:
+        boxes: Boxes that a label may take, [k, 4].
+        occupied: Boxes that are taken, [m, 4]: obstacles, then marks and labels.
+        n_obstacles: How many of these are obstacles.
+
+    Returns:
+        Areas, [k].
+    """
     right = np.minimum(boxes[:, None, 2], occupied[:, 2])
     left = np.maximum(boxes[:, None, 0], occupied[:, 0])
     top = np.minimum(boxes[:, None, 3], occupied[:, 3])
@@ -476,8 +523,16 @@ def _covered_area(boxes: np.ndarray, occupied: np.ndarray, n_obstacles: int) -> 
 
 
 def _reads_as_another(boxes: np.ndarray, anchors: np.ndarray, number: int) -> np.ndarray:
-    """For each box that could hold label `number`, whether it is about as near to another label's
-    anchor."""
+    """For each box of a label, whether it is about as near to another label's anchor.
+
+    Args:
+        boxes: Boxes that the label may take, [k, 4].
+        anchors: The marks of all labels, [n, 2].
+        number: The number of the label.
+
+    Returns:
+        Truth values, [k].
+    """
     nearest = np.clip(anchors, boxes[:, None, :2], boxes[:, None, 2:])
     away = np.linalg.norm(nearest - anchors, axis=2)
     from_others = np.delete(away, number, axis=1).min(axis=1, initial=np.inf)
@@ -485,7 +540,16 @@ def _reads_as_another(boxes: np.ndarray, anchors: np.ndarray, number: int) -> np
 
 
 def _draw_mark(ax: Axes, point: MethodPoint, number: int) -> Line2D:
-    """Draw a point with its intervals; `number` is the id by which its tooltip finds it."""
+    """Draw a point with its intervals.
+
+    Args:
+        ax: Where it is drawn.
+        point: The point.
+        number: The id by which its tooltip finds it.
+
+    Returns:
+        The artist of the mark.
+    """
     x, y = point.place
     drawn = ax.errorbar(
         [x],
@@ -568,7 +632,13 @@ def _error_bar_boxes(ax: Axes, rows: Sequence[MethodPoint]) -> np.ndarray:
 
 
 def _draw_joining_line(ax: Axes, start: np.ndarray, end: np.ndarray) -> None:
-    """A thin line between a mark and its label."""
+    """Draw a thin line between a mark and its label.
+
+    Args:
+        ax: Where it is drawn.
+        start: The mark, (x, y).
+        end: The nearest point of the label.
+    """
     ax.plot(
         [start[0], end[0]],
         [start[1], end[1]],

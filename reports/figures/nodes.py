@@ -16,7 +16,6 @@ other, also those about one document.
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +28,7 @@ from reports import facts
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.run_notes import run_notes
+from reports.table_cell import Row
 
 FEWEST = 8
 """With fewer questions no curve is fitted: nearly any would pass."""
@@ -95,8 +95,13 @@ def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
 
 
 def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
-    """max |share of values <= k - F(k + 1/2)| over whole k, F being the log-normal of mu and sigma;
-    0 for no spread."""
+    """max |share of values <= k - F(k + 1/2)| over whole k, F being a log-normal; 0 for no spread.
+
+    Args:
+        values: Whole numbers, [n].
+        mu: The mean of the logarithm under F.
+        sigma: Its standard deviation.
+    """
     if sigma < 1e-12:
         return 0.0
     numbers, counts = np.unique(values, return_counts=True)
@@ -133,9 +138,7 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
     return Figure("Nodes retrieved per question", facts.as_floats(table), panels=panels)
 
 
-def _run_row(
-    run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted: Fit | str
-) -> dict[str, Any]:
+def _run_row(run: StoredRun, head: Row, values: Sequence[int], fitted: Fit | str) -> Row:
     """The row of a run.
 
     Args:
@@ -209,7 +212,14 @@ def histogram(title: str, values: Sequence[int], fitted: Fit | str) -> Panel:
 
 
 def _curve(fitted: Fit, scale: float, low: float, high: float) -> list[Point]:
-    """Points of the fitted curve between two places, `scale` times as high."""
+    """Points of the fitted curve.
+
+    Args:
+        fitted: The curve.
+        scale: What its height is multiplied by.
+        low: Its left end.
+        high: Its right end.
+    """
     first = max(low, 0.01)
     points = []
     for number in range(201):

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from reports.facts import records
 from reports.markup import Html, printable, text
+from reports.table_cell import Cell, Row, known_number, number_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +89,7 @@ class Point:
     high: float | None = None
 
     @classmethod
-    def of(cls, row: Mapping[Any, Any], x: str, y: str, scale: float = 1.0) -> Point:
+    def of(cls, row: Row, x: str, y: str, scale: float = 1.0) -> Point:
         """The point of a table's row.
 
         Args:
@@ -97,7 +99,7 @@ class Point:
             scale: What the value and its interval are multiplied by.
         """
         return cls(
-            x=float(row[x]),
+            x=float(known_number(row[x])),
             y=_scaled(row[y], scale),
             low=_scaled(row[f"{y}.low"], scale),
             high=_scaled(row[f"{y}.high"], scale),
@@ -109,11 +111,12 @@ class Point:
         return None not in (self.y, self.low, self.high)
 
 
-def _scaled(value: float | None, scale: float) -> float | None:
+def _scaled(cell: Cell, scale: float) -> float | None:
     """A cell of a table times `scale`; None for an empty cell."""
-    if value is None or math.isnan(value):
+    number = number_in(cell)
+    if number is None or math.isnan(number):
         return None
-    return scale * float(value)
+    return scale * float(number)
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
     """A line for each method of a table; arguments as of `Point.of`."""
     drawn = []
     for method, method_rows in rows.groupby("method", sort=False):
-        points = [Point.of(row, x, y, scale) for row in method_rows.to_dict("records")]
+        points = [Point.of(row, x, y, scale) for row in records(method_rows)]
         drawn.append(Line(str(method), points))
     return drawn
 
@@ -176,7 +179,13 @@ def panels(
 
 
 def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
-    """The panels, at least one, as one file of a form of FORMS."""
+    """The panels as one file.
+
+    Args:
+        panels: At least one.
+        title: The title in the file's metadata.
+        form: One of FORMS.
+    """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
     height = _HEIGHT + _ENTRY * max(_legend_height(panel) for panel in panels)
@@ -214,9 +223,14 @@ def paper_style() -> Iterator[None]:
 
 
 def figure_file(figure: Figure, title: str, form: str) -> bytes:
-    """The figure as a file of a form of FORMS, without a date, so that equal figures are equal
-    bytes."""
-    metadata: dict[str, dict[str, Any]] = {
+    """The figure as a file, without a date, so that equal figures are equal bytes.
+
+    Args:
+        figure: The figure.
+        title: The title in the file's metadata.
+        form: One of FORMS.
+    """
+    metadata: dict[str, dict[str, None]] = {
         "svg": {"Creator": None, "Date": None},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
         "png": {"Software": None},
@@ -336,13 +350,19 @@ def _x_range(panel: Panel) -> Sequence[float]:
 
 
 def _shifted_places(line: Line, shift: float, *, log: bool) -> list[float]:
-    """The places of a line's points on the x axis, moved by `shift`."""
+    """The places of a line's points on the x axis, moved aside.
+
+    Args:
+        line: The line.
+        shift: How far; of logarithms on a logarithmic axis.
+        log: Whether the axis is logarithmic.
+    """
     if log:
         return [point.x * math.exp(shift) for point in line.points]
     return [point.x + shift for point in line.points]
 
 
-def _draw_line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) -> Line2D:
+def _draw_line(ax: Axes, line: Line, style: Mapping[str, Any], places: Sequence[float]) -> Line2D:
     """Draw a line with error bars.
 
     Args:
@@ -414,7 +434,7 @@ class _AxisEnds:
     get: Callable[[], tuple[float, float]]
     set: Callable[[float, float], tuple[float, float]]
     set_scale: Callable[[str], None]
-    set_label: Callable[[str], Any]
+    set_label: Callable[[str], object]
     name_width: int
 
     @classmethod
@@ -431,7 +451,13 @@ class _AxisEnds:
 
 
 def _tick_places(spec: Axis, low: float, high: float) -> Locator:
-    """Where the ticks of an axis from `low` to `high` stand."""
+    """Where the ticks of an axis stand.
+
+    Args:
+        spec: The axis.
+        low: Its left or lower end.
+        high: Its other end.
+    """
     from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator
 
     if spec.ticks:
@@ -462,7 +488,9 @@ def _number_in_full(value: float, _position: int | None) -> str:
     return f"{value:,.12f}".rstrip("0").rstrip(".")
 
 
-def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: int = _ROOM) -> None:
+def legend_below(
+    ax: Axes, handles: Sequence[Line2D], names: Sequence[str], room: int = _ROOM
+) -> None:
     """A legend under the name of the x axis, where it covers nothing.
 
     Args:

@@ -12,9 +12,8 @@ An index that belongs to a question is shared by nobody: its whole cost is a par
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -30,6 +29,8 @@ from reports.figures.figure import Figure, Titled
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.paper import frame as beside_printed
 from reports.paper.printed import load
+from reports.table_cell import Cell, Row, number_in
+from reports.table_row import TableRow, known_mean
 
 PER_DOCUMENT = (1, 2, 4, 8)
 
@@ -106,8 +107,13 @@ def break_even(index: float, query: float, reference: float) -> int | None:
 
 
 def cost_per_query(index: float | None, query: float | None, k: int) -> float | None:
-    """Cost of one of `k` queries of a document; an index of None is one that the method does not
-    have."""
+    """Cost of one of `k` queries of a document; None where that of a query is unknown.
+
+    Args:
+        index: Cost of the index of a document; None where the method has none.
+        query: Cost of a query without the index.
+        k: Queries that share the index.
+    """
     if query is None:
         return None
     return (index or 0.0) / k + query
@@ -141,9 +147,9 @@ class QueryCosts:
     """A query of the reference."""
     break_even: int | None = None
 
-    def columns(self, per_document: Sequence[int]) -> dict[str, Any]:
+    def columns(self, per_document: Sequence[int]) -> Row:
         """The row as columns of a table; per_document: numbers of queries that share an index."""
-        row: dict[str, Any] = {
+        row: dict[str, Cell] = {
             "dataset": self.dataset,
             "method": self.method,
             "model": self.model,
@@ -154,13 +160,12 @@ class QueryCosts:
         }
         for k in per_document:
             row[cost_column(k)] = cost_per_query(self.index, self.query, k)
-        return row | {
-            "tflops.reference": self.reference,
-            "break even": self.break_even,
-            "convention": self.convention,
-            "notes": tuple(self.notes),
-            "run": self.run,
-        }
+        row["tflops.reference"] = self.reference
+        row["break even"] = self.break_even
+        row["convention"] = self.convention
+        row["notes"] = tuple(self.notes)
+        row["run"] = self.run
+        return row
 
 
 def frame(
@@ -185,9 +190,8 @@ def frame(
     Raises:
         UserError, UnknownName: As `reports.main_table.frame`.
     """
-    table = main_table.frame(runs, convention=convention, reference=reference)
-    by_key = {facts.run_key(run): run for run in runs}
-    rows = [_query_costs(row, by_key[row["dataset"], row["run"]]) for row in facts.records(table)]
+    table = main_table.table_rows(runs, convention=convention, reference=reference)
+    rows = list(map(_query_costs, table))
     for costs in rows:
         _compare_with_reference(costs, _references_for(costs, rows, reference), reference)
     return facts.as_floats(pd.DataFrame([costs.columns(per_document) for costs in rows]))
@@ -196,8 +200,13 @@ def frame(
 def _references_for(
     costs: QueryCosts, rows: Sequence[QueryCosts], reference: str
 ) -> list[QueryCosts]:
-    """The rows that `reference` names, with known FLOPs, on the same data set with the same
-    model."""
+    """The rows that `reference` names, with known FLOPs, on the same data set with the same model.
+
+    Args:
+        costs: The row that is compared.
+        rows: All rows.
+        reference: The name of the reference.
+    """
     found = []
     for other in rows:
         same_pair = (other.dataset, other.model) == (costs.dataset, costs.model)
@@ -238,8 +247,9 @@ def _compare_with_reference(costs: QueryCosts, references: Sequence[QueryCosts],
         )
 
 
-def _query_costs(row: Mapping[str, Any], run: StoredRun) -> QueryCosts:
-    """What an index and a query of a run cost; row: of main_table.frame."""
+def _query_costs(row: TableRow) -> QueryCosts:
+    """What an index and a query of a run cost, out of its row in the main table."""
+    run, numbers = row.run, row.numbers
     documents = set[str]()
     for record in run.records:
         documents.update(record.document_ids)
@@ -247,17 +257,17 @@ def _query_costs(row: Mapping[str, Any], run: StoredRun) -> QueryCosts:
     if documents:
         per_document = len(run.records) / len(documents)
     costs = QueryCosts(
-        dataset=row["dataset"],
-        method=row["method"],
-        model=row["model"],
-        n=row["n"],
+        dataset=row.dataset,
+        method=row.label,
+        model=row.model,
+        n=row.n_questions,
         per_document=per_document,
-        index=_float_or_none(row["tflops.index"]),
-        query=_float_or_none(row["tflops"]),
-        convention=row["convention"],
-        run=row["run"],
-        names=(row["method"], *facts.reference_names(run)),
-        notes=["k = queries that share the index of a document", *row["notes"]],
+        index=known_mean(numbers.index.tflops),
+        query=numbers.tflops.mean,
+        convention=numbers.convention,
+        run=run.name,
+        names=(row.label, *facts.reference_names(run)),
+        notes=["k = queries that share the index of a document", *row.notes],
     )
     _add_index_of_questions(costs, run)
     if costs.query is None:
@@ -283,7 +293,13 @@ def _add_index_of_questions(costs: QueryCosts, run: StoredRun) -> None:
 
 
 def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) -> float | None:
-    """The cost of a query with its share of all indexes of the run; None where it is unknown."""
+    """The cost of a query with its share of all indexes of the run; None where it is unknown.
+
+    Args:
+        costs: The row of the run, with the cost of a query and of an index.
+        run: The run.
+        n_answered: Its answered questions.
+    """
     if costs.query is None or costs.index is None or not n_answered:
         return None
     built = {line.document_id for line in run.documents if not line.failed}
@@ -297,20 +313,13 @@ def _indexes_needed(record: StoredRecord) -> int:
     return max(1, len(record.document_ids))
 
 
-def _float_or_none(value: Any) -> float | None:
-    """A cell of a table; None where it is empty."""
-    if value is None or pd.isna(value):
-        return None
-    return float(value)
-
-
 def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
     """For each data set and model: TFLOPs a query over the queries of a document, a line a
     method."""
     drawn = []
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []
-        for row in group.to_dict("records"):
+        for row in facts.records(group):
             points = _cost_points(row, per_document)
             if points:
                 lines.append(Line(str(row["method"]), points))
@@ -320,11 +329,11 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
     return drawn
 
 
-def _cost_points(row: Mapping[Any, Any], per_document: Sequence[int]) -> list[Point]:
+def _cost_points(row: Row, per_document: Sequence[int]) -> list[Point]:
     """The cost of a query for each number of queries, where it is known and above 0."""
     points = []
     for k in per_document:
-        cost = _float_or_none(row[cost_column(k)])
-        if cost is not None and cost > 0:
+        cost = number_in(row[cost_column(k)])
+        if cost is not None and cost > 0:  # NaN, an empty cell, is not above 0
             points.append(Point(k, cost))
     return points

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from harness import scorers
 from harness.config import registry
@@ -34,6 +34,7 @@ from reports import facts
 from reports.costs import spent_flops, stop_flops
 from reports.gold_rows import read_rows
 from reports.search_steps import STUDY
+from reports.table_cell import Row
 
 Key = tuple[str, int]
 """A question's id and the step that it was stopped at."""
@@ -70,7 +71,7 @@ class Rule:
                 spans += _source_spans(piece)
         return spans
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Row:
         """The rule as columns of a table."""
         kind = "threshold"
         if self.t_p is None:
@@ -135,7 +136,7 @@ class Trials:
             spans += _source_spans(seen[number])
         return spans
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Row:
         """The rule as a column of a table."""
         return {"trials": self.max_trials}
 
@@ -147,6 +148,10 @@ class Trials:
         )
         reach = max(self.max_trials, most.max_trials, 1)
         return [f"not covered: {missing}; run it with --record-stops {reach}"]
+
+
+R = TypeVar("R", Rule, Trials)
+"""A kind of stop rule."""
 
 
 def _source_spans(shown: StoredPiece) -> list[StoredPiece]:
@@ -185,19 +190,27 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """The stop rule of a run, the rule up to which it recorded others, and the method that replays
-    them."""
+class Recorded(Generic[R]):
+    """What a run recorded of stop rules.
 
-    own: Any
-    most: Any
+    Args:
+        own: The rule by which the run itself stopped.
+        most: The furthest rule that it recorded; equal to `own` where it recorded no other.
+        method: What finds the stop of a rule in the steps of a record.
+    """
+
+    own: R
+    most: R
     method: ReplaysSearches = field(compare=False)
 
-    def stop(
-        self, record: StoredRecord, rule: Rule | Trials, convention: str = DEFAULT
-    ) -> Stop | None:
-        """Where a search by `rule` would have stopped; None where the answered record does not hold
-        it."""
+    def stop(self, record: StoredRecord, rule: R, convention: str = DEFAULT) -> Stop | None:
+        """Where a search would have stopped; None where the answered record does not hold it.
+
+        Args:
+            record: The record of the question.
+            rule: The stop rule.
+            convention: How FLOPs are counted.
+        """
         own_index = own_stop_index(record, type(rule))
         if own_index < 0 and rule.NEEDED:
             return None
@@ -227,7 +240,7 @@ def own_stop_index(record: StoredRecord, rule: type[Rule | Trials] = Rule) -> in
     return last
 
 
-def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
+def recorded_rule(run: StoredRun, kind: type[R]) -> Recorded[R] | None:
     """The stop rule of a run as a `kind`, and how far it recorded; None where it never stops by
     such a rule.
 
@@ -260,10 +273,15 @@ def _asked_whether_to_stop(record: StoredRecord, kind: type[Rule | Trials]) -> b
 
 
 def runs_with_rule(
-    runs: Sequence[StoredRun], kind: type[Rule | Trials], warn: Callable[[str], None]
-) -> list[tuple[StoredRun, Recorded]]:
-    """The runs with such a stop rule; one whose method cannot be loaded is left out with a
-    warning."""
+    runs: Sequence[StoredRun], kind: type[R], warn: Callable[[str], None]
+) -> list[tuple[StoredRun, Recorded[R]]]:
+    """The runs with such a stop rule, each with how far it recorded.
+
+    Args:
+        runs: Stored runs.
+        kind: The rule.
+        warn: Gets a sentence for each run that is left out, as its method cannot be loaded.
+    """
     pairs = []
     for run in runs:
         try:
@@ -277,21 +295,35 @@ def runs_with_rule(
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A run, the rules to show, and the scores of `stops_to_score`; None where a scorer left an
-    answer out."""
+class Scored(Generic[R]):
+    """A run with the scores of the answers at its stops.
+
+    Args:
+        run: The run.
+        recorded: Its own rule and the furthest one that it recorded.
+        rules: The rules to show.
+        values: The scores of `stops_to_score`; None where a scorer left an answer out.
+    """
 
     run: StoredRun
-    recorded: Recorded
-    rules: Sequence[Rule | Trials]
+    recorded: Recorded[R]
+    rules: Sequence[R]
     values: Mapping[Key, float | None]
 
 
 def stops_to_score(
-    run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials]
+    run: StoredRun, recorded_rules: Recorded[R], rules: Sequence[R]
 ) -> dict[Key, Stop]:
-    """(question id, step) -> the stop there, of `rules` other than the run's own: their answers
-    have no score yet."""
+    """The stops whose answers have no score yet: those of rules other than the run's own.
+
+    Args:
+        run: A stored run.
+        recorded_rules: Its own rule and the furthest one that it recorded.
+        rules: The rules to show.
+
+    Returns:
+        (question id, step) -> the stop there.
+    """
     stops: dict[Key, Stop] = {}
     for record in run.records:
         if record.error is not None:
@@ -305,11 +337,11 @@ def stops_to_score(
 
 def score_stops(
     run: StoredRun,
-    recorded_rules: Recorded,
-    rules: Sequence[Rule | Trials],
+    recorded_rules: Recorded[R],
+    rules: Sequence[R],
     score: str | None,
     data: str | None,
-) -> Scored:
+) -> Scored[R]:
     """Score every answer that the rules need and that has no score yet.
 
     Args:

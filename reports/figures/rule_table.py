@@ -14,7 +14,7 @@ others would be one over easier questions. Failed questions count as in the tabl
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic
 
 import numpy as np
 import pandas as pd
@@ -25,10 +25,11 @@ from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import check_convention, notes_on_steps_without_convention
-from reports.figures.replay import Rule, Scored, Stop, Trials
+from reports.figures.replay import R, Scored, Stop
 from reports.run_notes import run_notes
 from reports.run_records import count_failed
 from reports.search_steps import STUDY
+from reports.table_cell import Row
 
 STOP_SETTINGS = tuple(
     f"method.{name}" for name in ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")
@@ -50,7 +51,7 @@ CostColumns = Callable[[Sequence[ReachedStop], int, str], dict[str, float | None
 
 
 def frame(
-    parts: Sequence[Scored],
+    parts: Sequence[Scored[R]],
     costs: CostColumns,
     score: str | None = None,
     convention: str = DEFAULT,
@@ -67,7 +68,7 @@ def frame(
         UnknownName: There is no such convention.
     """
     check_convention(convention)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     labels = facts.labels([part.run for part in parts], STOP_SETTINGS)
     for part, label in zip(parts, labels, strict=True):
         table = _RunRules(part, label, score or facts.headline(part.run), convention, costs)
@@ -95,36 +96,38 @@ class _RuleOutcome:
 
 
 @dataclass(frozen=True)
-class _RunRules:
+class _RunRules(Generic[R]):
     """The rows of one run; fields as the arguments of `frame`."""
 
-    part: Scored
+    part: Scored[R]
     label: str
     score: str
     convention: str
     costs: CostColumns
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """A row for each rule."""
-        run = self.part.run
+        run: StoredRun = self.part.run
         clusters = facts.question_clusters(run)
-        sentences = [
-            *run_notes(run),
-            *notes_on_steps_without_convention(run.records, self.convention),
-        ]
-        outcomes = [self._outcome(rule, clusters) for rule in self.part.rules]
-        rules = zip(self.part.rules, outcomes, strict=True)
-        return [self._row(rule, outcome, sentences) for rule, outcome in rules]
+        sentences = list(run_notes(run))
+        sentences += notes_on_steps_without_convention(run.records, self.convention)
+        return [self._row(rule, clusters, sentences) for rule in self.part.rules]
 
-    def _row(
-        self, rule: Rule | Trials, outcome: _RuleOutcome, sentences: Sequence[str]
-    ) -> dict[str, Any]:
-        """Mean score and costs of a rule; empty where the recording does not cover it."""
-        run, recorded = self.part.run, self.part.recorded
+    def _row(self, rule: R, clusters: NDArray[np.int32], sentences: Sequence[str]) -> Row:
+        """Mean score and costs of a rule; empty where the recording does not cover it.
+
+        Args:
+            rule: The rule.
+            clusters: The cluster of each question of the run.
+            sentences: Notes of every row of the run.
+        """
+        outcome = self._outcome(rule, clusters)
+        run: StoredRun = self.part.run
+        recorded = self.part.recorded
         seed = run.config.seed
         failed = count_failed(run)
         covered = failed + len(outcome.reached)
-        notes = self._missing_notes(outcome)
+        notes: list[str] = self._missing_notes(outcome)
         if covered < len(run.records):
             short, whole = len(run.records) - covered, len(run.records)
             notes = rule.uncovered(recorded.most, short, outcome.broken, whole)
@@ -147,7 +150,7 @@ class _RunRules:
             "run": run.name,
         }
 
-    def _outcome(self, rule: Rule | Trials, clusters: NDArray[np.int32]) -> _RuleOutcome:
+    def _outcome(self, rule: R, clusters: NDArray[np.int32]) -> _RuleOutcome:
         """Scores and stops of all questions of the run under a rule."""
         run = self.part.run
         outcome = _RuleOutcome()
@@ -176,8 +179,7 @@ class _RunRules:
     def _score_at(self, record: StoredRecord, stop: Stop) -> float | None:
         """The score of the answer at a stop; None where a scorer left it out."""
         if stop.own:
-            score: float | None = record.scores.get(self.score)
-            return score
+            return record.scores.get(self.score)
         return self.part.values.get((record.question_id, stop.step))
 
     def _missing_notes(self, outcome: _RuleOutcome) -> list[str]:

@@ -14,7 +14,6 @@ convention n failed truncated notes run
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -26,8 +25,11 @@ from reports import facts
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
-from reports.main_table import frame as means_of
+from reports.main_table import table_rows
+from reports.run_columns import cells
 from reports.settings import as_printed, distinct_labels, is_number, name_runs, setting_values
+from reports.table_cell import Cell, Row, known_number
+from reports.table_row import TableRow
 
 _COST = (
     "tokens",
@@ -95,17 +97,26 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
 
 @dataclass(frozen=True)
 class SweptRun:
-    """A run, the value that it has of the swept setting, and its row of the main table."""
+    """A run of a sweep.
 
-    run: StoredRun
-    settings: Mapping[str, Any]
-    means: Mapping[str, Any]
+    Args:
+        table_row: Its row of the main table.
+        settings: Every setting of the run, by the key that `--set` takes.
+    """
+
+    table_row: TableRow
+    settings: Mapping[str, object]
+
+    @property
+    def run(self) -> StoredRun:
+        """The run itself."""
+        return self.table_row.run
 
     def point(self, x: str) -> tuple[str, str, str]:
         """Where it stands in the figure: data set, model, value of the setting `x`."""
-        return self.means["dataset"], self.means["model"], value_text(self.settings.get(x))
+        return self.table_row.dataset, self.table_row.model, value_text(self.settings.get(x))
 
-    def cell(self, x: str) -> Any:
+    def cell(self, x: str) -> float | str | None:
         """Its value of the setting `x`: a number, or the text that one types for another value;
         None for a run without the setting."""
         if x not in self.settings:
@@ -115,23 +126,28 @@ class SweptRun:
             return value
         return value_text(value)
 
-    def row(self, x: str, label: str, score: str) -> dict[str, Any]:
-        """Its row of `frame`; label: the method's name there."""
-        model = self.means["model"]
+    def row(self, x: str, label: str, score: str) -> Row:
+        """Its row of `frame`.
+
+        Args:
+            x: The setting.
+            label: The method's name.
+            score: The name of the score.
+        """
+        model = self.table_row.model
         if x == "model":
             model = ""
-        row = {
-            "dataset": self.means["dataset"],
+        row: dict[str, Cell] = {
+            "dataset": self.table_row.dataset,
             "method": label,
             "model": model,
             x: self.cell(x),
             "score": score,
-            "mean": self.means[score],
-            "mean.low": self.means[f"{score}.low"],
-            "mean.high": self.means[f"{score}.high"],
+            **facts.interval_columns("mean", self.table_row.score(score)),
         }
-        for column in _COST:
-            row[column] = self.means[column]
+        columns = cells(self.table_row)
+        for name in _COST:
+            row[name] = columns[name]
         return row
 
 
@@ -152,10 +168,8 @@ def frame(
             convention.
     """
     runs = sorted(runs, key=lambda run: facts.run_key(run)[0])
-    means = facts.records(means_of(runs, convention=convention))
-    swept = []
-    for run, row in zip(runs, means, strict=True):
-        swept.append(SweptRun(run, setting_values(run), row))
+    table = table_rows(runs, convention=convention)
+    swept = [SweptRun(row, setting_values(row.run)) for row in table]
     _check_setting(x, swept)
     # A line with two runs at one value is two lines.
     labels = distinct_labels(facts.labels(runs, [x]), runs, [part.point(x) for part in swept])
@@ -184,23 +198,35 @@ def _score_of(run: StoredRun, score: str | None) -> str:
     return name
 
 
-def _sorted_rows(rows: Sequence[dict[str, Any]], x: str) -> list[dict[str, Any]]:
+def _sorted_rows(rows: Sequence[Row], x: str) -> list[Row]:
     """The rows by data set, method and value of `x`; those without the setting last."""
-    values = [row[x] for row in rows]
-    places = [None, *_sorted_values(values)]
-    return sorted(
-        rows,
-        key=lambda row: (row["dataset"], row[x] is None, row["method"], places.index(row[x])),
-    )
+    in_order = _sorted_values([row[x] for row in rows])
+
+    def place(row: Row) -> tuple[str, bool, str, int]:
+        """Data set, whether the row lacks the setting, method, place of its value."""
+        value_place = -1
+        if row[x] is not None:
+            value_place = in_order.index(row[x])
+        return str(row["dataset"]), row[x] is None, str(row["method"]), value_place
+
+    return sorted(rows, key=place)
 
 
-def _sorted_values(cells: Sequence[Any]) -> list[Any]:
-    """The different values in a column of a setting, None left out: numbers by size, others as they
-    come."""
-    values = [value for value in dict.fromkeys(cells) if value is not None]
-    if all(map(is_number, values)):
-        return sorted(values)
-    return values
+def _sorted_values(values: Sequence[Cell]) -> list[Cell]:
+    """The different values of a setting, None left out: numbers by size, others as they come.
+
+    [3, 1, None, 3] -> [1, 3]
+    """
+    found: list[Cell] = []
+    numbers: list[float] = []
+    for value in dict.fromkeys(values):
+        if value is not None:
+            found.append(value)
+        if is_number(value):
+            numbers.append(value)
+    if len(numbers) == len(found):
+        return [*sorted(numbers)]
+    return found
 
 
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
@@ -231,21 +257,27 @@ class _SettingAxis:
     """The axis of a setting, and the place of each of its values on it."""
 
     axis: Axis
-    places: Mapping[Any, float]
+    places: Mapping[Cell, float]
 
 
-def _setting_axis(name: str, values: Sequence[Any]) -> _SettingAxis:
-    """The axis of a setting: numbers to scale, other values one by one."""
-    if not all(map(is_number, values)):
+def _setting_axis(name: str, values: Sequence[Cell]) -> _SettingAxis:
+    """The axis of a setting: numbers to scale, other values one by one.
+
+    Args:
+        name: The setting.
+        values: Its values, as `_sorted_values` has them.
+    """
+    numbers = [float(value) for value in values if is_number(value)]
+    if len(numbers) < len(values):
         places = dict(zip(values, map(float, range(len(values))), strict=True))
         axis = Axis(name, tuple(places.values()), tuple(map(str, values)))
         return _SettingAxis(axis, places)
-    first, last = float(values[0]), float(values[-1])
+    first, last = numbers[0], numbers[-1]
     ticks: tuple[float, ...] = ()
-    if len(values) <= _MOST_TICKS:
-        ticks = tuple(map(float, values))
+    if len(numbers) <= _MOST_TICKS:
+        ticks = tuple(numbers)
     axis = Axis(name, ticks, log=first > 0 and last >= _LOG_RANGE * first)
-    return _SettingAxis(axis, dict(zip(values, map(float, values), strict=True)))
+    return _SettingAxis(axis, dict(zip(values, numbers, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -257,7 +289,7 @@ class _Measured:
 
 
 def _lines(
-    rows: pd.DataFrame, x: str, measured: _Measured, places: Mapping[Any, float]
+    rows: pd.DataFrame, x: str, measured: _Measured, places: Mapping[Cell, float]
 ) -> list[Line]:
     """A line for each method that has values of a column.
 
@@ -276,10 +308,10 @@ def _lines(
 
 def _method_line(
     method: str,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
     x: str,
     measured: _Measured,
-    places: Mapping[Any, float],
+    places: Mapping[Cell, float],
 ) -> Line:
     """The line of a method; that of a run without the setting is level and spans all places.
 
@@ -294,14 +326,14 @@ def _method_line(
     points = []
     for row in rows:
         if row[x] is None:
-            height = scale * row[column]
+            height = scale * known_number(row[column])
             level = [Point(place, height) for place in sorted(set(places.values()))]
             return Line(method, level, marks=False)
-        cells = {
+        drawn: Row = {
             "place": places[row[x]],
             column: row[column],
             f"{column}.low": row.get(f"{column}.low"),
             f"{column}.high": row.get(f"{column}.high"),
         }
-        points.append(Point.of(cells, "place", column, scale))
+        points.append(Point.of(drawn, "place", column, scale))
     return Line(method, points)

@@ -12,7 +12,6 @@ once, and every gold answer of each.
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -21,11 +20,13 @@ from harness.config.yaml_tree import part_of_run
 from harness.errors import CannotRun, UserError
 from harness.llm.model_info import local_folder
 from harness.llm.scripted import Scripted
+from harness.llm.text import Text
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
 from reports.gold_rows import Rows, offline, read_rows, with_data_at
+from reports.table_cell import Row
 
 
 def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str], None]) -> Figure:
@@ -51,7 +52,7 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
     names: dict[TextGroup, str] = {}
     for run, name in zip(runs, facts.datasets(runs), strict=True):
         names[text_group(run)] = name
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     problems: list[UserError] = []
     for group, members in groups.items():
         try:
@@ -84,13 +85,19 @@ def text_group(run: StoredRun) -> TextGroup:
 
 @dataclass(frozen=True)
 class TextCounts:
-    """Tokens of the texts of one kind: document, question or answer."""
+    """Tokens of the texts of one kind.
+
+    Args:
+        kind: "document", "question" or "answer".
+        counts: Tokens of each text.
+        notes: Sentences to print below the table.
+    """
 
     kind: str
     counts: Sequence[int]
     notes: tuple[str, ...]
 
-    def columns(self, dataset: str, tokenizer: str) -> dict[str, Any]:
+    def columns(self, dataset: str, tokenizer: str) -> Row:
         """The row of a table."""
         mean = None
         if self.counts:
@@ -170,8 +177,6 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
     if config.backend == "scripted":
         return Scripted().load(config).count
     from transformers import AutoTokenizer
-
-    from harness.llm.text import Text
 
     with offline():
         folder = tokenizer_folder(config, local_folder(config)[0])

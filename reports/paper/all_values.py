@@ -4,7 +4,6 @@ not compared."""
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -23,6 +22,7 @@ from reports.paper.tables_and_figures import (
 )
 from reports.paper.verdicts import KINDS, MARGIN, legend, measured_rows, with_lines
 from reports.section import Section
+from reports.table_cell import Row
 from reports.table_formats import render_sections
 
 NOT_RUN, NOT_COMPARED = "no run yet", "not compared"
@@ -70,7 +70,7 @@ def frame(
     values = load()
     measured = _measured_cells(runs, values, margin)
     mapped = {value.line: value for value in reversed(values)}  # the first of each line
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for entry in printed():
         if lines is not None and entry.line not in lines:
             continue
@@ -89,7 +89,7 @@ def frame(
 
 def _measured_cells(
     runs: Sequence[StoredRun], values: Sequence[Value], margin: float
-) -> dict[int, list[dict[str, Any]]]:
+) -> dict[int, list[Row]]:
     """Line of paper_results.csv -> the columns of each run that measures its value.
 
     Args:
@@ -97,12 +97,13 @@ def _measured_cells(
         values: The printed values.
         margin: As of `frame`.
     """
-    measured: dict[int, list[dict[str, Any]]] = {}
+    measured: dict[int, list[Row]] = {}
     if not runs:
         return measured
     for row in measured_rows(runs, values, margin=margin):
-        cells: dict[str, Any] = {key: row.cells[key] for key in COLUMNS[4:]}
-        cells |= {"dataset": row.value.place, "metric": row.value.label}
+        cells = {key: row.cells[key] for key in COLUMNS[4:]}
+        cells["dataset"] = row.value.place
+        cells["metric"] = row.value.label
         measured.setdefault(row.value.line, []).append(cells)
     return measured
 
@@ -115,7 +116,7 @@ def _place(entry: Printed) -> str:
     return f"{PAPERS[entry.source]}: {_TEXT_TITLE}"
 
 
-def _unmeasured_cells(entry: Printed, value: Value | None) -> dict[str, Any]:
+def _unmeasured_cells(entry: Printed, value: Value | None) -> Row:
     """The columns of a printed value that no run measures.
 
     Args:
@@ -154,8 +155,8 @@ def tables(
         if chosen is None or _is_chosen(str(label), chosen):
             groups[str(label)] = group.drop(columns=["place"]).reset_index(drop=True)
     titles = {item.label: f"{item.label}: {item.title}" for item in tables_and_figures()}
-    in_order = dict.fromkeys([*titles, *groups])
-    frames = [(titles.get(label, label), groups[label]) for label in in_order if label in groups]
+    in_order = [label for label in dict.fromkeys([*titles, *groups]) if label in groups]
+    frames = [(titles.get(label, label), groups[label]) for label in in_order]
     if chosen is not None:
         return frames
     return [("Summary", _summary(frames)), *frames]

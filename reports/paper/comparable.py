@@ -99,7 +99,13 @@ def _made_otherwise(run: StoredRun) -> list[str]:
 
 
 def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
-    """Why the run's method and parameters are not those of the printed row."""
+    """Why the run's method and parameters are not those of the printed row.
+
+    Args:
+        value: The printed value.
+        run: The run.
+        paper: What its settings must be.
+    """
     config = run.config.method
     params: dict[str, Any] = {}
     if config.params:
@@ -126,7 +132,13 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
 
 def _numbers_as_rules(run: StoredRun, params: Mapping[str, Any], paper: Settings) -> dict[str, str]:
     """Parameters that the paper takes from another run, as "from:garlic", where this run took them
-    from a run of its model over its data set."""
+    from a run of its model over its data set.
+
+    Args:
+        run: The run.
+        params: Its parameters, dotted.
+        paper: What its settings must be.
+    """
     dataset, model = run.config.dataset.name, run.config.model.name
     rules = {}
     for key, number in run.manifest.amounts.items():
@@ -182,7 +194,13 @@ def _source_problem(
 def _why_not_comparable(
     source: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
 ) -> list[str]:
-    """Why a run cannot be compared, scores aside, with its preset's printed row on a data set."""
+    """Why a run cannot be compared, scores aside, with its preset's printed row on a data set.
+
+    Args:
+        source: The run.
+        rule: The data set.
+        runs: Those at hand, among which the sources of its own numbers are sought.
+    """
     preset = source.config.method.name.partition(" [")[0]
     for printed in load():
         if printed.entry.preset == preset and rule in printed.rules:
@@ -209,7 +227,13 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
 
 
 def _prompt_difference(name: str, ours: str, theirs: str) -> str:
-    """A sentence with both texts from just before they begin to differ."""
+    """A sentence with both texts from just before they begin to differ.
+
+    Args:
+        name: The name of the prompt.
+        ours: Its text in the run.
+        theirs: Its text in the paper.
+    """
     start = min(len(ours), len(theirs))
     for place, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         if one != other:

@@ -11,8 +11,6 @@ Mapping
 
 from __future__ import annotations
 
-from typing import Any
-
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -24,27 +22,37 @@ class _Strict(BaseModel):
 
 
 class DatasetRule(_Strict):
-    """The data set of ours that a label means; questions: how many the paper used; stand_ins:
-    made-up ones like it.
+    """The data set of ours that a label means.
 
-    settings: what the run's data set must have been set to, by the name that --set takes behind
-    "dataset."; subset: what the paper says of the questions where they are some of the data set's,
-    and it does not name them; tokens: the length that texts are made for, where runs at other
-    lengths are of other labels.
+    Attributes:
+        dataset: Its name.
+        split: The split that the paper used.
+        questions: How many the paper used.
+        stand_ins: Made-up data sets like it.
+        settings: What the run's data set must have been set to, by the name that --set takes after
+            "dataset.".
+        subset: What the paper says of the questions where they are some of the data set's, and it
+            does not name them.
+        tokens: The length that texts are made for, where runs at other lengths are of other labels.
     """
 
     dataset: str
     split: str
     questions: int = Field(gt=0)
     stand_ins: tuple[str, ...] = ()
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: dict[str, object] = Field(default_factory=dict)
     subset: str | None = None
     tokens: int | None = None
 
 
 class MeanRule(_Strict):
-    """A label that is a mean over other labels' data sets, each counting the same; stand_ins,
-    tokens: as above."""
+    """A label that is a mean over other labels' data sets, each counting the same.
+
+    Attributes:
+        mean_of: These labels.
+        stand_ins: As of DatasetRule.
+        tokens: As of DatasetRule.
+    """
 
     mean_of: tuple[str, ...] = Field(min_length=1)
     stand_ins: tuple[str, ...] = ()
@@ -55,15 +63,22 @@ LabelRule = DatasetRule | MeanRule
 
 
 class Paper(_Strict):
-    """name: as tables say it; model: of every role that `roles` does not name, the last part of its
-    hub id; roles: another model for a role, or null where any will do; model_settings: of all its
-    models, where they differ from profile paper, null for what does not matter; scale: what 1 point
-    of 100 is printed as; datasets: labels that mean other data than in the other papers."""
+    """A paper.
+
+    Attributes:
+        name: As tables say it.
+        model: Of every role that `roles` does not name, the last part of its hub id.
+        roles: Another model for a role, or None where any will do.
+        model_settings: Of all its models, where they differ from profile paper; None for what does
+            not matter.
+        scale: What 1 point of 100 is printed as.
+        datasets: Labels that mean other data than in the other papers.
+    """
 
     name: str
     model: str
     roles: dict[str, str | None] = Field(default_factory=dict)
-    model_settings: dict[str, Any] = Field(default_factory=dict)
+    model_settings: dict[str, object] = Field(default_factory=dict)
     scale: float = Field(default=1.0, gt=0)
     datasets: dict[str, LabelRule] = Field(default_factory=dict)
 
@@ -72,12 +87,16 @@ class Metric(_Strict):
     """A score of the records or of all answers together (times 100), a cost in TFLOPs, requests a
     question, or none.
 
-    label: the column as printed, where it is read in several ways; score, instead: the score, and
-    others that measure the same for a run without it; corpus: a scorer of kind corpus, measured
-    from the counts that the records keep;
-    requests: whether it is requests; phases: those whose TFLOPs it adds; convention: of the printed
-    FLOPs; asked: the one that the reader wants to see instead, never in mapping.yaml; problem: why
-    none of them can be had.
+    Attributes:
+        label: The column as printed, where it is read in several ways.
+        score: The name of a score.
+        instead: Others that measure the same, for a run without it.
+        corpus: A scorer of all answers together, measured from the counts in the records.
+        requests: Whether it is requests a question.
+        phases: Those whose TFLOPs it adds.
+        convention: How the printed FLOPs are counted.
+        asked: How the reader wants them counted instead; never in mapping.yaml.
+        problem: Why none of them can be had.
     """
 
     label: str | None = None
@@ -112,14 +131,25 @@ class Metric(_Strict):
 class Entry(_Strict):
     """A printed row and the preset that measures it.
 
-    params: where the row differs from the preset under profile paper; adapters: of a role's model,
-    trained ones that the run must have; truncated: whether the paper's contexts were cut; unlike:
-    why the row is another method;
-    per_document: the cost of the index instead; questions_per_document: its share is added;
-    questions: how many, where this row has the whole data set and others a subset.
+    `model`, `roles` and `settings` come before those of the paper and of its data sets; in roles
+    and settings None is for what does not matter to this row.
 
-    model, roles and settings come before those of the paper and of its data sets; in roles and
-    settings null is for what does not matter to this row.
+    Attributes:
+        source: The key of its paper.
+        table: The table, as printed.
+        method: The row, as printed.
+        preset: What measures it, under profile paper.
+        metrics: Labels of the columns that are measured.
+        params: Where the row differs from the preset.
+        model: The model of every role that `roles` does not name.
+        roles: The model of a role.
+        adapters: Trained ones that a role's model must have.
+        settings: Of the data set.
+        truncated: Whether the paper's contexts were cut.
+        unlike: Why the row is another method.
+        per_document: Whether it is the cost of a document's index.
+        questions_per_document: So many questions share the index whose cost is added.
+        questions: How many, where this row has the whole data set and others a subset.
     """
 
     source: str
@@ -127,11 +157,11 @@ class Entry(_Strict):
     method: str
     preset: str
     metrics: tuple[str, ...] = Field(min_length=1)
-    params: dict[str, Any] = Field(default_factory=dict)
+    params: dict[str, object] = Field(default_factory=dict)
     model: str | None = None
     roles: dict[str, str | None] = Field(default_factory=dict)
     adapters: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: dict[str, object] = Field(default_factory=dict)
     truncated: bool = False
     unlike: str | None = None
     per_document: bool = False
@@ -140,8 +170,11 @@ class Entry(_Strict):
 
 
 class Deviation(_Strict):
-    """What the project knows to do otherwise than a paper; of all presets, or papers, where none is
-    named."""
+    """What the project knows to do otherwise than a paper.
+
+    Attributes: note: A sentence. presets: The presets that it is about; () for all. papers: The
+    papers that it is about; () for all.
+    """
 
     note: str
     presets: tuple[str, ...] = ()

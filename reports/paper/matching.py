@@ -39,7 +39,13 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
 def _alone(
     rule: DatasetRule, runs: Sequence[StoredRun], datasets: Sequence[str]
 ) -> list[tuple[Pair, ...]]:
-    """The runs over one of these data sets, each of which measures a value alone."""
+    """The runs that measure a value alone, with its rule.
+
+    Args:
+        rule: The rule of the value.
+        runs: The runs.
+        datasets: Data sets that a run may be over.
+    """
     return [((rule, run),) for run in runs if facts.run_key(run)[0] in datasets]
 
 

@@ -173,8 +173,16 @@ def _search_tflops(run: StoredRun, convention: str) -> Measured:
 
 
 def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
-    """index / questions + search. A document that is dear to index is dear to search, so the
-    half-widths are added: the interval holds at least its level whatever the correlation."""
+    """The cost of a question with its share of the index: index / questions + search.
+
+    A document that is dear to index is dear to search, so the half-widths are added: the interval
+    holds at least its level whatever the correlation.
+
+    Args:
+        index: TFLOPs of the index of a document.
+        search: TFLOPs of a question.
+        questions: How many share the index.
+    """
     if index.value is None or search.value is None:
         return Measured()
     return Measured(
@@ -188,7 +196,13 @@ def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
 def _added_ends(
     index: tuple[float, float] | None, search: tuple[float, float] | None, questions: int
 ) -> tuple[float, float] | None:
-    """The ends of index / questions + search; None where one has no interval."""
+    """The ends of index / questions + search; None where one has no interval.
+
+    Args:
+        index: The ends of the cost of an index.
+        search: The ends of the cost of a question.
+        questions: How many share the index.
+    """
     if index is None or search is None:
         return None
     return index[0] / questions + search[0], index[1] / questions + search[1]

@@ -43,12 +43,6 @@ def model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
     return found
 
 
-def _recorded(run: StoredRun, role: str) -> Mapping[str, Any]:
-    """What the manifest says of a role's model."""
-    recorded: Mapping[str, Any] = run.manifest.identity(role)
-    return recorded
-
-
 def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -> list[str]:
     """Adapters that a role's model lacks or has beside the paper's.
 
@@ -59,7 +53,7 @@ def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -
         paper: What its models must be.
     """
     used = run.config.model_of(role)
-    adapters = set(_recorded(run, role).get("adapters") or used.adapters)
+    adapters = set(run.manifest.identity(role).get("adapters") or used.adapters)
     reasons = []
     missing = [name for name in value.entry.adapters.get(role, ()) if name not in adapters]
     if missing:
@@ -110,6 +104,7 @@ class _RoleCheck:
 
     @property
     def _is_named(self) -> bool:
+        """Whether the model has the name of the paper's."""
         return is_named(self._used, self._paper.name)
 
     def _another(self) -> Findings:
@@ -140,7 +135,7 @@ class _RoleCheck:
 
     def _of_weights(self) -> Findings:
         """By content, then by settings."""
-        recorded = _recorded(self._run, self._role)
+        recorded = self._run.manifest.identity(self._role)
         if self._used.backend != "hf":
             return self._another()
         if not self._is_named:
@@ -209,6 +204,13 @@ def encoder_reasons(run: StoredRun, paper: Settings) -> Findings:
 
 
 def _encoder_findings(run: StoredRun, role: str, paper_model: Model) -> Findings:
+    """How the encoder or reranker of a role differs from the paper's.
+
+    Args:
+        run: The run.
+        role: "encoder" or "reranker".
+        paper_model: What it must be.
+    """
     used = run.config.encoder_of(role)
     source, settings, revision = "", {}, None
     if used is not None:

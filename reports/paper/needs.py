@@ -68,7 +68,13 @@ def needs(suite: Suite) -> Needs:
 
 def _add_dataset(needed: Needs, part: Suite, dataset: str) -> None:
     """Add a data set of a suite and its documents; methods change nothing of it, so the first one
-    stands for all."""
+    stands for all.
+
+    Args:
+        needed: What the suite needs, which is changed.
+        part: The suite.
+        dataset: The data set.
+    """
     needed.datasets.setdefault(dataset)
     method = next(iter(part.methods))
     config = resolve(Choices(method=method, dataset=dataset, suite=part)).dataset

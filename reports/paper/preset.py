@@ -8,16 +8,16 @@ from the files of this project alone (no HARNESS_CONFIGS). No model is loaded an
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
 from unittest.mock import patch
 
 from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import Settings as RunSettings
 from harness.config.resolve import resolve
-from harness.config.schema import ModelConfig
+from harness.config.schema import EncoderConfig, ModelConfig
 from harness.config.yaml_tree import flatten
 from harness.engine.settled_method import make_method
 from harness.errors import ConfigError
@@ -57,9 +57,9 @@ class Model:
     """
 
     name: str
-    settings: dict[str, Any]
+    settings: dict[str, object]
     source: str = ""
-    shape: dict[str, Any] = field(default_factory=dict)
+    shape: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Settings:
         ignored: Keys of the data set that do not matter, and files.
     """
 
-    method: dict[str, Any]
+    method: dict[str, object]
     prompts: dict[str, str]
-    dataset: dict[str, Any]
+    dataset: dict[str, object]
     models: dict[str, Model]
     encoders: dict[str, Model]
     trained: frozenset[str]
@@ -88,13 +88,23 @@ class Settings:
 
 
 def settings_of(value: Value, rule: DatasetRule) -> Settings:
-    """The settings of a run that measures a printed value on the data set of `rule`. Raises
-    UserError."""
+    """The settings of a run that measures a printed value.
+
+    Args:
+        value: The printed value.
+        rule: The data set of it that is measured.
+
+    Raises:
+        UserError: The preset of the value cannot be resolved.
+    """
     paper = value.paper
     roles = tuple(sorted(paper.roles.items()))
     run, method = _resolve_preset(value.entry.preset, rule.dataset, paper.model, roles)
     row_settings = _row_settings(value, rule)
-    ignored = {*_FILE_KEYS, *(key for key, setting in row_settings.items() if setting is None)}
+    ignored = set(_FILE_KEYS)
+    for key, setting in row_settings.items():
+        if setting is None:
+            ignored.add(key)
     models = {}
     for role in method.needs:
         model = _model_of_role(value, run, role)
@@ -116,7 +126,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     )
 
 
-def _row_settings(value: Value, rule: DatasetRule) -> dict[str, Any]:
+def _row_settings(value: Value, rule: DatasetRule) -> dict[str, object]:
     """What the row has instead of its data set's preset."""
     settings = dict(rule.settings)
     if rule.tokens is not None:
@@ -124,16 +134,25 @@ def _row_settings(value: Value, rule: DatasetRule) -> dict[str, Any]:
     return {**settings, **value.entry.settings}
 
 
-def _method_settings(value: Value, run: RunSettings, method: Method) -> dict[str, Any]:
+def _method_settings(value: Value, run: RunSettings, method: Method) -> dict[str, object]:
     """Implementation, view and parameters of the row; a parameter that another run gives is
-    "from:garlic"."""
+    "from:garlic".
+
+    Args:
+        value: The printed value.
+        run: The settings of its preset.
+        method: The method of the preset.
+    """
     params = method.config.model_dump(mode="json")
     numbers = numbers_from_runs(type(method))
     for key, given in run.method.params.items():
         if key in numbers and isinstance(given, str):
             params[key] = given
     params |= value.entry.params
-    settings = {"implementation": run.method.implementation, "view": run.method.view}
+    settings: dict[str, object] = {
+        "implementation": run.method.implementation,
+        "view": run.method.view,
+    }
     if not params:
         return settings
     counted = flatten(params)
@@ -143,8 +162,8 @@ def _method_settings(value: Value, run: RunSettings, method: Method) -> dict[str
 
 
 def _dataset_settings(
-    run: RunSettings, row_settings: dict[str, Any], ignored: set[str]
-) -> dict[str, Any]:
+    run: RunSettings, row_settings: Mapping[str, object], ignored: set[str]
+) -> dict[str, object]:
     """Settings of the data set that change a prediction.
 
     Args:
@@ -245,9 +264,14 @@ def _model_of_role(value: Value, run: RunSettings, role: str) -> Model | None:
     return replace(model, settings=settings)
 
 
-def _shipped_model(config: Any, name: str, keys: tuple[str, ...]) -> Model:
-    """A shipped model or encoder as a `Model`: of its `config` the settings `keys`, its source and
-    its sizes."""
+def _shipped_model(config: ModelConfig | EncoderConfig, name: str, keys: tuple[str, ...]) -> Model:
+    """A shipped model or encoder as a `Model`.
+
+    Args:
+        config: Its preset.
+        name: The last part of its hub id.
+        keys: The settings that are compared.
+    """
     shape = {}
     if config.shape is not None:
         shape = config.shape.model_dump()

@@ -11,17 +11,19 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
-from typing import Any
 
-import yaml
-
-from harness.datasets.question_kinds import KINDS
+from harness.storage.manifest_file import FirstPrompt
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import kind_of_question
 from reports.paper.preset import Model, last_part
+from reports.paper.published import (
+    NOTHING_KNOWN,
+    PublishedModel,
+    PublishedSplit,
+    published,
+    training_ids,
+)
 
 _PLACE = re.compile(r"\{[a-z_]+\}")
 """A placeholder of a prompt, as in harness.prompts."""
@@ -50,27 +52,14 @@ class Findings:
         self.marks += other.marks
 
 
-@cache
-def _published_facts() -> dict[str, Any]:
-    text = (resources.files("reports.paper") / "published.yaml").read_text("utf-8")
-    facts: dict[str, Any] = yaml.safe_load(text)
-    return facts
-
-
-def _published_model(name: str) -> Mapping[str, Any]:
-    """What is published of a model; {} for nothing."""
-    return _published_facts()["models"].get(name) or {}
-
-
-@cache
-def _training_ids() -> frozenset[str]:
-    """The first 12 hex digits of the sha256 of each training question's id."""
-    text = (resources.files("reports.paper") / "training_ids.txt").read_text("utf-8")
-    return frozenset(text.split())
-
-
 def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
-    """How the content of a role's model or encoder differs from the paper's."""
+    """How the content of a role's model or encoder differs from the paper's.
+
+    Args:
+        run: The run.
+        role: The role.
+        paper: The paper's model.
+    """
     recorded = run.manifest.identity(role)
     problem = _weights_problem(recorded, role, paper)
     if problem is not None:
@@ -78,14 +67,19 @@ def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
     # Weights of the hub, too: a run says itself which commit it had.
     found = Findings(unchecked=["weights"])
     found.reasons += _size_reasons(run, role, paper)
-    published = _published_model(paper.name)
-    found.reasons += _template_differences(run, role, published, paper.name)
-    if "opening" in published and role not in run.manifest.first_prompts:
+    known = published().models.get(paper.name)
+    if known is None:
+        return found
+    first = run.manifest.first_prompts.get(role)
+    if first is None:
         found.unchecked.append("chat template")
+        return found
+    head = f"model: the {role}'s"
+    found.reasons += _first_prompt_differences(first, run.manifest.prompts, known, head, paper.name)
     return found
 
 
-def _weights_problem(recorded: Mapping[str, Any], role: str, paper: Model) -> str | None:
+def _weights_problem(recorded: Mapping[str, object], role: str, paper: Model) -> str | None:
     """Why the weights of a model are not the paper's; None where nothing speaks against it.
 
     Args:
@@ -113,7 +107,13 @@ def _weights_problem(recorded: Mapping[str, Any], role: str, paper: Model) -> st
 
 
 def _hub_problem(hub: str, role: str, paper: Model) -> str | None:
-    """Why a model with this id of the hub is not the paper's; None where it may be."""
+    """Why a model with this id of the hub is not the paper's; None where it may be.
+
+    Args:
+        hub: The id.
+        role: The role of the model.
+        paper: The paper's model.
+    """
     known = {last_part(hub_id).lower() for hub_id in _hubs(paper)}
     if last_part(hub).lower() not in known:
         return f"model: the {role} is {last_part(hub)}, the paper's is {paper.name}"
@@ -124,9 +124,15 @@ def _hub_problem(hub: str, role: str, paper: Model) -> str | None:
 
 
 def _size_reasons(run: StoredRun, role: str, paper: Model) -> list[str]:
-    """Why a model's sizes (layers, heads, width) may not be those of the paper's; [] where they are.
+    """Why a model's sizes (layers, heads, width) may not be those of the paper's; [] where they
+    are.
 
     Weights with an id of the hub are known by that id, so their sizes need not be recorded.
+
+    Args:
+        run: The run.
+        role: The role of the model.
+        paper: The paper's model.
     """
     if run.manifest.shapes.get(role) is None:
         weights = run.manifest.identity(role).get("weights")
@@ -142,7 +148,13 @@ def _size_reasons(run: StoredRun, role: str, paper: Model) -> list[str]:
 
 def other_sizes(run: StoredRun, role: str, paper: Model) -> list[str]:
     """The sizes in which a role's model differs from the paper's, "layers 30 instead of 32"; []
-    where none is recorded."""
+    where none is recorded.
+
+    Args:
+        run: The run.
+        role: The role of the model.
+        paper: The paper's model.
+    """
     sizes = run.manifest.shapes.get(role)
     if sizes is None:
         return []
@@ -166,78 +178,95 @@ def other_owner(source: str, paper_model: Model) -> str | None:
 
 def _hubs(paper_model: Model) -> list[str]:
     """The ids of the hub by which a model is known, the newest first."""
-    published = _published_model(paper_model.name)
-    if not published:
+    known = published().models.get(paper_model.name)
+    if known is None:
         return [paper_model.source]
-    return list(published["hubs"])
+    return list(known.hubs)
 
 
-def _template_differences(
-    run: StoredRun, role: str, known: Mapping[str, Any], name: str
+def _first_prompt_differences(
+    first: FirstPrompt,
+    prompts: Mapping[str, str],
+    known: PublishedModel,
+    head: str,
+    name: str,
 ) -> list[str]:
-    """A sentence where the first prompt lacks the template or token ids of a model; else [].
+    """A sentence where a first prompt lacks the chat template or token ids of a model; else [].
 
     Args:
-        run: The run.
-        role: The role of the model.
+        first: The prompt as it was sent.
+        prompts: The prompts of the run by name.
         known: What is published of the paper's model.
-        name: Its name.
+        head: The beginning of the sentence, "model: the reader's".
+        name: The name of the paper's model.
     """
-    sent = run.manifest.first_prompts.get(role)
-    if sent is None or "opening" not in known:
-        return []
-    template = f"model: the {role}'s chat template is not that of {name}"
-    text, ids = str(sent.text), list(sent.ids or ())
-    if not text.startswith(known["opening"]):
+    template = f"{head} chat template is not that of {name}"
+    text, ids = str(first.text), list(first.ids or ())
+    if not text.startswith(known.opening):
         return [f"{template}: its first prompt begins {text[:60]!r}"]
-    if ids and ids[: len(known["ids"])] != known["ids"]:
-        tokenizer = f"model: the {role}'s tokenizer is not that of {name}"
+    if ids and ids[: len(known.ids)] != known.ids:
+        tokenizer = f"{head} tokenizer is not that of {name}"
         return [f"{tokenizer}: its first prompt has the ids {ids[:5]}"]
-    return [f"{template}: {odd}" for odd in _odd_texts(text, run, known)]
-
-
-def _odd_texts(text: str, run: StoredRun, known: Mapping[str, Any]) -> list[str]:
-    """What stands in a first prompt that neither the template nor a prompt of the run has: up to
-    the first placeholder of one of them, or after its last one.
-
-    Args:
-        text: The first prompt as it was sent.
-        run: The run.
-        known: What is published of the paper's model.
-    """
-    prompts = run.manifest.prompts
-    user = text.rpartition(known["closing"])[0]
-    heads, ends = [], []
-    for key, prompt in prompts.items():
-        if key.endswith(_SYSTEM):
-            continue
-        parts = _PLACE.split(prompt)
-        system = prompts.get(key + _SYSTEM, known["system"]).strip()
-        heads.append(_Head(f"{known['opening']}{system}{known['user']}", parts[0].lstrip()))
-        ends.append(parts[-1].rstrip())
-    # A turn that is still read, or a text that is scored: no prompt of the run need stand in it.
-    if not user:
-        if any(text.startswith(head.turn) or head.turn.startswith(text) for head in heads):
-            return []
-        return [_before_prompt(text, known)]
-    if not any(text.startswith(head.turn + head.prompt) for head in heads):
-        return [_before_prompt(text, known)]
-    if not user.rstrip().endswith(tuple(ends)):
-        return [f"it adds {user[-60:]!r} to a prompt"]
-    return []
+    odd = _odd_text(text, prompts, known)
+    if odd is None:
+        return []
+    return [f"{template}: {odd}"]
 
 
 @dataclass(frozen=True)
 class _Head:
-    """How a first prompt begins: the template up to the turn of the user, and the prompt up to its
-    first placeholder."""
+    """How a first prompt may begin: the template up to the turn of the user, and the prompt up to
+    its first placeholder."""
 
     turn: str
     prompt: str
 
 
-def _before_prompt(text: str, known: Mapping[str, Any]) -> str:
-    before = text.removeprefix(known["opening"])[:80]
+def _odd_text(text: str, prompts: Mapping[str, str], known: PublishedModel) -> str | None:
+    """What stands in a first prompt that neither the template nor a prompt of the run has: up to
+    the first placeholder of one of them, or after its last one. None for nothing.
+
+    Args:
+        text: The first prompt as it was sent.
+        prompts: The prompts of the run by name.
+        known: What is published of the paper's model.
+    """
+    heads, ends = _heads_and_ends(prompts, known)
+    user = text.rpartition(known.closing)[0]
+    if not user:
+        # A turn that is still read, or a text that is scored: it may break off in the template.
+        if any(text.startswith(head.turn) or head.turn.startswith(text) for head in heads):
+            return None
+        return _before_prompt(text, known)
+    if not any(text.startswith(head.turn + head.prompt) for head in heads):
+        return _before_prompt(text, known)
+    if not user.rstrip().endswith(tuple(ends)):
+        return f"it adds {user[-60:]!r} to a prompt"
+    return None
+
+
+def _heads_and_ends(
+    prompts: Mapping[str, str], known: PublishedModel
+) -> tuple[list[_Head], list[str]]:
+    """How a first prompt may begin, and its possible last words: of each prompt of a run what comes
+    before its first placeholder and after its last one.
+
+    "Read. {text}\\nAnswer:" has the head "Read. " and the end "\\nAnswer:".
+    """
+    heads, ends = [], []
+    for name, prompt in prompts.items():
+        if name.endswith(_SYSTEM):
+            continue
+        parts = _PLACE.split(prompt)
+        system = prompts.get(name + _SYSTEM, known.system).strip()
+        heads.append(_Head(f"{known.opening}{system}{known.user}", parts[0].lstrip()))
+        ends.append(parts[-1].rstrip())
+    return heads, ends
+
+
+def _before_prompt(text: str, known: PublishedModel) -> str:
+    """A phrase with the first characters after the opening of the template."""
+    before = text.removeprefix(known.opening)[:80]
     return f"between its opening and a prompt of the run stands {before!r}"
 
 
@@ -249,12 +278,12 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
         dataset: The data set.
         split: The official split.
     """
-    published: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
+    known = published().splits.get(f"{dataset} {split}", NOTHING_KNOWN)
     return Findings(
         reasons=[
-            *_question_reasons(run, dataset, published),
-            *_document_reasons(run, dataset, split, published),
-            *_kind_reasons(run, published),
+            *_question_reasons(run, dataset, known),
+            *_document_reasons(run, dataset, split, known),
+            *_kind_reasons(run, known),
         ],
         unchecked=_unchecked_rows(run),
     )
@@ -271,33 +300,33 @@ def _unchecked_rows(run: StoredRun) -> list[str]:
     return unchecked
 
 
-def _question_reasons(run: StoredRun, dataset: str, published: Mapping[str, Any]) -> list[str]:
+def _question_reasons(run: StoredRun, dataset: str, known: PublishedSplit) -> list[str]:
     """Training questions, repeated ones, and ids of another form.
 
     Args:
         run: The run.
         dataset: The data set.
-        published: What is published of its split.
+        known: What is published of its split.
     """
     # A repeated id has a suffix of the loader's ("x#2").
     ids = [str(record.question_id).partition("#")[0] for record in run.records]
     reasons = []
-    trained = sum(_id_digest(question_id) in _training_ids() for question_id in ids)
+    trained = sum(_id_digest(question_id) in training_ids() for question_id in ids)
     if trained:
         reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
     n_repeated = len(ids) - len({_question_key(record) for record in run.whole_records})
     if n_repeated:
         reasons.append(f"sample: {n_repeated} of {len(ids)} questions stand there twice")
-    if "ids" in published:
-        n_wrong = sum(not re.fullmatch(published["ids"], question_id) for question_id in ids)
-        if n_wrong:
-            reasons.append(
-                f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s"
-            )
+    if known.ids is None:
+        return reasons
+    n_wrong = sum(re.fullmatch(known.ids, question_id) is None for question_id in ids)
+    if n_wrong:
+        reasons.append(f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s")
     return reasons
 
 
 def _id_digest(question_id: str) -> str:
+    """The first 12 hex digits of an id's sha256, as in training_ids.txt."""
     return hashlib.sha256(question_id.encode()).hexdigest()[:12]
 
 
@@ -310,32 +339,34 @@ def _question_key(record: StoredRecord) -> tuple[str, tuple[int, ...], str]:
     return text, sizes, str(record.gold_answers)
 
 
-def _document_reasons(
-    run: StoredRun, dataset: str, split: str, published: Mapping[str, Any]
-) -> list[str]:
-    """Other documents than those of the official split; arguments as above."""
+def _document_reasons(run: StoredRun, dataset: str, split: str, known: PublishedSplit) -> list[str]:
+    """A sentence where the documents are not those of the official split; else [].
+
+    Args:
+        run: The run.
+        dataset: The data set.
+        split: The official split.
+        known: What is published of it.
+    """
     ids: set[str] = set()
     for record in run.records:
         ids.update(map(str, record.document_ids))
-    if "documents" in published and len(ids) != published["documents"]:
-        number = published["documents"]
-        return [f"sample: {len(ids)} documents, the {split} split has {number}"]
+    if known.documents is not None and len(ids) != known.documents:
+        return [f"sample: {len(ids)} documents, the {split} split has {known.documents}"]
     digest = hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
-    if "sha256" in published and digest != published["sha256"]:
+    if known.sha256 is not None and digest != known.sha256:
         return [f"sample: the documents are not those of {dataset}'s {split} split"]
     return []
 
 
-def _kind_reasons(run: StoredRun, published: Mapping[str, Any]) -> list[str]:
-    """Other numbers of questions of a kind."""
+def _kind_reasons(run: StoredRun, known: PublishedSplit) -> list[str]:
+    """A sentence for each criterion by which the run has other numbers of questions of a kind:
+    "sample: other numbers of each hops: 2 1251 (official 1252), ..."."""
     reasons = []
-    for by in KINDS:
-        if by not in published:
+    for criterion, official in known.kinds.items():
+        found = Counter(kind_of_question(record, criterion) for record in run.whole_records)
+        if set(found) == {None} or found == Counter(official):
             continue
-        here = Counter(kind_of_question(record, by) for record in run.whole_records)
-        official = {str(name): count for name, count in published[by].items()}
-        if set(here) == {None} or here == Counter(official):
-            continue
-        counts = [f"{name} {here[name]} (official {n})" for name, n in official.items()]
-        reasons.append(f"sample: other numbers of each {by}: {', '.join(counts)}")
+        counts = [f"{name} {found[name]} (official {n})" for name, n in official.items()]
+        reasons.append(f"sample: other numbers of each {criterion}: {', '.join(counts)}")
     return reasons

@@ -4,10 +4,11 @@ setting_differences("method: ", {"k": 5}, {"k": 10})    -> ["method: k is 5, the
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 
-def setting_differences(head: str, used: Mapping[str, Any], paper: Mapping[str, Any]) -> list[str]:
+def setting_differences(
+    head: str, used: Mapping[str, object], paper: Mapping[str, object]
+) -> list[str]:
     """A sentence for each setting of the paper with another value in a run, and one for all that
     the run lacks. A run lists no setting that is not set.
 
@@ -33,7 +34,7 @@ def setting_differences(head: str, used: Mapping[str, Any], paper: Mapping[str, 
     return sentences
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value in a sentence."""
     if value is None:
         return "not set"

@@ -27,7 +27,6 @@ import math
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
@@ -39,6 +38,7 @@ from reports.columns import sections, shortened
 from reports.comparability import other_versions, reasons_not_to_rank
 from reports.gold_rows import data_misfits
 from reports.paper.comparable import differences
+from reports.paper.mapping import Metric
 from reports.paper.matching import Pair, incomplete, matches
 from reports.paper.measured import (
     WORDING,
@@ -55,6 +55,7 @@ from reports.paper.setting_sentences import listed
 from reports.rescored import rescored
 from reports.run_notes import run_notes
 from reports.settings import only_in_seed
+from reports.table_cell import Row
 from reports.table_formats import render, render_sections
 
 KINDS = EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = (
@@ -91,7 +92,7 @@ class MeasuredRow:
     value: Value
     several: bool
     """Whether it is a mean over several runs."""
-    cells: dict[str, Any]
+    cells: Row
     """The row of `frame`."""
 
 
@@ -115,7 +116,7 @@ def frame(
         UserError: There is no run, or a run without records.
     """
     rows = measured_rows(runs, values, margin=margin, convention=convention)
-    rows.sort(key=lambda row: (row.several, row.cells["dataset"]))  # stable; means last
+    rows.sort(key=lambda row: (row.several, str(row.cells["dataset"])))  # stable; means last
     return facts.as_floats(pd.DataFrame([row.cells for row in rows], columns=list(COLUMNS)))
 
 
@@ -159,7 +160,14 @@ def legend(margin: float = MARGIN) -> list[str]:
 def text(
     runs: Sequence[StoredRun], form: str, margin: float = MARGIN, convention: str | None = None
 ) -> str:
-    """The table of `frame` in a format of FORMATS; for people with its legend."""
+    """The table of `frame` in a format; for people with its legend.
+
+    Args:
+        runs: Stored runs.
+        form: One of FORMATS.
+        margin: As in `frame`.
+        convention: As there.
+    """
     whole = frame(runs, margin=margin, convention=convention)
     if form in ("csv", "json"):
         return render(whole, form)
@@ -171,7 +179,13 @@ def text(
 
 
 def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
-    """Sentences in lines below a text, in LaTeX as comments."""
+    """A text with sentences in lines below it.
+
+    Args:
+        text: The text.
+        sentences: The sentences.
+        form: Of the text; in LaTeX the lines are comments.
+    """
     lines: list[str] = []
     for sentence in sentences:
         lines += textwrap.wrap(sentence, 150)
@@ -221,7 +235,13 @@ def verdict(
 
 def _reach(value: Value, measured: Measured, margin: float) -> float:
     """How far from the printed value a measured one is equivalent: half a unit of its last digit
-    and the margin; for a cost also the tokens by which prompts may be worded otherwise."""
+    and the margin; for a cost also the tokens by which prompts may be worded otherwise.
+
+    Args:
+        value: The printed value.
+        measured: What was measured.
+        margin: In points of a score, in percent of a cost or number of requests.
+    """
     half = 0.5 * 10.0**-value.digits
     if value.metric.in_points:
         return half + margin
@@ -254,8 +274,14 @@ def _table_key(value: Value) -> tuple[str, str, str]:
 
 
 def _of_another_row(value: Value, pairs: tuple[Pair, ...], readers: Collection[str]) -> bool:
-    """Whether a run belongs to another row of the table, by its reader or the place of its evidence;
-    readers: of all rows, in lower case."""
+    """Whether a run belongs to another row of the table, by its reader or the place of its
+    evidence.
+
+    Args:
+        value: The printed value.
+        pairs: The runs that may measure it.
+        readers: Of all rows of the table, in lower case.
+    """
     own_reader, own_place = value.paper.model.lower(), value.entry.settings.get("place")
     for _, run in pairs:
         model = run.config.model
@@ -268,6 +294,12 @@ def _of_another_row(value: Value, pairs: tuple[Pair, ...], readers: Collection[s
     return False
 
 
+_MeasuredKey = tuple[tuple[str, str], Metric, bool, int | None]
+"""A run, and what of a printed value says how it is measured."""
+_RescoredKey = tuple[tuple[str, str], str | None]
+"""A run and the name of a score."""
+
+
 class _Comparison:
     """Runs compared with printed values; what the rows of a run share is computed once."""
 
@@ -278,10 +310,10 @@ class _Comparison:
         self._labels = dict(zip(keys, facts.labels(runs), strict=True))
         self._ambiguous = _ambiguous_places(values)
         self._remarks = _remarks(runs)
-        self._measured: dict[tuple[Any, ...], Measured] = {}
-        self._rescored: dict[tuple[Any, ...], Findings] = {}
+        self._measured: dict[_MeasuredKey, Measured] = {}
+        self._rescored: dict[_RescoredKey, Findings] = {}
 
-    def row(self, value: Value, pairs: tuple[Pair, ...]) -> dict[str, Any]:
+    def row(self, value: Value, pairs: tuple[Pair, ...]) -> Row:
         """The row of `frame` for a value and the runs that measure it, one for each of its data
         sets."""
         ours = mean_over_datasets([self._measure(value, run) for _, run in pairs])
@@ -330,7 +362,13 @@ class _Comparison:
         return self._measured[key]
 
     def _findings(self, value: Value, pairs: tuple[Pair, ...], ours: Measured) -> Findings:
-        """What forbids a verdict or stands beside it."""
+        """What forbids a verdict or stands beside it.
+
+        Args:
+            value: The printed value.
+            pairs: The runs that measure it.
+            ours: What they measured.
+        """
         findings = _differences_of_pairs(value, pairs, self._runs)
         known = any(reason.startswith("metric:") for reason in findings.reasons)
         if ours.value is None and not known:
@@ -344,12 +382,26 @@ class _Comparison:
         return findings
 
     def _verdict(self, value: Value, ours: Measured, n: int, findings: Findings) -> str:
+        """NOT_COMPARABLE where something forbids a verdict, else as `verdict`.
+
+        Args:
+            value: The printed value.
+            ours: What the runs measured of it.
+            n: Questions that it was measured over.
+            findings: What forbids a verdict, or was not checked.
+        """
         if findings.reasons:
             return NOT_COMPARABLE
         return verdict(value, ours, n, self._margin, list(dict.fromkeys(findings.unchecked)))
 
     def _notes(self, value: Value, pairs: tuple[Pair, ...], findings: Findings) -> tuple[str, ...]:
-        """The reasons, what a reader should weigh, and what is known to be done otherwise."""
+        """The reasons, what a reader should weigh, and what is known to be done otherwise.
+
+        Args:
+            value: The printed value.
+            pairs: The runs that measure it.
+            findings: What forbids a verdict or stands beside it.
+        """
         marks = list(findings.marks)
         for _, run in pairs:
             if not findings.reasons:
@@ -414,7 +466,13 @@ def _differences_of_pairs(
     value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]
 ) -> Findings:
     """What differs between the runs and the value; each reason and mark with its data sets where
-    not all have it."""
+    not all have it.
+
+    Args:
+        value: The printed value.
+        pairs: The runs that measure it.
+        runs: Those at hand, among which the sources of their numbers are sought.
+    """
     reasons: dict[str, list[str]] = {}
     marks: dict[str, list[str]] = {}
     unchecked: dict[str, None] = {}

@@ -5,8 +5,9 @@ from harness.storage.manifest_file import GitState
 from reports import checks
 from reports.figures import front
 from reports.paper import comparable, public_releases
+from reports.paper.published import published
 
-_MODELS = {**public_releases._published_facts(), "datasets": {}}
+_WITHOUT_SPLITS = published().model_copy(update={"splits": {}})
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +18,7 @@ def no_official_rows(request, monkeypatch):
         "test_paper_public_releases",
         "test_fabricated_runs",
     ):
-        monkeypatch.setattr(public_releases, "_published_facts", lambda: _MODELS)
+        monkeypatch.setattr(public_releases, "published", lambda: _WITHOUT_SPLITS)
 
 
 @pytest.fixture

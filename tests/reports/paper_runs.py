@@ -10,8 +10,8 @@ from harness.engine.settled_method import make_method
 from harness.storage.manifest_file import RunManifest
 from harness.storage.run_folder import read_run
 from harness.storage.stored_config import StoredConfig
-from reports.paper import public_releases
 from reports.paper.preset import last_part
+from reports.paper.published import published
 from tests.reports.build import record, write_run
 
 GONE = object()
@@ -46,17 +46,11 @@ def contents(config, method):
         role: {"weights": "00"} for role in encoders
     }
     shapes = {role: one.get("shape") for role, one in {**models, **encoders}.items()}
-    published = {
-        role: public_releases._published_facts()["models"].get(
-            last_part(str(one.get("source") or ""))
-        )
-        for role, one in models.items()
-    }
-    sent = {
-        role: {"text": facts["opening"], "ids": facts["ids"]}
-        for role, facts in published.items()
-        if facts
-    }
+    sent = {}
+    for role, one in models.items():
+        of_hub = published().models.get(last_part(str(one.get("source") or "")))
+        if of_hub is not None:
+            sent[role] = {"text": of_hub.opening, "ids": of_hub.ids}
     return {
         "models": known,
         "shapes": shapes,

@@ -27,7 +27,7 @@ def append(folder, *rows, name="records.jsonl"):
 def test_rows_and_questions_follow_what_is_written(tmp_path):
     folder = running(tmp_path)
     live = Live([str(tmp_path)])
-    (row,) = live.state()["rows"]
+    (row,) = live.state().rows
     assert (row["state"], row["answered"], row["score"], row["time left"]) == (
         "running",
         "0 of 8",
@@ -36,11 +36,11 @@ def test_rows_and_questions_follow_what_is_written(tmp_path):
     )
     append(folder, record(0, 1.0), record(1, 0.0), record(2, None))
     state = live.state()
-    (row,) = state["rows"]
+    (row,) = state.rows
     assert (row["answered"], row["failed"], row["tokens"]) == ("3 of 8", "1", "210")
     assert row["time left"] == "1.7 min"  # 20 s a question, five are left
-    assert [one["id"] for one in state["newest"]] == ["q1", "q0"]
-    assert [(one["id"], one["answer"]) for one in state["failed"]] == [
+    assert [one["id"] for one in state.newest] == ["q1", "q0"]
+    assert [(one["id"], one["answer"]) for one in state.failed] == [
         ("q2", "WindowExceeded: too long")
     ]
 
@@ -49,7 +49,7 @@ def test_numbers_are_those_of_the_table(tmp_path):
     rows = [record(i, s) for i, s in enumerate((1.0, 0.25, None, 0.5, 0.75))]
     write_run(tmp_path, rows, documents=[built("d0", 4.0)])
     live = Live([str(tmp_path)])
-    (row,) = live.state()["rows"]
+    (row,) = live.state().rows
     cells = Cells(frame(live.readable())[[SCORE, f"{SCORE}.low", f"{SCORE}.high", "tflops.total"]])
     assert [row["score"], row["tflops"]] == [
         cells.rows[0][0],
@@ -64,9 +64,9 @@ def test_a_line_that_is_being_written_waits_for_its_end(tmp_path):
     with open(folder / "records.jsonl", "a") as file:
         file.write(line[:40])
         file.flush()
-        assert live.state()["answered"] == 0
+        assert live.state().answered == 0
         file.write(line[40:] + "\n")
-    assert live.state()["answered"] == 1
+    assert live.state().answered == 1
 
 
 def test_sorted_records_are_no_new_answers_and_a_second_try_is(tmp_path):
@@ -75,15 +75,16 @@ def test_sorted_records_are_no_new_answers_and_a_second_try_is(tmp_path):
     append(folder, *rows)
     live = Live([str(tmp_path)])
     before = live.state()
-    kept = ("answered", "newest", "failed")
     other = folder / "other"
     other.write_text("".join(json.dumps(row) + "\n" for row in rows[::-1]))
     os.replace(other, folder / "records.jsonl")
     after = live.state()
-    assert [after[key] for key in kept] == [before[key] for key in kept]
+    assert after.answered == before.answered
+    assert after.newest == before.newest
+    assert after.failed == before.failed
     append(folder, record(0, 0.5))
     state = live.state()
-    assert (state["failed"], [one["id"] for one in state["newest"]]) == ([], ["q0", "q1"])
+    assert (state.failed, [one["id"] for one in state.newest]) == ([], ["q0", "q1"])
 
 
 def test_shards_count_together_and_nothing_is_written(tmp_path):
@@ -92,7 +93,7 @@ def test_shards_count_together_and_nothing_is_written(tmp_path):
         (folder / f"parts/{part}-of-2").mkdir(parents=True)
         append(folder, record(part, 1.0), name=f"parts/{part}-of-2/records.jsonl")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert Live([str(tmp_path)]).state()["answered"] == 2
+    assert Live([str(tmp_path)]).state().answered == 2
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
@@ -100,20 +101,20 @@ def test_a_run_that_goes_on_is_timed_from_when_it_was_first_seen(tmp_path, monke
     folder = running(tmp_path, begun=90_000, starts=2)
     append(folder, *(record(i, 1.0) for i in range(4)))
     live = Live([str(tmp_path)])
-    assert live.state()["rows"][0]["time left"] == "–"
+    assert live.state().rows[0]["time left"] == "–"
     append(folder, record(4, 1.0))
     now = module.time.time()
     monkeypatch.setattr(module.time, "time", lambda: now + 10)
-    assert live.state()["rows"][0]["time left"] == "30 s"
+    assert live.state().rows[0]["time left"] == "30 s"
 
 
 def test_a_new_run_is_found_and_a_damaged_one_named(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_SEARCH_SECONDS", -1.0)
     live = Live([str(tmp_path)])
-    assert live.state()["note"] == "No run here yet."
+    assert live.state().note == "No run here yet."
     append(running(tmp_path), record(0, 1.0))
     broken = running(tmp_path, method="bm25")
     (broken / "records.jsonl").write_text("{}\n{}\n")
     state = live.state()
     assert len(live.readable()) == 1
-    assert "bm25--tiny--0123abcd" in state["note"]
+    assert "bm25--tiny--0123abcd" in state.note

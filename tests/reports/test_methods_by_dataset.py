@@ -72,8 +72,8 @@ def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path):
     runs = []
     for method, scores in (("bm25", LOW), ("pecan", HIGH)):
         runs += [
-            stored(tmp_path, scores, method=method, dataset=name, model="a")
-            for name in ("musique", "qasper")
+            stored(tmp_path, scores, method=method, dataset=name, model="a", hash8=own_hash)
+            for name, own_hash in (("musique", "0123abcd"), ("qasper", "0123abce"))
         ]
     runs.append(stored(tmp_path, HIGH, model="b"))
     found = wide_table(table_rows(runs), SCORE).sections(SCORE)

@@ -311,7 +311,7 @@ class TestSize:
         fewer = Page(source)
         assert "texts are cut at 300 characters, and at most 8 pieces and 40 steps" in fewer.text
         assert len(fewer.data[0]["questions"]) == 24
-        monkeypatch.setattr(details, "_PART", 10_000)
+        monkeypatch.setattr(details, "_PART_BYTES", 10_000)
         least = Page(page([run], PageOptions(limits=Limits(size=20_000))))
         (data,) = least.data
         kept = len(data["questions"])

@@ -16,14 +16,16 @@ from reports.paper import public_releases
 from reports.paper.comparable import differences
 from reports.paper.preset import Model
 from reports.paper.printed import load
+from reports.paper.published import published
 from tests.reports.build import record, stored_config, usage
 from tests.reports.paper_runs import changed_manifest, paper_run
 
 F1 = "longbench.qa_f1_score"
-OPENING = public_releases._published_facts()["llama"]["opening"]
-USER = public_releases._published_facts()["llama"]["user"]
-CLOSING = public_releases._published_facts()["llama"]["closing"]
-IDS = public_releases._published_facts()["llama"]["ids"]
+LLAMA = published().models["Llama-3.1-8B-Instruct"]
+OPENING = LLAMA.opening
+USER = LLAMA.user
+CLOSING = LLAMA.closing
+IDS = LLAMA.ids
 SHAPE = {"layers": 32, "width": 4096}
 WANTED = Model("Llama-3.1-8B-Instruct", {}, "meta-llama/Llama-3.1-8B-Instruct", SHAPE)
 HUB = {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": "0" * 40}

@@ -17,7 +17,7 @@ from harness.errors import UserError
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports.costs import TERA, requests_of
-from reports.facts import mean_columns
+from reports.facts import mean_columns, records
 from reports.figures import rule_table
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
@@ -57,7 +57,7 @@ def figure(
 
 
 def frame(
-    parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT
+    parts: Sequence[Scored[Trials]], score: str | None = None, convention: str = DEFAULT
 ) -> pd.DataFrame:
     """Score and requests by maximum of trials, a row a run and maximum; for the arguments see
     rule_table.frame."""
@@ -128,7 +128,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         score = str(measured["score"].iloc[0])
         means: list[Point] = []
         requests: list[Point] = []
-        for row in measured.to_dict("records"):
+        for row in records(measured):
             means.append(Point.of(row, "trials", "mean", 100))
             requests.append(Point.of(row, "trials", "requests"))
         lines = [Line(score, means), Line("requests a question", requests, right=True)]
