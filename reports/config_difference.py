@@ -5,8 +5,7 @@ brief_difference(run, base)       the same, shorter where the methods are two di
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from harness.config.registry import short_name
 from harness.config.yaml_tree import flatten
@@ -35,15 +34,15 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
     """
     ours, theirs = _compared_settings(run.config), _compared_settings(base.config)
     if facts.made_elsewhere(run) or facts.made_elsewhere(base):
-        shared = ours.keys() & theirs.keys() - {"dataset.scorers"}
-        return _differing(_only(ours, shared), _only(theirs, shared))
+        shared = [key for key in ours if key in theirs and key != "dataset.scorers"]
+        return _differing(ours, theirs, shared)
     same_code = ours["method.implementation"] == theirs["method.implementation"]
     ours |= _versions(run, base)
     theirs |= _versions(base, run)
     if same_code:
         ours["code"] = code_hash(run)
         theirs["code"] = code_hash(base)
-    return _differing(ours, theirs)
+    return _differing(ours, theirs, dict.fromkeys([*ours, *theirs]))
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
@@ -66,34 +65,38 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
     return [line for line in differences if line.partition(".")[0] not in left_out]
 
 
-def _compared_settings(config: StoredConfig) -> dict[str, Any]:
-    """Dotted setting ("method.params.k") -> value, of those that are compared: no paths, devices or
-    limits."""
-    compared = {key: value for key, value in config.to_json().items() if key not in _NOT_COMPARED}
-    settings = flatten(without_home(compared))
-    implementation = settings.get("method.implementation")
-    if isinstance(implementation, str):
-        settings["method.implementation"] = short_name(implementation)
+def _compared_settings(config: StoredConfig) -> dict[str, object]:
+    """Dotted setting -> value, of those that are compared: no paths, devices or limits.
+
+    {"method.name": "bm25", "method.params.k": 5, "dataset.name": "musique", ...}
+    """
+    values = config.to_json()
+    for name in _NOT_COMPARED:
+        values.pop(name, None)
+    settings: dict[str, object] = flatten(without_home(values))
+    if config.method.implementation is not None:
+        settings["method.implementation"] = short_name(config.method.implementation)
     settings.pop("method.mark", None)
-    system = config.system_prompt
-    if system is not None:
-        settings = _with_system_prompt(settings, system)
+    if config.system_prompt is not None:
+        settings = _with_system_prompt(settings, config.system_prompt)
     return {key: value for key, value in settings.items() if not _PLACES.fullmatch(key)}
 
 
-def _with_system_prompt(settings: Mapping[str, Any], system: StoredSystemPrompt) -> dict[str, Any]:
+def _with_system_prompt(
+    settings: Mapping[str, object], system: StoredSystemPrompt
+) -> dict[str, object]:
     """The settings with a run's system prompt once, in place of every prompt that has it as its
     system turn."""
-    kept: dict[str, Any] = {"system prompt": f"{system.name}: {system.text}"}
+    found: dict[str, object] = {"system prompt": f"{system.name}: {system.text}"}
     for key, value in settings.items():
         is_turn = key.startswith("method.params.prompts.") and key.endswith(".system")
         repeats = is_turn and value == system.text
         if not repeats and not key.startswith("system_prompt."):
-            kept[key] = value
-    return kept
+            found[key] = value
+    return found
 
 
-def _versions(run: StoredRun, base: StoredRun) -> dict[str, Any]:
+def _versions(run: StoredRun, base: StoredRun) -> dict[str, str]:
     """What the run was made with ("made with torch"), without the weights of a model that only one
     of the two has."""
     versions, others = made_with(run), made_with(base)
@@ -107,22 +110,25 @@ def _versions(run: StoredRun, base: StoredRun) -> dict[str, Any]:
     return found
 
 
-def _only(settings: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
-    """The settings of these keys."""
-    return {key: value for key, value in settings.items() if key in keys}
+def _differing(
+    ours: Mapping[str, object], theirs: Mapping[str, object], keys: Iterable[str]
+) -> list[str]:
+    """A line for each setting that differs or that one of the two lacks.
 
-
-def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """A line for each setting that differs or that one of the two lacks."""
+    Args:
+        ours: Dotted setting -> value, of the run.
+        theirs: Of the run that it is compared with.
+        keys: The settings to compare.
+    """
     lines = []
-    for key in dict.fromkeys([*ours, *theirs]):
+    for key in keys:
         value, reference = ours.get(key, _UNSET), theirs.get(key, _UNSET)
         if value != reference:
             lines.append(f"{key}: {_value_text(value)}, reference {_value_text(reference)}")
     return lines
 
 
-def _value_text(value: Any) -> str:
+def _value_text(value: object) -> str:
     """A value in a sentence: as Python writes it, "not set" where the run lacks the setting."""
     if value is _UNSET:
         return "not set"

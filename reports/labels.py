@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from harness.datasets.files import read_rows, read_text_file
+from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow
 from harness.datasets.tables import sniffed_table
 from harness.errors import UserError
@@ -230,7 +230,7 @@ def read_labels(path: Path, note: Callable[[str], None]) -> HandLabels:
     return HandLabels({LABELS: labels})
 
 
-def _label_rows(path: Path, note: Callable[[str], None]) -> list[Any]:
+def _label_rows(path: Path, note: Callable[[str], None]) -> list[RawRow | BrokenRow]:
     """The rows of a file of labels; arguments as of `read_labels`."""
     if path.suffix.lower() != ".csv":
         return [row for _, row in read_rows(path)]
@@ -240,6 +240,6 @@ def _label_rows(path: Path, note: Callable[[str], None]) -> list[Any]:
     return [row for _, row in sniffed_table(path.name, decoded.text)]
 
 
-def _is_labelled(row: Mapping[str, Any]) -> bool:
+def _is_labelled(row: RawRow) -> bool:
     """Whether a row names a question and has a label."""
     return bool(row.get("question_id")) and row.get("label") not in (None, "")

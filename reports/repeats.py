@@ -17,7 +17,7 @@ score.pass@k    the expected best score of k of the repeats, k = 2, 4, 8, ... an
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -179,7 +179,8 @@ def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
     versions = filter(None, other_versions(repeats))
     prices = filter(None, other_prices(repeats))
     notes = [f"a repeat was {sentence.partition(' was ')[2]}" for sentence in versions]
-    return notes + [f"of a repeat, {sentence}" for sentence in prices]
+    notes += [f"of a repeat, {sentence}" for sentence in prices]
+    return notes
 
 
 def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
@@ -255,11 +256,15 @@ def _mean_value(values: Sequence[object]) -> object:
     """
     first = values[0]
     if isinstance(first, dict):
-        tables = [table for table in values if isinstance(table, dict)]
-        means = {}
-        for key in first:
-            means[key] = _mean_value([table[key] for table in tables if key in table])
-        return means
+        return _mean_table([value for value in values if isinstance(value, dict)])
     if is_number(first):
-        return statistics.fmean(value for value in values if isinstance(value, int | float))
+        return statistics.fmean(filter(is_number, values))
     return first
+
+
+def _mean_table(tables: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """The mean of each key of the first table over the tables that have it, as `_mean_value`."""
+    means = {}
+    for key in tables[0]:
+        means[key] = _mean_value([table[key] for table in tables if key in table])
+    return means

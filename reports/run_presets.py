@@ -11,7 +11,6 @@ version; a missing one, or one that names another value, is of none.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from harness.config.layers import Choices
 from harness.config.registry import short_name
@@ -112,10 +111,12 @@ def _set_by_profile(run: StoredRun) -> dict[str, str]:
     return found
 
 
-def _preset_params(run: StoredRun, profile: str) -> Mapping[str, Any]:
+def _preset_params(run: StoredRun, profile: str) -> Mapping[str, object]:
     """The parameters of the run's preset with a profile; {} without such a preset."""
     preset = _preset(run, profile)
-    return preset.params if preset is not None else {}
+    if preset is None:
+        return {}
+    return preset.params
 
 
 def _preset(run: StoredRun, profile: str) -> MethodChoice | None:

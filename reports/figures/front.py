@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -54,27 +54,34 @@ _UNRANKED = (UPPER_BOUND, OTHERWISE)
 
 @dataclass(frozen=True, slots=True)
 class MarkStyle:
-    """How the points of one kind look: the line of the legend, and arguments of `errorbar`."""
+    """How the points of one kind look.
+
+    Args:
+        legend: Their line of the legend.
+        colour: Of mark and label.
+        marker: The mark, as matplotlib names it.
+        is_filled: Whether the mark is filled in its colour.
+        bar_colour: Of the error bars; None for that of the mark.
+    """
 
     legend: str
-    drawn: Mapping[str, Any]
+    colour: str
+    marker: str
+    is_filled: bool = False
+    bar_colour: str | None = None
 
 
 _BLUE, _GREY = "#0072B2", "#7b8694"
 _MARKS = {
     BEST: MarkStyle(
-        "best for its cost: none scores as high at no higher cost",
-        {"color": _BLUE, "marker": "o", "mfc": _BLUE},
+        "best for its cost: none scores as high at no higher cost", _BLUE, "o", is_filled=True
     ),
     BEATEN: MarkStyle(
-        "beaten: another scores no less and costs no more",
-        {"color": _GREY, "marker": "o", "ecolor": "#b6bec9"},
+        "beaten: another scores no less and costs no more", _GREY, "o", bar_colour="#b6bec9"
     ),
-    FLOOR: MarkStyle("floor: what others must beat", {"color": _GREY, "marker": "v"}),
-    UPPER_BOUND: MarkStyle(
-        "upper bound: was shown the evidence", {"color": "#009E73", "marker": "D"}
-    ),
-    OTHERWISE: MarkStyle("asked otherwise: not compared", {"color": "#D55E00", "marker": "s"}),
+    FLOOR: MarkStyle("floor: what others must beat", _GREY, "v"),
+    UPPER_BOUND: MarkStyle("upper bound: was shown the evidence", "#009E73", "D"),
+    OTHERWISE: MarkStyle("asked otherwise: not compared", "#D55E00", "s"),
 }
 """The kinds of points, in the order of the legend."""
 
@@ -551,6 +558,7 @@ def _draw_mark(ax: Axes, point: MethodPoint, number: int) -> Line2D:
         The artist of the mark.
     """
     x, y = point.place
+    style = _MARKS[point.mark]
     drawn = ax.errorbar(
         [x],
         [y],
@@ -558,10 +566,14 @@ def _draw_mark(ax: Axes, point: MethodPoint, number: int) -> Line2D:
         xerr=_error_bar(x, point.spent.ends),
         ls="",
         elinewidth=0.7,
-        **_MARKS[point.mark].drawn,
+        color=style.colour,
+        marker=style.marker,
+        ecolor=style.bar_colour,
     )
     mark = drawn.lines[0]
     assert mark is not None
+    if style.is_filled:
+        mark.set_markerfacecolor(style.colour)
     mark.set_gid(f"point-{number}")
     return mark
 
@@ -595,7 +607,7 @@ def _draw_labels(ax: Axes, rows: Sequence[MethodPoint]) -> None:
     )
     from_page = ax.transData.inverted().transform
     for artist, point, anchor, box in zip(artists, labelled, anchors, boxes, strict=True):
-        colour = _MARKS[point.mark].drawn["color"]
+        colour = _MARKS[point.mark].colour
         artist.set(position=from_page(box[:2]), va="bottom", color=colour)
         near = np.clip(anchor, box[:2], box[2:])
         if np.hypot(*(near - anchor)) > _FAR:

@@ -407,8 +407,6 @@ def wrapped(name: str, longest: int) -> str:
 
 def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
     """Name, scale, ends and ticks of an axis, once everything is drawn on it."""
-    from matplotlib.ticker import NullLocator
-
     ends = _AxisEnds.of(axis)
     ends.set_name(spec.name)
     if spec.log:
@@ -423,7 +421,7 @@ def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
         middle = math.sqrt(low * high)
         low, high = ends.set(middle / math.sqrt(10), middle * math.sqrt(10))
     axis.set_major_locator(_tick_places(spec, low, high))
-    axis.set_minor_locator(NullLocator())
+    axis.minorticks_off()
     axis.set_major_formatter(_tick_texts(spec))
 
 

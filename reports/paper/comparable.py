@@ -8,8 +8,7 @@ limits, paths, and parameters that only record more. What honest runs have too (
 server, uncommitted code, a seed) is a mark beside the verdict and forbids none.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from harness import scorers
 from harness.config.registry import short_name
@@ -107,10 +106,10 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
         paper: What its settings must be.
     """
     config = run.config.method
-    params: dict[str, Any] = {}
+    params: dict[str, object] = {}
     if config.params:
         params = flatten(config.params)
-    actual: dict[str, Any] = {}
+    actual: dict[str, object] = {}
     if config.implementation:
         actual["implementation"] = short_name(config.implementation)
     if config.has("view"):
@@ -130,13 +129,13 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     return sentences
 
 
-def _numbers_as_rules(run: StoredRun, params: Mapping[str, Any], paper: Settings) -> dict[str, str]:
+def _numbers_as_rules(run: StoredRun, params: Collection[str], paper: Settings) -> dict[str, str]:
     """Parameters that the paper takes from another run, as "from:garlic", where this run took them
     from a run of its model over its data set.
 
     Args:
         run: The run.
-        params: Its parameters, dotted.
+        params: The names of its parameters, dotted.
         paper: What its settings must be.
     """
     dataset, model = run.config.dataset.name, run.config.model.name

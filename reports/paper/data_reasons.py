@@ -3,8 +3,6 @@
 data_reasons(value, run, rule, paper).reasons     -> ["sample: 20 questions, the paper has 2417"]
 """
 
-from typing import Any
-
 from harness.config.schema import DatasetConfig
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredDataset
@@ -72,15 +70,17 @@ def _sample_reasons(run: StoredRun, rule: DatasetRule) -> list[str]:
 
 
 def _setting_reasons(config: StoredDataset, paper: Settings) -> list[str]:
-    """Other settings of the data set. An option that is not there is not set. Where the rows come
-    from is not compared: what is published of the rows decides. The subset of the official
-    repository is."""
+    """A sentence for each setting of the data set that is not the paper's.
+
+    An option that is not there is not set. Where the rows come from is not compared, as what is
+    published of the rows decides; but the subset of the official repository is.
+    """
     places = {"split", "hub", "revision"}
     if config.data or config.hub != paper.dataset.get("hub"):
         places.add("subset")
     printed = {key: value for key, value in paper.dataset.items() if key not in places}
     options = config.options
-    actual: dict[str, Any] = {}
+    actual: dict[str, object] = {}
     for key in printed:
         if key not in DatasetConfig.model_fields:
             actual[key] = None

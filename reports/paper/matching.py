@@ -7,7 +7,6 @@ incomplete(runs)         "LongRefiner's Single-hop is a mean over nq, triviaqa a
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
 
 from harness.config.schema import canonical
 from harness.storage.run_folder import StoredRun
@@ -142,7 +141,7 @@ def _settings_key(run: StoredRun) -> str:
     del task["instruction"]
     if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
         del task["max_answer_tokens"]
-    models: dict[str, Any] = manifest.models
+    models: dict[str, object] = dict(manifest.models)
     if not models:
         values = config.to_json()
         models = {role: values.get(role) for role in ("model", "roles", "encoder", "reranker")}

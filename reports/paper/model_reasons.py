@@ -3,8 +3,7 @@
 model_reasons(value, run, paper).reasons    -> ["model: the reader is tiny, the paper's is Llama-3.1-8B"]
 """
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from harness.engine import model_warnings as embedded
 from harness.storage.run_folder import StoredRun
@@ -152,7 +151,7 @@ class _RoleCheck:
             if key in recorded:
                 used[key] = recorded[key]
         settings = dict(self._paper.settings)
-        if self._has_room(used):
+        if self._has_room(used.get("window")):
             settings.pop("window", None)  # more room changes nothing where nothing was cut
         rounded = {}
         for key in _ROUNDED_OTHERWISE:
@@ -163,12 +162,13 @@ class _RoleCheck:
         found.reasons += setting_differences(self._head, used, settings)
         return found
 
-    def _has_room(self, used: Mapping[str, Any]) -> bool:
-        """Whether the paper cut no text and the window of the model is as large as the paper's."""
+    def _has_room(self, window: object) -> bool:
+        """Whether the paper cut no text and a model's window is as large as the paper's; a window
+        is a number of tokens, or None for no limit."""
         if self._value.entry.truncated:
             return False
-        window = cast("int", used.get("window") or 0)
-        return window >= cast("int", self._paper.settings.get("window") or 0)
+        own = cast("int", window or 0)
+        return own >= cast("int", self._paper.settings.get("window") or 0)
 
 
 def revision_marks(role: str, revision: str | None) -> list[str]:
