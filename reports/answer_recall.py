@@ -55,7 +55,13 @@ def answer_shown(record: StoredRecord, example: Example, rows: Rows) -> bool | N
 
 def answer_shown_as_substring(record: StoredRecord, example: Example, rows: Rows) -> bool:
     """FlashRAG's retrieval recall: whether a shown piece contains an answer as a substring, both
-    normalised."""
+    normalised; a question that failed was shown nothing.
+
+    Args:
+        record: The record of the question.
+        example: The question with its gold answers.
+        rows: The texts of the run.
+    """
     texts: list[str] = []
     if record.error is None:
         texts = [rows.text(piece) or "" for piece in record.shown]

@@ -251,10 +251,7 @@ def questions(
     ids = _question_ids(runs)
     detailed_ids = ids[: limits.questions]
     long_texts = _long_texts(runs, set(detailed_ids))
-    of_runs = []
-    for run, label, run_rows in zip(runs, labels, rows, strict=True):
-        records = RecordsByQuestion(run.whole_records)
-        of_runs.append(_RunQuestions(run, label, records, run_rows, long_texts))
+    of_runs = _questions_of_runs(runs, labels, rows, long_texts)
     listed = compress_json(_question_list(of_runs, ids, score))
     room = limits.size - len(listed)
     answers = _Answers(of_runs, convention)
@@ -277,6 +274,27 @@ def questions(
         *_cost_notes(runs, convention),
     ]
     return Questions(head, {"list": listed, **parts.blocks, **_graph_blocks(searches)}, notes)
+
+
+def _questions_of_runs(
+    runs: Sequence[StoredRun],
+    labels: Sequence[str],
+    rows: Sequence[Rows],
+    long_texts: Mapping[str, _LongText],
+) -> list[_RunQuestions]:
+    """The questions of each run.
+
+    Args:
+        runs: The runs.
+        labels: Their methods' names.
+        rows: Of each run.
+        long_texts: The long texts that all runs showed, by checksum.
+    """
+    found = []
+    for run, label, run_rows in zip(runs, labels, rows, strict=True):
+        records = RecordsByQuestion(run.whole_records)
+        found.append(_RunQuestions(run, label, records, run_rows, long_texts))
+    return found
 
 
 def _graph_blocks(searches: Searches) -> dict[str, str]:

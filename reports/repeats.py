@@ -258,7 +258,7 @@ def _mean_value(values: Sequence[object]) -> object:
     if isinstance(first, dict):
         return _mean_table([value for value in values if isinstance(value, dict)])
     if is_number(first):
-        return statistics.fmean(filter(is_number, values))
+        return statistics.fmean(value for value in values if is_number(value))
     return first
 
 
