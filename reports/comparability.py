@@ -289,9 +289,9 @@ def _different_readers(run: StoredRun, base: StoredRun, keys: Sequence[str]) -> 
 def _copied_answers(runs: Sequence[StoredRun], checks: Checks) -> list[int]:
     """For each run, how many of its answers another run has at the same cost, to the last digit of
     the seconds; copies of a whole run are the same run."""
-    by_id = {identity(run): checks.examined(run).spent for run in runs}
-    spent = [column[column != 0] for column in by_id.values()]
-    values, counts = np.unique(np.concatenate(spent), return_counts=True)
+    hashes_by_id = {identity(run): checks.examined(run).spent for run in runs}
+    hashes = np.concatenate(list(hashes_by_id.values()))
+    values, counts = np.unique(hashes[hashes != 0], return_counts=True)  # 0 is unknown
     shared = values[counts > 1]
     return [int(np.isin(checks.examined(run).spent, shared).sum()) for run in runs]
 

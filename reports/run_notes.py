@@ -208,9 +208,9 @@ def _flag_notes(run: StoredRun) -> list[str]:
     flagged: Counter[str] = Counter()
     columns = run.columns
     for place in np.flatnonzero(columns.notes.where(flags_of)).tolist():
-        flags = flags_of(columns.notes.of(place))
-        scores = [name for name in flags if name in columns.scores]
-        flagged.update(name for name in scores if not np.isnan(columns.scores[name][place]))
+        for name in flags_of(columns.notes.of(place)):
+            if name in columns.scores and not np.isnan(columns.scores[name][place]):
+                flagged[name] += 1
     return [
         f"{n} values of {name} could not be scored as they are and count 0"
         for name, n in flagged.items()
