@@ -7,9 +7,9 @@ checks.examined(run).golds          checks.rescored(run, "em.squad")        chec
 import numpy as np
 
 from harness.storage.run_folder import StoredRun
+from reports.cached_checks import Checked, checked
 from reports.consistency import file_misfits, unchecked
 from reports.examined import Examined
-from reports.kept_checks import Checked, checked
 from reports.rescored import rescored
 
 

@@ -4,7 +4,7 @@
     found.different_golds(examine(other))     how many questions have other gold answers in the other run
     found.problems                            {"costs below zero": 3}: records by what does not fit
 
-Texts are kept as hashes of 8 bytes, so that a million records take 48 MB. What a record says is
+Texts are held as hashes of 8 bytes, so that a million records take 48 MB. What a record says is
 compared with itself, with what its method declares, and with the models' sizes: a question that was
 answered has a cost, its FLOPs are those of its tokens, and its tokens hold what was shown.
 """

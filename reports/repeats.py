@@ -103,12 +103,11 @@ class _SharedQuestions:
 
 def _shared_questions(repeats: Sequence[StoredRun]) -> _SharedQuestions:
     """The questions that every repeat has, and how many others there are."""
-    by_question: dict[str, dict[int, StoredRecord]] = {}
-    for repeat, run in enumerate(repeats):
+    by_question: dict[str, list[StoredRecord]] = {}
+    for run in repeats:
         for record in run.records:
-            by_question.setdefault(record.question_id, {})[repeat] = record
-    in_all = [records for records in by_question.values() if len(records) == len(repeats)]
-    shared = [list(records.values()) for records in in_all]
+            by_question.setdefault(record.question_id, []).append(record)
+    shared = [records for records in by_question.values() if len(records) == len(repeats)]
     return _SharedQuestions(shared, len(by_question) - len(shared))
 
 

@@ -152,9 +152,13 @@ def objections(pair: RunPair, score: str, checks: Checks) -> list[str]:
             "copies"
         )
     for run, label in pair.labelled:
-        flaws = _flaws(run, score, checks)
-        sentences += [f"{pair.dataset}: {label}: {flaw}" for flaw in flaws]
+        sentences += _headed(f"{pair.dataset}: {label}:", _flaws(run, score, checks))
     return sentences
+
+
+def _headed(head: str, texts: Sequence[str]) -> list[str]:
+    """Each text after the same words."""
+    return [f"{head} {text}" for text in texts]
 
 
 def _too_little_shared(pair: RunPair) -> list[str]:
@@ -186,8 +190,8 @@ def _other_questions(pair: RunPair, checks: Checks) -> list[str]:
         if ids & base_ids:
             remedy = "; --common compares those"
         sentences.append(f"{names} answered different questions ({counts}{remedy})")
-    sentences += [f"{names} have {text}" for text in text_reasons(pair.run, pair.base, checks)]
-    sentences += [f"{names} {end}" for end in answer_reasons(pair.run, pair.base)]
+    sentences += _headed(f"{names} have", text_reasons(pair.run, pair.base, checks))
+    sentences += _headed(names, answer_reasons(pair.run, pair.base))
     return sentences
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders, with_distinct_names
 from harness.storage.run_folder import Hold, StoredRun
+from reports.cached_checks import read_numbers
 from reports.copies import is_copy
-from reports.kept_checks import read_numbers
 from reports.repeats import average_over_seeds
 from reports.superseded import newest_code
 

@@ -40,7 +40,7 @@ def lines_of(methods: Collection[str], datasets: Collection[str]) -> set[int]:
     collection means all of them."""
     lines = set()
     for value in load():
-        places = {*value.stand_ins, *(rule.dataset for rule in value.rules)}
+        places = {*value.stand_ins, *value.datasets}
         of_method = not methods or value.entry.preset in methods
         if of_method and (not datasets or places.intersection(datasets)):
             lines.add(value.line)

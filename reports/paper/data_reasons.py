@@ -47,7 +47,7 @@ def data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Setting
 
 def _its_data(value: Value) -> str:
     """The data of a printed value in a sentence."""
-    names = listed([rule.dataset for rule in value.rules])
+    names = listed(value.datasets)
     if len(value.rules) == 1:
         return f"{names}'s {value.rules[0].split} split"
     return f"the mean of {names}"

@@ -1,6 +1,6 @@
 """What the printed values mean here: mapping.yaml.
 
-Mapping
+PaperRules
 ├── papers     {source: Paper}        a paper's models, its unit, and labels that mean data of its own
 ├── datasets   {label: DatasetRule or MeanRule}
 ├── metrics    {label: Metric}
@@ -181,8 +181,17 @@ class Deviation(_Strict):
     papers: tuple[str, ...] = ()
 
 
-class Mapping(_Strict):
-    """mapping.yaml."""
+class PaperRules(_Strict):
+    """What mapping.yaml says.
+
+    Attributes:
+        papers: By source, as paper_results.csv names it.
+        datasets: By label, of papers that have no label of their own.
+        metrics: By label.
+        entries: The printed rows that are measured.
+        deviations: What is known to be done otherwise than in a paper.
+        recording: Parameters that keep more of a run and change neither answers nor costs.
+    """
 
     papers: dict[str, Paper]
     datasets: dict[str, LabelRule]
@@ -192,6 +201,6 @@ class Mapping(_Strict):
     recording: tuple[str, ...] = ()
 
 
-def parse_mapping(text: str) -> Mapping:
+def parse_mapping(text: str) -> PaperRules:
     """The mapping of a YAML text. tests/reports/test_paper.py checks the shipped one's names."""
-    return Mapping.model_validate(yaml.safe_load(text))
+    return PaperRules.model_validate(yaml.safe_load(text))

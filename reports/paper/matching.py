@@ -48,11 +48,6 @@ def _alone(
     return [((rule, run),) for run in runs if facts.run_key(run)[0] in datasets]
 
 
-def _members(value: Value) -> list[str]:
-    """The data sets that a printed value is a mean over."""
-    return [rule.dataset for rule in value.rules]
-
-
 def _pairs(rule: DatasetRule, group: Mapping[str, Sequence[StoredRun]]) -> list[Pair]:
     """The runs on the data set of a rule."""
     return [(rule, run) for run in group[rule.dataset]]
@@ -85,14 +80,14 @@ def _lacking_members(value: Value, group: Mapping[str, Sequence[StoredRun]]) -> 
     """
     missing = []
     present: list[StoredRun] = []
-    for dataset in _members(value):
+    for dataset in value.datasets:
         present += group[dataset]
         if not group[dataset]:
             missing.append(dataset)
     config = present[0].config
     method, model = config.method.name, config.model.name
     return (
-        f"{value.paper.name}'s {value.place} is a mean over {listed(_members(value))}: no run of "
+        f"{value.paper.name}'s {value.place} is a mean over {listed(value.datasets)}: no run of "
         f"{method} with {model} and these settings on {listed(missing)}"
     )
 
@@ -120,13 +115,15 @@ def _preset_name(run: StoredRun) -> str:
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
     """The runs on the value's data sets by data set, those of the same settings together."""
-    members = _members(value)
     groups: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
         name = facts.run_key(run)[0]
-        if name in members:
-            empty: dict[str, list[StoredRun]] = {member: [] for member in members}
-            groups.setdefault(_settings_key(run), empty)[name].append(run)
+        if name not in value.datasets:
+            continue
+        key = _settings_key(run)
+        if key not in groups:
+            groups[key] = {member: [] for member in value.datasets}
+        groups[key][name].append(run)
     return list(groups.values())
 
 

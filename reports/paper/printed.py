@@ -14,10 +14,10 @@ from harness.errors import DataError
 from reports.paper.mapping import (
     DatasetRule,
     Entry,
-    Mapping,
     MeanRule,
     Metric,
     Paper,
+    PaperRules,
     parse_mapping,
 )
 from reports.paper.tables_and_figures import Printed, parse_printed, printed
@@ -57,6 +57,11 @@ class Value:
     line: int
     deviations: tuple[str, ...] = ()
     recording: tuple[str, ...] = ()
+
+    @property
+    def datasets(self) -> list[str]:
+        """The names of the data sets that it means."""
+        return [rule.dataset for rule in self.rules]
 
 
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
@@ -99,7 +104,7 @@ class _Cell:
     printed: Printed
 
 
-def _values_of(entry: Entry, rules: Mapping, table: dict[_CellKey, Printed]) -> list[Value]:
+def _values_of(entry: Entry, rules: PaperRules, table: dict[_CellKey, Printed]) -> list[Value]:
     """The printed values of an entry.
 
     Args:
@@ -137,7 +142,7 @@ def _values_of(entry: Entry, rules: Mapping, table: dict[_CellKey, Printed]) -> 
 
 
 def _cells_of(
-    entry: Entry, rules: Mapping, labels: Sequence[str], table: dict[_CellKey, Printed]
+    entry: Entry, rules: PaperRules, labels: Sequence[str], table: dict[_CellKey, Printed]
 ) -> list[_Cell]:
     """The printed cells of an entry, by data set.
 
@@ -182,7 +187,7 @@ def _meant(label: str, datasets: dict[str, DatasetRule | MeanRule]) -> tuple[Dat
     return tuple(meant)
 
 
-def _deviations(entry: Entry, rules: Mapping) -> tuple[str, ...]:
+def _deviations(entry: Entry, rules: PaperRules) -> tuple[str, ...]:
     """What is known to differ from the paper."""
     notes = []
     for rule in rules.deviations:
@@ -194,7 +199,7 @@ def _deviations(entry: Entry, rules: Mapping) -> tuple[str, ...]:
 
 
 @cache
-def _shipped_rules() -> Mapping:
+def _shipped_rules() -> PaperRules:
     """The content of mapping.yaml, read once: a page asks for it for each of its data sets."""
     file = resources.files("reports.paper").joinpath("mapping.yaml")
     return parse_mapping(file.read_text(encoding="utf-8"))

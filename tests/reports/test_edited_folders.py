@@ -199,7 +199,7 @@ def test_a_copy_is_one_run_and_a_changed_copy_is_none(honest, command):
 def keeps(monkeypatch, tmp_path):
     """Checks of small runs are kept, too; the folder they are kept in."""
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
-    monkeypatch.setattr("reports.kept_checks._SMALLEST", 1)
+    monkeypatch.setattr("reports.cached_checks._SMALLEST", 1)
     return tmp_path / "checks"
 
 
@@ -209,7 +209,7 @@ def test_a_second_table_examines_no_record_again(honest, keeps, monkeypatch):
         Folder(here["bm25"], here["full-context"]).each(lambda row: row["scores"].update(em=2.0))
         first = call("report", root)
         assert len(list(keeps.rglob("*.npz"))) == 2
-        monkeypatch.setattr("reports.kept_checks.Examination", None)
+        monkeypatch.setattr("reports.cached_checks.Examination", None)
         monkeypatch.setattr("harness.storage.run_folder.read_records", None)
         assert call("report", root) == first
 
@@ -229,7 +229,7 @@ def test_what_was_kept_hides_no_edit_of_equal_size_and_time(honest, keeps, monke
     assert "FLOPs that are not those of its tokens" in " ".join(after.text.split())
 
 
-def test_a_torn_file_of_kept_checks_is_made_anew(honest, keeps):
+def test_a_torn_file_of_cached_checks_is_made_anew(honest, keeps):
     with copies(honest) as here:
         root = str(here["bm25"].parent.parent)
         first = call("report", root)

@@ -1,4 +1,4 @@
-"""What tables take from a run's records, kept in the user's cache folder: a second table of the
+"""What tables take from a run's records, in the user's cache folder: a second table of the
 same runs reads arrays alone.
 
     run = read_numbers(folder)          its columns, and notes on what could not be read
@@ -40,10 +40,10 @@ from harness.storage.run_folder import (
     read_without_records,
 )
 from reports import facts
+from reports.cached_columns import as_bytes, from_arrays, from_bytes, to_arrays
 from reports.consistency import record_misfits
 from reports.declared import declared
 from reports.examined import Examination, Examined
-from reports.kept_columns import as_bytes, from_arrays, from_bytes, to_arrays
 from reports.rescored import Rescoring
 
 _FOLDER = "checks"
@@ -244,27 +244,28 @@ def _write(path: Path, run: StoredRun, found: Checked) -> None:
 
 
 def _read_run(run: StoredRun, path: Path) -> StoredRun | None:
-    """A run that was read without its records, with the columns that are kept at `path`; None as of
+    """A run that was read without its records, with the columns in the cached file `path`; None as of
     `_read_checked`."""
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with np.load(path, allow_pickle=False) as cached:
             arrays = {}
-            for name in kept.files:
+            for name in cached.files:
                 if name.startswith("columns."):
-                    arrays[name.removeprefix("columns.")] = kept[name]
+                    arrays[name.removeprefix("columns.")] = cached[name]
             records = NumbersInFile(run.path / RECORDS, from_arrays(arrays))
-            notes = _Header.parse(kept["header"]).notes
+            notes = _Header.parse(cached["header"]).notes
             return replace(run, records=records, notes=tuple(notes))
     except _DAMAGED:
         return None
 
 
 def _read_checked(path: Path) -> Checked | None:
-    """What was found in the records, kept at `path`; None where nothing is, or a torn file."""
+    """What was found in the records, by the cached file `path`; None where there is none, or a torn
+    one."""
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            header = _Header.parse(kept["header"])
-            columns = {name: kept[name] for name in _COLUMNS}
+        with np.load(path, allow_pickle=False) as cached:
+            header = _Header.parse(cached["header"])
+            columns = {name: cached[name] for name in _COLUMNS}
             examined = Examined(**columns, problems=header.problems)
             return Checked(examined, header.misfits, header.scores)
     except _DAMAGED:
