@@ -28,6 +28,7 @@ from reports.table_cell import Cell, Row, known_number, number_in
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.figure import Figure
@@ -487,7 +488,10 @@ def _number_in_full(value: float, _position: int | None) -> str:
 
 
 def legend_below(
-    ax: Axes, handles: Sequence[Line2D], names: Sequence[str], room: int = _ROOM
+    ax: Axes,
+    handles: Sequence[Artist | tuple[Artist, ...]],
+    names: Sequence[str],
+    room: int = _ROOM,
 ) -> None:
     """A legend under the name of the x axis, where it covers nothing.
 
