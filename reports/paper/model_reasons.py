@@ -3,6 +3,7 @@
 model_reasons(value, run, paper).reasons    -> ["model: the reader is tiny, the paper's is Llama-3.1-8B"]
 """
 
+from collections.abc import Mapping
 from typing import cast
 
 from harness.engine import model_warnings as embedded
@@ -52,7 +53,10 @@ def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -
         paper: What its models must be.
     """
     used = run.config.model_of(role)
-    adapters = set(run.manifest.identity(role).get("adapters") or used.adapters)
+    adapters = set(used.adapters)
+    recorded = run.manifest.identity(role).get("adapters")
+    if isinstance(recorded, Mapping) and recorded:  # name -> hash
+        adapters = set(recorded)
     reasons = []
     missing = [name for name in value.entry.adapters.get(role, ()) if name not in adapters]
     if missing:
