@@ -63,6 +63,7 @@ class TestRecords:
         pairs = zip(data.examples, golds, strict=True)
         return replace(data, examples=tuple(replace(e, gold=g) for e, g in pairs))
 
+    @pytest.mark.usefixtures("fake_model")
     def test_of_every_question_the_failed_ones_too(self, tmp_path, data, monkeypatch):
         plan = make_plan(data, Plain(Plain.Config()))
         config = plan.config.dataset.model_copy(update={"scorers": ("hf_bleu.bleu1",)})

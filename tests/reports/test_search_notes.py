@@ -9,6 +9,7 @@ from methods.graph import Graph
 from methods.pecan.build import Batch, Level, log_level
 from methods.pecan.config import PecanConfig
 from reports.search_notes import declined, same_nodes_notes, search_notes
+from tests.reports.build import stored_config
 
 
 def record(stop, *p_yes, error=None, note="", document="d"):
@@ -87,8 +88,8 @@ def visits(dataset, *nodes):
         )
         for n, order in enumerate(nodes)
     ]
-    config = {"dataset": {"name": dataset}}
-    return SimpleNamespace(config=config, columns=columns_of(rows, ""))
+    of = {"name": dataset, "scorers": ["f1"]}
+    return SimpleNamespace(config=stored_config(dataset=of), columns=columns_of(rows, ""))
 
 
 def test_runs_that_visited_the_same_nodes_in_every_question_are_named_together():
