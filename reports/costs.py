@@ -273,7 +273,7 @@ def question_money(run: StoredRun) -> dict[str, float]:
     return _by_question(run, column)
 
 
-def price_gap(run: StoredRun, total: PhaseUsage | Mapping[str, Any]) -> str:
+def price_gap(run: StoredRun, total: PhaseUsage) -> str:
     """ "reranker.price of the reranker": the first price without which the run's money is unknown;
     "" for none.
 
