@@ -40,11 +40,13 @@ class Span:
 
 @dataclass(frozen=True)
 class Probe:
-    """Next-token probabilities by label. `mass`: of the label's first token; `p`: `mass` scaled to
-    sum to 1.
+    """Next-token probabilities by label.
 
-    top: the label whose first token is the likeliest of all tokens, which greedy decoding would
-    write; None where that is another token.
+    Attributes:
+        p: The probabilities of `mass`, scaled to sum to 1.
+        mass: Of the label's first token, among all tokens.
+        top: The label whose first token is the likeliest of all tokens, which greedy decoding would
+            write; None where that is another token.
     """
 
     p: dict[str, float]
@@ -53,14 +55,16 @@ class Probe:
 
     @classmethod
     def of(cls, mass: dict[str, float], top: str | None) -> Probe:
-        """Make a Probe from raw probabilities, label -> probability; where all are 0, each label
-        gets the same share."""
+        """A probe from the probabilities of the first tokens; where all are 0, each label gets the
+        same share.
+
+            Probe.of({"Yes": 0.3, "No": 0.1}, "Yes").p    -> {"Yes": 0.75, "No": 0.25}
+        """
         total = sum(mass.values())
-        return cls(
-            {label: m / total if total > 0 else 1 / len(mass) for label, m in mass.items()},
-            mass,
-            top,
-        )
+        if total <= 0:
+            return cls(dict.fromkeys(mass, 1 / len(mass)), mass, top)
+        scaled = {label: probability / total for label, probability in mass.items()}
+        return cls(scaled, mass, top)
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,8 @@ class Sampling:
     def applied_to(self, decoding: Decoding, context: Callable[[], str]) -> Decoding:
         """`decoding` with `max_tokens`, and sampled if it is greedy; context: returns the request's
         context as text."""
-        decoding = replace(
-            decoding, max_tokens=min(decoding.max_tokens, self.max_tokens or decoding.max_tokens)
-        )
+        if self.max_tokens:
+            decoding = replace(decoding, max_tokens=min(decoding.max_tokens, self.max_tokens))
         if not self.temperature or decoding.temperature:
             return decoding
         seed = derived_seed(self.seed, context())
@@ -111,13 +114,18 @@ class Sampling:
 class Written:
     """Text written by the model.
 
-    offsets[i] = (start, end) character range of token i in `text`; attention has shape [tokens,
-    watched spans]: row i is the mean attention (over heads, layers and the watched span's tokens)
-    of token i as a query. finish is
-    "stop" (end of turn or a stop string) or "length". ending: whether markers of the end of a turn
-    were cut off the end of the reply (harness/llm/endings.py). thinking: a reasoning model's, in
-    front of `text`; unclosed: it used up the limit, so that there is no answer; refused: a server
-    says that the model refuses to answer.
+    Attributes:
+        text: Without thinking.
+        span: Of its tokens in the context.
+        finish: "stop" (end of turn or a stop string) or "length".
+        offsets: The character range (start, end) of each token in `text`.
+        attention: [tokens, watched spans]; row i is the mean attention (over heads, layers and the
+            watched span's tokens) of token i as a query.
+        ending: Whether markers of the end of a turn were cut off the end of the reply
+            (harness/llm/endings.py).
+        thinking: A reasoning model's, before `text`.
+        unclosed: Whether the thinking used up the limit, so that there is no answer.
+        refused: Whether a server says that the model refuses to answer.
     """
 
     text: str
@@ -134,12 +142,15 @@ class Written:
     def problem(self) -> str:
         """What the reply lacks: "refused", "thought" (the limit went into thinking), "empty",
         "unfinished", or ""."""
-        text = self.text.strip()
         if self.refused:
             return "refused"
         if self.unclosed:
             return "thought"
-        return "empty" if not text else "unfinished" if self.finish == "length" else ""
+        if not self.text.strip():
+            return "empty"
+        if self.finish == "length":
+            return "unfinished"
+        return ""
 
     def without_thinking(self) -> Written:
         """The reply whose thinking, between the markers of a known model, is moved from `text` to
@@ -147,16 +158,21 @@ class Written:
         split = split_known_thinking(self.text)
         if not split.thinking:
             return self
-        start, end = len(split.thinking), len(split.thinking) + len(split.answer)
-        kept = self.tokens_between(start, end)
-        offsets = tuple((max(a - start, 0), b - start) for a, b in self.offsets[kept])
-        first = self.span.start + (kept.start or 0)
+        start = len(split.thinking)
+        of_answer = self.tokens_between(start, start + len(split.answer))
+        offsets = []
+        for token_start, token_end in self.offsets[of_answer]:
+            offsets.append((max(token_start - start, 0), token_end - start))
+        first = self.span.start + (of_answer.start or 0)
+        attention = None
+        if self.attention is not None:
+            attention = self.attention[of_answer]
         return replace(
             self,
             text=split.answer,
             span=Span(first, first + len(offsets)),
-            offsets=offsets,
-            attention=None if self.attention is None else self.attention[kept],
+            offsets=tuple(offsets),
+            attention=attention,
             thinking=split.thinking,
             unclosed=not split.closed,
         )
@@ -164,16 +180,24 @@ class Written:
     def tokens_between(self, start: int, end: int) -> slice:
         """The tokens of characters [start, end) of the text, as a slice of `offsets` and of the
         rows of `attention`."""
-        rows = [i for i, (a, b) in enumerate(self.offsets) if a < end and b > start]
-        return slice(rows[0], rows[-1] + 1) if rows else slice(0, 0)
+        tokens = []
+        for number, (token_start, token_end) in enumerate(self.offsets):
+            if token_start < end and token_end > start:
+                tokens.append(number)
+        if not tokens:
+            return slice(0, 0)
+        return slice(tokens[0], tokens[-1] + 1)
 
     def attention_between(self, start: int, end: int) -> np.ndarray:
-        """Mean attention of the tokens of text[start:end], shape [watched spans]. ValueError if
-        none was watched."""
+        """Mean attention of the tokens of text[start:end], shape [watched spans]. Raises ValueError
+        if none was watched."""
         if self.attention is None:
             raise ValueError("nothing was watched while writing")
         rows = self.attention[self.tokens_between(start, end)]
-        return rows.mean(axis=0) if len(rows) else np.zeros(self.attention.shape[1])
+        if not len(rows):
+            return np.zeros(self.attention.shape[1])
+        mean: np.ndarray = rows.mean(axis=0)
+        return mean
 
 
 class PlainGeneration(Protocol):

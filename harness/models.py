@@ -46,7 +46,7 @@ __all__ = [
 
 # A model is loaded for each of the first five, an encoder or reranker for the last two.
 ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
-# Fmt: skip.
+# What a model may be able to do beyond reading and writing.
 CAPABILITIES = (
     "attention",
     "plain_model",
@@ -84,15 +84,19 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     def __init__(
         self, name: str, window: int, meter: Meter, role: str, shape: ModelShape | None = None
     ) -> None:
-        """name, shape: of the model; window: tokens of context, output included; meter: counts
-        costs under `role`."""
-        self._name, self._window, self._meter, self._role, self._shape = (
-            name,
-            window,
-            meter,
-            role,
-            shape,
-        )
+        """
+        Args:
+            name: Of the model.
+            window: Tokens of context, output included.
+            meter: Counts the costs.
+            role: That they are counted under.
+            shape: Of the model; None where its sizes are unknown.
+        """
+        self._name = name
+        self._window = window
+        self._meter = meter
+        self._role = role
+        self._shape = shape
         self._turn = "start"
 
     # -- the context
@@ -126,7 +130,9 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         self._need_user_turn("feed")
         self._check_watch(watch)
         span = self._append(text)
-        return self._watch(span, text, watch) if watch else span
+        if not watch:
+            return span
+        return self._watch(span, text, watch)
 
     def reply(self, text: str) -> Span:
         """Close the user turn, put `text` into the context as the model's reply and return the span
@@ -208,13 +214,21 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         begin: str = "",
         schema: str = "",
     ) -> Written:
-        """Close the user turn and let the model reply, at most `max_tokens` tokens, up to the first
-        string of `stop`.
+        """Close the user turn and let the model reply.
 
-        schema: JSON text of a JSON schema that a server is asked to hold the reply to. begin: the
-        reply begins with it; it is not returned. watch: earlier spans, as for `feed`. Raises
-        WindowExceeded where context and `max_tokens` exceed the window, CannotRun where the model
-        takes no `watch` or `begin`.
+        Args:
+            max_tokens: Most tokens of the reply.
+            stop: The reply ends before the first of these texts.
+            temperature: 0 is greedy.
+            top_p: Of a sampled reply.
+            seed: Of a sampled reply.
+            watch: Earlier spans, as for `feed`.
+            begin: The reply begins with it; it is not returned.
+            schema: JSON text of a JSON schema that a server is asked to hold the reply to.
+
+        Raises:
+            WindowExceeded: Context and `max_tokens` exceed the window.
+            CannotRun: The model takes no `watch` or `begin`.
         """
         self._need_user_turn("write", begin)
         if max_tokens < 1:
@@ -224,8 +238,9 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         if begin:
             self._skip_thinking()
             self._append(begin)
-        asked = Decoding(max_tokens, tuple(stop), temperature, top_p, seed, schema)
-        decoding = self._sampled(asked)
+        decoding = self._sampled(
+            Decoding(max_tokens, tuple(stop), temperature, top_p, seed, schema)
+        )
         self._check_window(decoding.max_tokens)
         self._turn = "reply"
         with self._meter.request(self._role, "write", self._text) as replies:
@@ -280,10 +295,12 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         """Replace the text of the last reply where the context is a conversation; tokens stay."""
 
     def count_reply(self, written: Written, kind: str = "unread") -> None:
-        """Count `written` as a reply of this kind, unless it counts as empty or refused already.
+        """Count a reply as one of this kind, unless it counts as empty or refused already.
 
-        kind: "unread" (the method could not read it) or "unsearched" (the method let the model
-        search, and it did not).
+        Args:
+            written: The reply.
+            kind: "unread" (the method could not read it) or "unsearched" (the method let the model
+                search, and it did not).
         """
         if written.problem in ("", "unfinished"):
             self._book("decode", 0, reply=kind)
@@ -397,14 +414,18 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return self.sampling.applied_to(decoding, self._text)
 
     def _begin_turn(self, turn: str, text: str) -> Span:
-        """Open `turn` ("system", "user" or "reply"), put `text` in it and return its span."""
+        """Open a turn ("system", "user" or "reply"), put a text in it and return its span."""
         self._open(turn)
         self._turn = turn
         return self._append(text)
 
     def _need_user_turn(self, verb: str, begin: str = "") -> None:
-        """Raise ValueError where no user turn is open, CannotRun if replies cannot be begun; verb:
-        the caller."""
+        """Raise ValueError where no user turn is open, CannotRun where replies cannot be begun.
+
+        Args:
+            verb: The method that needs it, for the message.
+            begin: The text that the reply is to begin with.
+        """
         if self._turn != "user":
             raise ValueError(
                 f"{verb}() needs an open user turn, but the context is at '{self._turn}'"
@@ -443,10 +464,12 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
 class WaitsForBatch(BaseException):
     """Raised for a request that waits for a batch: its question is asked again once the reply is
-    here.
+    there.
 
-    Not an Exception, so that no method takes it for a failure. expected: the most that it may cost,
-    as `usage_of` says.
+    Not an Exception, so that no method takes it for a failure.
+
+    Attributes:
+        expected: The most that the request may cost, as `usage_of` says.
     """
 
     expected: Usage
@@ -455,12 +478,15 @@ class WaitsForBatch(BaseException):
 class LanguageModel(abc.ABC):
     """A model with its tokenizer.
 
-    name: as in tables; capabilities: subset of CAPABILITIES; window: tokens of context, output
-    included;
-    shape: for FLOPs, None where unknown; identity: everything that changes its output (weights hash
-    or revision, dtype, attention kernel, tokenizer hash, template hash), for cache keys and the
-    manifest; first_prompts: role -> {"text", "ids"} of the first context it ran since loading,
-    where the back end knows it.
+    Attributes:
+        name: As in tables.
+        capabilities: Some of CAPABILITIES.
+        window: Tokens of context, output included.
+        shape: Its sizes, for FLOPs; None where unknown.
+        identity: Everything that changes its output (hash of weights or revision, dtype, attention
+            kernel, hashes of tokenizer and template), for cache keys and the manifest.
+        first_prompts: Role -> {"text", "ids"} of the first context that it ran since loading, where
+            the back end knows it.
     """
 
     name: str
@@ -503,8 +529,7 @@ class LanguageModel(abc.ABC):
 
 
 class MeteredModel:
-    """A LanguageModel bound to a meter and role, as `tools.model(role)` returns it; sessions get
-    the other values."""
+    """A LanguageModel bound to a meter and a role, as `tools.model(role)` returns it."""
 
     def __init__(
         self,
@@ -516,13 +541,32 @@ class MeteredModel:
         replies: ReplyCache | None = None,
         keep_thinking: bool = False,
     ) -> None:
+        """
+        Args:
+            model: The model.
+            meter: Counts its costs.
+            role: That they are counted under.
+            adapter: Switched on in sessions that name none.
+            sampling: How replies are drawn that a method leaves greedy; None: greedily.
+            replies: The cache of replies; None for none.
+            keep_thinking: Whether thinking between markers of known models stays in replies.
+        """
+        self.role = role
+        self.name = model.name
+        self.window = model.window
+        self.identity = model.identity
+        self.capabilities = model.capabilities
+        self.shape = model.shape
+        self.offsets = model.offsets
+        self.count = model.count
+        self.turn_tokens = model.turn_tokens
+        self.system_turn_tokens = model.system_turn_tokens
+        self._model = model
+        self._meter = meter
+        self._adapter = adapter
+        self._sampling = sampling
+        self._replies = replies
         self._keep_thinking = keep_thinking
-        self._model, self._meter, self.role, self._adapter = model, meter, role, adapter
-        self._sampling, self._replies = sampling, replies
-        self.name, self.window, self.identity = model.name, model.window, model.identity
-        self.capabilities, self.shape = model.capabilities, model.shape
-        self.offsets, self.count = model.offsets, model.count
-        self.turn_tokens, self.system_turn_tokens = model.turn_tokens, model.system_turn_tokens
 
     def session(self, adapter: str | None = None, chat: bool = True) -> Session:
         """Open an empty context whose costs the meter counts.
@@ -532,6 +576,8 @@ class MeteredModel:
             chat: Whether turns are framed by the chat template, as in Session.
         """
         session = self._model.session(self._meter, self.role, adapter or self._adapter)
-        session.sampling, session.replies, session.chat = self._sampling, self._replies, chat
+        session.sampling = self._sampling
+        session.replies = self._replies
+        session.chat = chat
         session.keep_thinking = self._keep_thinking
         return session

@@ -1,10 +1,15 @@
-"""Whether a text that a configuration gives can replace a prompt."""
+"""Whether a text that a configuration gives can replace a prompt.
+
+prompts = {"answer": Prompt("answer", "{text} {question}")}
+replacement_problem("bm25", "answer", "{text} Who?", prompts)
+    -> "prompt 'answer' of 'bm25' lacks {question}; its placeholders are {text}, {question}"
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from harness.errors import unknown
-from harness.prompts import Prompt, Replaced
+from harness.prompts import Prompt, Replaced, turns_of
 
 _TURNS = ("user", "system")
 
@@ -12,37 +17,75 @@ _TURNS = ("user", "system")
 def replacement_problem(
     method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]
 ) -> str | None:
-    """Why `replacement` cannot replace the prompt `name` of a method, None where it can; known: its
-    prompts by name."""
+    """Why a text cannot replace a prompt of a method; None where it can.
+
+    Args:
+        method: Its name, for the sentence.
+        name: Of the prompt.
+        replacement: The text of the user turn, or turns.
+        known: The method's prompts by name.
+    """
     if not known:
-        return f"the prompts of '{method}' cannot be replaced, because its code does not list them as templates"
+        return (
+            f"the prompts of '{method}' cannot be replaced, because its code does not list them as "
+            "templates"
+        )
     if name not in known:
         return str(unknown(f"prompt '{name}' of '{method}'", name, known))
-    turns = {"user": replacement} if isinstance(replacement, str) else replacement
-    original, new = known[name], replace(known[name], text=turns.get("user", known[name].text))
+    prompt = f"prompt '{name}' of '{method}'"
+    original = known[name]
+    turns = turns_of(replacement)
+    problem = _turns_problem(turns, original)
+    if problem is None:
+        new = replace(original, text=turns.get("user", original.text))
+        problem = _places_problem(new, original)
+    if problem is None:
+        return None
+    return f"{prompt}{problem}"
+
+
+def _turns_problem(turns: Mapping[str, str], original: Prompt) -> str | None:
+    """The end of a sentence on turns that a prompt cannot have; None where it can."""
     if not turns or set(turns) - set(_TURNS):
-        return f"prompt '{name}' of '{method}': give a text, or a mapping with 'user', 'system' or both"
-    if "system" in turns and not original.first:
-        return f"prompt '{name}' of '{method}' is a later turn of a conversation, so it can have no system turn"
-    if places := Prompt("", turns.get("system", "")).places():
-        return f"prompt '{name}' of '{method}': a system turn has no placeholders, but this one has {{{places[0]}}}"
-    old_places, new_places = original.places(), new.places()
-    for place in old_places:
-        if place not in new_places:
-            return f"prompt '{name}' of '{method}' lacks {{{place}}}; its placeholders are {_listed(old_places)}"
-    for place in new_places:
-        if place not in old_places:
-            there = _listed(old_places)
-            return f"prompt '{name}' of '{method}' has no placeholder {{{place}}}; its placeholders are {there}"
-        if new_places.count(place) > old_places.count(place):
-            return f"prompt '{name}' of '{method}' has {{{place}}} more often than the original; write it once"
-    if original.ordered:
-        end = "{" + old_places[-1] + "}"
-        if new_places != old_places or (original.text.endswith(end) and not new.text.endswith(end)):
-            order = f"{_listed(old_places)} in this order"
-            return f"prompt '{name}' of '{method}' must have {order}, with nothing behind {end}"
+        return ": give a text, or a mapping with 'user', 'system' or both"
+    if "system" not in turns:
+        return None
+    if not original.first:
+        return " is a later turn of a conversation, so it can have no system turn"
+    places = Prompt("", turns["system"]).places()
+    if places:
+        return f": a system turn has no placeholders, but this one has {{{places[0]}}}"
     return None
 
 
+def _places_problem(new: Prompt, original: Prompt) -> str | None:
+    """The end of a sentence on placeholders that are not the original's; None where they are."""
+    places, new_places = original.places(), new.places()
+    listed = _listed(places)
+    for place in places:
+        if place not in new_places:
+            return f" lacks {{{place}}}; its placeholders are {listed}"
+    for place in new_places:
+        if place not in places:
+            return f" has no placeholder {{{place}}}; its placeholders are {listed}"
+        if new_places.count(place) > places.count(place):
+            return f" has {{{place}}} more often than the original; write it once"
+    if original.ordered and not _keeps_order(new, original):
+        end = "{" + places[-1] + "}"
+        return f" must have {listed} in this order, with nothing behind {end}"
+    return None
+
+
+def _keeps_order(new: Prompt, original: Prompt) -> bool:
+    """Whether placeholders are in the original's order, and the text ends in one where that does."""
+    places = original.places()
+    if new.places() != places:
+        return False
+    end = "{" + places[-1] + "}"
+    return new.text.endswith(end) or not original.text.endswith(end)
+
+
 def _listed(places: Iterable[str]) -> str:
-    return ", ".join(f"{{{place}}}" for place in dict.fromkeys(places)) or "none"
+    """Placeholders in a sentence: "{text}, {question}", or "none"."""
+    named = [f"{{{place}}}" for place in dict.fromkeys(places)]
+    return ", ".join(named) or "none"

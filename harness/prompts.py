@@ -37,7 +37,7 @@ class Replacing(Protocol):
 
 
 class Pieces(list[str]):
-    """A filled prompt: pieces of a user turn, each encoded alone, behind a system turn where
+    """A filled prompt: pieces of a user turn, each encoded alone, after a system turn where
     `system` is not empty."""
 
     system: str = ""
@@ -63,39 +63,57 @@ class Prompt:
 
     def of(self, config: Replacing | None) -> Prompt:
         """This prompt, with the turns that `config` replaces; None replaces nothing."""
-        replacement = None if config is None else config.prompts.get(self.name)
-        if replacement is None:
+        if config is None or self.name not in config.prompts:
             return self
-        turns = {"user": replacement} if isinstance(replacement, str) else replacement
+        turns = turns_of(config.prompts[self.name])
         return replace(
             self, text=turns.get("user", self.text), system=turns.get("system", self.system)
         )
 
     def fill(self, **values: str | Sequence[str]) -> Pieces:
-        """Replace the placeholders by `values`, by name. Raises KeyError if one is missing; others
-        are not used."""
+        """Replace the placeholders by `values`, by name.
+
+            Prompt("answer", "Read {text} now.").fill(text=["A.", "B."])
+                -> ["Read ", "A.", "B.", " now."]
+
+        Values of other names are not used. Raises KeyError if one is missing.
+        """
         pieces = [""]
-        for i, part in enumerate(_PLACE.split(self.text)):
-            value = values[part] if i % 2 else part
+        for number, part in enumerate(_PLACE.split(self.text)):
+            value: str | Sequence[str] = part
+            is_placeholder = number % 2 == 1
+            if is_placeholder:
+                value = values[part]
             if isinstance(value, str):
                 pieces[-1] += value
             else:
                 pieces += [*value, ""]
-        made = Pieces([pieces[0], *filter(None, pieces[1:])])
-        made.system = self.system
-        return made
+        filled = Pieces([pieces[0], *filter(None, pieces[1:])])
+        filled.system = self.system
+        return filled
 
     def around(self, name: str, **values: str | Sequence[str]) -> tuple[Pieces, Pieces]:
-        """Fill the template before and after the placeholder `name`; the caller feeds its texts in
-        between."""
-        before, _, behind = self.text.partition("{" + name + "}")
-        return replace(self, text=before).fill(**values), replace(
-            self, text=behind, system=""
-        ).fill(**values)
+        """Fill the template before and after the placeholder `name`, whose texts the caller feeds
+        in between.
+
+        Returns:
+            (Pieces before it, with the system turn; pieces after it).
+        """
+        before, _, after = self.text.partition("{" + name + "}")
+        first = replace(self, text=before).fill(**values)
+        last = replace(self, text=after, system="").fill(**values)
+        return first, last
 
     def places(self) -> list[str]:
         """Names of the placeholders in their order."""
         return [str(name) for name in _PLACE.findall(self.text)]
+
+
+def turns_of(replacement: Replaced) -> dict[str, str]:
+    """The turns of a replacement: "text" -> {"user": "text"}."""
+    if isinstance(replacement, str):
+        return {"user": replacement}
+    return replacement
 
 
 def feed(s: Session, pieces: Sequence[str]) -> None:
@@ -110,12 +128,10 @@ def feed(s: Session, pieces: Sequence[str]) -> None:
 def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
     """Tokens of a request of these pieces: with its system turn and the template's tokens, without
     the reply."""
-    system = (
-        model.system_turn_tokens(pieces.system)
-        if isinstance(pieces, Pieces) and pieces.system
-        else 0
-    )
-    return system + model.turn_tokens() + sum(map(model.count, pieces))
+    tokens = model.turn_tokens() + sum(map(model.count, pieces))
+    if isinstance(pieces, Pieces) and pieces.system:
+        tokens += model.system_turn_tokens(pieces.system)
+    return tokens
 
 
 def turn_texts(prompts: Iterable[Prompt]) -> dict[str, str]:

@@ -59,7 +59,8 @@ def split_known_thinking(text: str) -> SplitReply:
             return split
     if text.lstrip().startswith(_CHANNEL):
         return _split_channels(text)
-    if without_markers := _FINAL_WITHOUT_MARKERS.match(text):
+    without_markers = _FINAL_WITHOUT_MARKERS.match(text)
+    if without_markers:
         return _at(text, without_markers.end())
     return SplitReply("", text)
 
@@ -70,9 +71,13 @@ def _split_channels(text: str) -> SplitReply:
     if not finals:
         return SplitReply(text, "", closed=False)
     start = finals[-1].end()
-    end = _END.search(text, start)
-    return SplitReply(text[:start], text[start : end.start() if end else len(text)])
+    answer = text[start:]
+    end = _END.search(answer)
+    if end:
+        answer = answer[: end.start()]
+    return SplitReply(text[:start], answer)
 
 
 def _at(text: str, start: int) -> SplitReply:
+    """The reply whose answer begins at a character."""
     return SplitReply(text[:start], text[start:])

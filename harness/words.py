@@ -32,10 +32,9 @@ def folded(text: str) -> str:
     """`text` in small letters, plain shapes and composed signs (NFC), without vowel points of
     Arabic and Hebrew."""
     plain = _SHAPED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
-    kept = _LEFT_OUT.sub("", unicodedata.normalize("NFC", plain.casefold()))
-    return unicodedata.normalize(
-        "NFC", kept
-    )  # again: what was left out may have stood between a letter and its mark
+    without_points = _LEFT_OUT.sub("", unicodedata.normalize("NFC", plain.casefold()))
+    # Again: what was left out may have stood between a letter and its mark.
+    return unicodedata.normalize("NFC", without_points)
 
 
 def words(text: str) -> list[str]:
@@ -48,7 +47,10 @@ def words(text: str) -> list[str]:
         Runs of letters, digits and their combining marks, folded. In scripts without spaces between
         words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) each letter, with its marks, is a word.
     """
-    return _ASCII_WORD.findall(text.lower()) if text.isascii() else _WORD.findall(folded(text))
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    found: list[str] = _WORD.findall(folded(text))
+    return found
 
 
 def as_phrase(text: str) -> str:

@@ -6,6 +6,7 @@ exit 0 made · 2 a mistake · 3 something could not be saved · 130 interrupted;
 from __future__ import annotations
 
 import json as json_
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -69,19 +70,23 @@ def index_corpus(
     if path.is_dir():
         path = _file_of(path, folder)
 
-    def work() -> int:
-        """Build the index and say where it is. Returns the exit code."""
-        request = IndexRequest(path, folder, kind, settled, words)
-        with stage_progress() as progress:
-            facts = build_index(request, progress)
-        if json:
-            print(json_.dumps({"folder": str(folder), **facts.described.to_json()}))
-        else:
-            print(f"{folder}: {facts.passages:,} passages of {facts.documents:,} documents, {kind}")
-            say(f"use it: harness run --method NAME --dataset NAME --corpus {folder}")
-        return 0
-
+    request = IndexRequest(path, folder, kind, settled, words)
+    work = partial(_build, request, as_json=json)
     return until_interrupted(work, "interrupted; the same command goes on")
+
+
+def _build(request: IndexRequest, *, as_json: bool) -> int:
+    """Build an index and say where it is. Returns the exit code."""
+    with stage_progress() as progress:
+        facts = build_index(request, progress)
+    folder = request.out
+    if as_json:
+        print(json_.dumps({"folder": str(folder), **facts.described.to_json()}))
+        return 0
+    size = f"{facts.passages:,} passages of {facts.documents:,} documents"
+    print(f"{folder}: {size}, {request.kind}")
+    say(f"use it: harness run --method NAME --dataset NAME --corpus {folder}")
+    return 0
 
 
 def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | None:

@@ -19,6 +19,7 @@ import typer
 
 from harness.cli.command import execution
 from harness.cli.options import RESULTS, RunsFolders
+from harness.cli.output import counted
 from harness.cli.table_output import columns
 from harness.errors import DataError, HarnessError
 from harness.storage.named_runs import read_runs, run_folders
@@ -32,8 +33,14 @@ UNFINISHED, FAILED, SUPERSEDED = "unfinished", "failed", "superseded"
 
 @dataclass(frozen=True)
 class LeftOver:
-    """A run that may be deleted. state: why; answered, asked: numbers of questions, asked None
-    where it is not recorded."""
+    """A run that may be deleted.
+
+    Attributes:
+        run: The run.
+        state: Why it may be deleted.
+        answered: Number of questions with an answer.
+        asked: Number of questions asked; None where it is not recorded.
+    """
 
     run: StoredRun
     state: str
@@ -42,7 +49,9 @@ class LeftOver:
 
     def cells(self) -> tuple[str, str, str]:
         """Its row: state, questions, folder."""
-        asked = "–" if self.asked is None else str(self.asked)
+        asked = "–"
+        if self.asked is not None:
+            asked = str(self.asked)
         return self.state, f"{self.answered} / {asked}", str(self.run.path)
 
 
@@ -59,8 +68,7 @@ def prune(
     runs = _readable(folders or [RESULTS])
     found = left_over(runs)
     if not found:
-        noun = "run" if len(runs) == 1 else "runs"
-        print(f"nothing to prune: {len(runs)} finished {noun} of the newest code")
+        print(f"nothing to prune: {counted(len(runs), 'finished run')} of the newest code")
         return 0
     print(columns([("state", "answered", "folder"), *(each.cells() for each in found)]))
     if not yes and not sys.stdin.isatty():

@@ -32,7 +32,7 @@ from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, with_distinct_names
 from harness.storage.paths import command_without_home, masked
-from harness.storage.run_folder import StoredRun
+from harness.storage.run_folder import Hold, StoredRun
 from reports import paper
 from reports.by_kind import split_by_kind
 from reports.columns import pick_columns, sections
@@ -129,12 +129,13 @@ def report(
     _check_options(table, page, wide)
     _check_wide(table, page, wide)
     folders = folders or [RESULTS]
-    whole = table.average_seeds or (
-        common and page.html is not None
-    )  # a vote and the page need answers
-    runs, damaged = stored_runs(folders, hold="all" if whole else "numbers")
+    hold: Hold = "numbers"
+    if table.average_seeds or (common and page.html is not None):
+        hold = "all"  # a vote and the page need answers
+    runs, damaged = stored_runs(folders, hold=hold)
     runs = newest(without_copies(runs), table.all_code)
-    runs = average_seeds(runs) if table.average_seeds else runs
+    if table.average_seeds:
+        runs = average_seeds(runs)
     if common:
         runs = on_common_questions(runs)
     if table.by is not None:
@@ -142,28 +143,35 @@ def report(
     if table.reference is not None:
         check_reference(runs, table.reference)
     if page.html is not None:
-        title = page.title or " · ".join(
-            dict.fromkeys(Path(folder).resolve().name for folder in folders)
-        )
+        names = dict.fromkeys(Path(folder).resolve().name for folder in folders)
+        title = page.title or " · ".join(names)
         write(_page(runs, title, table, page), page.html)
     if page.xlsx is not None:
         write(_workbook(runs, table), page.xlsx)
     if (page.html is None and page.xlsx is None) or table.out is not None:
         write(_text(runs, form, columns, (table, page, wide)), table.out)
-    return 3 if damaged else 0
+    if damaged:
+        return 3
+    return 0
 
 
 def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
     """Raise UserError for options that would have no effect."""
+    _check_page_options(table, page, wide)
+    _check_paper_options(table, page)
+    _check_table_options(table, page)
+
+
+def _check_page_options(table: TableOutput, page: Page, wide: Wide) -> None:
+    """Raise UserError for options of the page that would have no effect."""
     of_page = {
         "--questions": page.questions is not None,
         "--title": page.title,
         "--description": page.description,
     }
-    if page.html is None and (
-        flag := next((flag for flag, value in of_page.items() if value), None)
-    ):
-        raise UserError(f"{flag} is a setting of the page; add --html FILE")
+    page_flags = [flag for flag, value in of_page.items() if value]
+    if page.html is None and page_flags:
+        raise UserError(f"{page_flags[0]} is a setting of the page; add --html FILE")
     if page.html is None and page.force and not (wide.wide and table.reference):
         raise UserError(
             "--force is a setting of --html FILE and --wide --reference; or use: harness compare "
@@ -175,6 +183,10 @@ def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
         raise UserError(
             "--by divides tables of runs; leave out --html (the page has each kind) and --paper"
         )
+
+
+def _check_paper_options(table: TableOutput, page: Page) -> None:
+    """Raise UserError for options that do not go with the comparison with published numbers."""
     if page.margin is not None and not page.paper:
         raise UserError(
             "--margin is a setting of the comparison with published numbers; add --paper"
@@ -187,6 +199,10 @@ def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
         )
     if page.paper and page.xlsx is not None:
         raise UserError("--xlsx holds tables of runs; leave it out with --paper")
+
+
+def _check_table_options(table: TableOutput, page: Page) -> None:
+    """Raise UserError for options of a printed table where none is printed."""
     of_table = {"--format": table.form, "--columns": table.columns, "--all": table.everything}
     table_flags = [flag for flag, value in of_table.items() if value]
     if page.html is not None and table.out is None and table_flags:

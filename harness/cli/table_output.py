@@ -123,14 +123,15 @@ def format_of(form: str | None, out: str | None) -> str:
 
 
 def write(content: str | bytes, out: str | None) -> None:
-    """Print `content` (bytes as UTF-8), or write it to the file `out`, whose folder is made. Raises
-    SaveError."""
+    """Print a text, or a file's content in UTF-8, or write it to the file `out`, whose folder is
+    made. Raises SaveError."""
     if out is None:
-        print((content.decode() if isinstance(content, bytes) else content).rstrip("\n"))
+        if isinstance(content, bytes):
+            content = content.decode()
+        print(content.rstrip("\n"))
         return
     if isinstance(content, str):
         content = content.rstrip("\n").encode(errors="backslashreplace") + b"\n"
-
     target = Path(out)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -143,23 +144,21 @@ def write(content: str | bytes, out: str | None) -> None:
 def terminal_width(form: str, out: str | None) -> int | None:
     """The terminal's columns, where a table is printed there as text; None for another format, a
     file or a pipe."""
-    return (
-        shutil.get_terminal_size().columns
-        if out is None and form == "text" and sys.stdout.isatty()
-        else None
-    )
+    if out is not None or form != "text" or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def columns(rows: Iterable[Sequence[str]], widest: int = 44) -> str:
     """Rows of text with their columns aligned; a cell over `widest` characters pushes only its own
     row."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    if not rows:
+    table = [list(map(printable, row)) for row in rows]
+    if not table:
         return ""
-    widths = [min(widest, max(len(row[i]) for row in rows)) for i in range(len(rows[0]) - 1)]
-    return "\n".join(
-        "  ".join(
-            [*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]
-        ).rstrip()
-        for row in rows
-    )
+    by_column = zip(*table, strict=False)
+    widths = [min(widest, max(map(len, column))) for column in by_column]
+    lines = []
+    for *cells, last in table:
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
+        lines.append("  ".join([*padded, last]).rstrip())
+    return "\n".join(lines)

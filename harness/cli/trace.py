@@ -4,6 +4,7 @@ play it on a page."""
 from __future__ import annotations
 
 import json as json_
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -57,6 +58,8 @@ def trace(
         raise UserError(
             f"--graph writes a page, which saves SVG, PNG and PDF; '{graph}' does not end in .html"
         )
+    if json and convention is not None and question is not None:
+        raise UserError("--json has the FLOPs under every convention; leave out --convention")
     if question is None:
         if graph is not None or prompts or json:
             raise UserError(
@@ -64,8 +67,6 @@ def trace(
             )
         _print_questions(run)
         return 0
-    if json and convention is not None:
-        raise UserError("--json has the FLOPs under every convention; leave out --convention")
     search = search_of(read_question(run_folder(run), question), question, data)
     search = replace(search, convention=convention or DEFAULT)
     requests: list[StoredRequest] = []
@@ -78,13 +79,18 @@ def trace(
         if prompts:
             line["requests"] = [asdict(request) for request in requests]
         print(json_.dumps(line, ensure_ascii=True))
-        return 0
+    else:
+        _print_search(search, graph, requests)
+    return 0
+
+
+def _print_search(search: Search, graph: str | None, requests: Sequence[StoredRequest]) -> None:
+    """Print a search as a tree, then its requests; graph: the file of its page, if there is one."""
     print("\n".join(trace_lines(search)))
     if graph is not None:
         print(f"graph      {graph}")
     for number, request in enumerate(requests):
         _print_request(number, request)
-    return 0
 
 
 def _print_questions(run: str) -> None:

@@ -70,12 +70,28 @@ _UNTRUSTED = ("trust_remote_code", "base_url", "api_key_env")
 
 @dataclass(frozen=True)
 class Choices:
-    """The user's choices. sets: "method.k" -> value; files: config files in order.
+    """The user's choices for a run; None for what they left open.
 
-    suite: its settings hold where nothing else is set; its lists of names are ignored. point: the
-    swept keys with this run's values, which are in `sets` already (config/sweep.py). app: the
-    application that answers in place of a method; retriever: the settings of --retriever
-    (config/own_retriever.py).
+    Attributes:
+        method: Name of a preset.
+        dataset: Name of a preset.
+        data: File or folder of the rows, in place of the preset's.
+        documents: Folder of documents of the user's own.
+        questions: File of questions about them.
+        columns: What that file calls question, answer and others.
+        allow_left_out: Whether rows of it that cannot be used may be left out.
+        model: Preset, folder or hub id of the reader.
+        profile: Name of a profile.
+        limit: Number of first questions.
+        sample: Number of drawn questions.
+        corpus: Folder or address of an index.
+        seed: Of the run.
+        sets: Values of --set: "method.k" -> 3.
+        files: Of --config, in order.
+        suite: Its settings hold where nothing else is set; its lists of names are ignored.
+        point: The swept keys with this run's values, which are in `sets` already (config/sweep.py).
+        app: The application that answers in place of a method.
+        retriever: The settings of --retriever (config/own_retriever.py).
     """
 
     method: str | None = None

@@ -47,8 +47,18 @@ _DEFINING = {"implementation", "format", "source", "backend"}
 class Settings:
     """The settings of one run.
 
-    general: what a run has beside its parts; origins: path of a value in RunConfig
-    ("method.params.k") -> what set it, "default" if nothing did.
+    Attributes:
+        choices: What the user chose.
+        method: The method with its parameters.
+        dataset: The data set.
+        model: The reader.
+        roles: Models that a role has to itself: "builder" -> its model.
+        encoder: None where nothing names one.
+        reranker: None where nothing names one.
+        general: What a run has beside its parts.
+        origins: Path of a value in RunConfig ("method.params.k") -> what set it, "default" if
+            nothing did.
+        warnings: What was set and is not used, a sentence each.
     """
 
     choices: Choices
@@ -195,8 +205,14 @@ class _Name:
 
 @dataclass
 class _Base:
-    """What stands below the layers of a part: its preset, or the folder that it names. name: in
-    tables."""
+    """What stands below the layers of a part: its preset, or the folder that it names.
+
+    Attributes:
+        name: In tables.
+        origin: What named it.
+        layers: The preset's values, the presets that it extends first.
+        preset: Name of the preset; None without one.
+    """
 
     name: str
     origin: str

@@ -75,10 +75,16 @@ class Frozen(BaseModel):
 class MethodChoice(Frozen):
     """A preset: which implementation with which parameters, on which view of the documents.
 
-    view "evidence" cuts the documents to the supporting passages before the method sees them
-    (oracle-evidence only). encoder, reranker: the preset's own, where it has one; a run with
-    another shows that in its name. mark: what tables add to the name where parameters or prompts
-    are not the preset's (harness/config/run_label.py); written by the plan.
+    Attributes:
+        name: In tables.
+        implementation: Short name of the registry, or "module:Class".
+        view: "evidence" cuts the documents to the supporting passages before the method sees them
+            (oracle-evidence only).
+        params: Parameters of the implementation, which its Config checks.
+        encoder: The preset's own; a run with another shows that in its name.
+        reranker: The same of a reranker.
+        mark: What tables add to the name where parameters or prompts are not the preset's
+            (harness/config/run_label.py); the plan sets it.
     """
 
     name: str
@@ -93,21 +99,38 @@ class MethodChoice(Frozen):
 class DatasetConfig(Frozen):
     """Where questions come from and how answers are judged.
 
-    format: registered loader; hub, subset, revision, split: where the rows are on the hub; data: a
-    local file or folder to load instead; options: settings of the format; scorers: names, the first
-    is the headline; answer_prefix: a phrase that a reply has before its final answer; scorers then
-    see only that answer; None = the reply is the answer;
-    demonstration: a question with its reply, shown behind the instruction as an example (both:
-    harness/datasets/answer_prefix.py); answer_schema: the JSON schema that a reply has to follow,
-    of which answer_field is the answer (harness/datasets/answer_schema.py); raw_replies: scorers see
-    white space around a reply, too (code);
-    chat: False shows the shared prompt without the model's chat template;
-    keep_texts: whether run folders hold its questions, gold answers and texts,
-    which a licence may forbid; swap: "entities" for a copy with other names and numbers
-    (packages/audit),
-    "entities:rules" with the recogniser named; swap_seed: another one makes another copy; shots,
-    shots_from, shots_by, shots_passages, shots_ids, shots_seed: solved examples of training rows
-    (harness/datasets/few_shot.py).
+    Attributes:
+        name: In tables.
+        format: The registered loader.
+        hub: The repository of the rows; None: they are in `data`, or made here.
+        subset: Of the repository.
+        revision: Of the repository.
+        split: Of the repository or file.
+        data: A local file or folder to load instead.
+        instruction: How to answer, as every method's prompt has it.
+        max_answer_tokens: Longest answer.
+        answer_prefix: A phrase that a reply has before its final answer, which scorers then see
+            alone (harness/datasets/answer_prefix.py); None: the reply is the answer.
+        demonstration: A question with its reply, shown after the instruction as an example.
+        answer_schema: The JSON schema that a reply has to follow (harness/datasets/answer_schema.py).
+        answer_field: The property of such a reply that is the answer.
+        raw_replies: Whether scorers see white space around a reply, too (code).
+        chat: False shows the shared prompt without the model's chat template.
+        scorers: Names; the first is the headline.
+        licence: Of the rows.
+        citation: Of the paper.
+        keep_texts: Whether run folders hold questions, gold answers and texts, which a licence may
+            forbid.
+        swap: "entities" for a copy with other names and numbers (packages/audit), "entities:rules"
+            with the recogniser named.
+        swap_seed: Another one makes another copy.
+        shots: Number of solved examples of training rows (harness/datasets/few_shot.py).
+        shots_from: Where these rows are: a split or a file.
+        shots_by: How they are chosen.
+        shots_passages: Whether an example shows its passages.
+        shots_ids: The examples by id, in place of a choice.
+        shots_seed: Of a choice by seed.
+        options: Settings of the format.
     """
 
     name: str
@@ -141,8 +164,8 @@ class DatasetConfig(Frozen):
 
 
 class Shape(Frozen):
-    """The sizes of a model that is not here, as its config.json has them (tied:
-    tie_word_embeddings); for FLOPs."""
+    """The sizes of a model whose files are not on this machine, as its config.json has them, for
+    FLOPs. tied: tie_word_embeddings."""
 
     layers: int = Field(gt=0)
     width: int = Field(gt=0)
@@ -156,10 +179,13 @@ class Shape(Frozen):
 
 
 class Price(Frozen):
-    """Money of a million tokens of a server; cached: of those that it had in its prefix cache
-    (None: as input).
+    """Money of a million tokens of a server.
 
-    batch: what a request in a batch costs (model.batch), as a share of these prices.
+    Attributes:
+        input: Of tokens that it read.
+        output: Of tokens that it wrote.
+        cached: Of those that it had in its prefix cache; None: as input.
+        batch: What a request in a batch costs (model.batch), as a share of these prices.
     """
 
     input: float = Field(ge=0, allow_inf_nan=False)
@@ -171,8 +197,11 @@ class Price(Frozen):
 class Thinking(Frozen):
     """How a reasoning model thinks before it answers.
 
-    open, close: the markers around its thinking; tokens: most tokens of thinking in one reply,
-    markers included, beyond those of the answer. They are kept free in the window.
+    Attributes:
+        open: The marker before its thinking.
+        close: The marker after it.
+        tokens: Most tokens of thinking in one reply, markers included, beyond those of the answer;
+            they are kept free in the window.
     """
 
     open: str = Field(default="<think>", min_length=1)
@@ -188,11 +217,19 @@ have the same hash."""
 class _Weights(Frozen):
     """What language models and encoders share: where their weights are, or which server has them.
 
-    source: hub id or folder; package: an installed package that carries the files under
-    `package_path`; sha256: of the file of weights; base_url: of a server that runs it, up to and
-    with /v1, under the name `source`; api_key_env: name of the environment variable with the key;
-    timeout: seconds for one reply; retries: after the first try; shape: for FLOPs and plans where
-    the weights are not here.
+    Attributes:
+        name: In tables.
+        source: Hub id or folder; of a server, its name of the model.
+        package: An installed package that carries the files.
+        package_path: Where they are in it.
+        sha256: Of the file of weights.
+        revision: Of the repository.
+        device: That it runs on.
+        base_url: Of a server that runs it, up to and with /v1.
+        api_key_env: Name of the environment variable with the server's key.
+        timeout: Seconds for one reply.
+        retries: Of a request, after the first try.
+        shape: Sizes for FLOPs and plans where the weights are not on this machine.
     """
 
     name: str
@@ -212,32 +249,42 @@ class _Weights(Frozen):
 class ModelConfig(_Weights):
     """A language model and how it is run.
 
-    source: None = `name`, or a GGUF file; dtype: of weights and cache, "auto" = the one that the
-    checkpoint's config.json names, else float32; attention: "sdpa" is the session's fused kernel
-    where it is exact for the model, else what transformers picks; window: tokens, None = the
-    model's own; template: "model" (its own chat template),
-    "none", or a path to a jinja file; template_date: shown to templates that print a date;
-    memory_fraction: share of free memory that weights and cache may take before loading is refused;
-    adapter: a folder, or "package:NAME/folder", with the LoRA adapter that is added to the weights;
-    adapters: name -> folder, for methods that switch between some;
-    offers: those of them that come with the package, loaded for a role whose method uses one of
-    that name; small: tables say that the model is a small one; thinking: of a reasoning model, the
-    markers of its thinking and its
-    length: it is cut off before scoring and reported apart; keep_thinking: without `thinking`, the
-    markers of known models are looked for, and this leaves what they enclose in the answer;
-    deterministic: predictions do not
-    depend on --parallel or on load; temperature, top_p: of the reader's replies to a question that
-    its method leaves greedy; max_tokens: most tokens of any of these replies, where the method
-    allows more; extra: further fields of a server's requests (null: a field is left out), or
-    further variables of a loaded model's chat template (enable_thinking).
-
-    backend: "hf", "endpoint", "scripted", that of a package ("vllm") or one of your own
-    (harness/llm/backend.py). "endpoint"
-    asks an OpenAI-compatible server. logprobs: how many tokens the server gives probabilities of, 0
-    for one that gives none;
-    price: of its tokens; batch: a run sends its requests as batch files
-    (harness/llm/endpoint_batch.py); tokenizer: None = lengths are estimated
-    (harness/llm/endpoint_tokens.py).
+    Attributes:
+        backend: "hf", "endpoint" (an OpenAI-compatible server), "scripted", that of a package
+            ("vllm") or one of your own (harness/llm/backend.py).
+        tokenizer: Of a server's model; None: lengths are estimated (harness/llm/endpoint_tokens.py).
+        dtype: Of weights and cache; "auto": the one that the checkpoint's config.json names, else
+            float32.
+        device_map: As transformers takes it, for weights on several devices.
+        attention: "sdpa" is the session's fused kernel where it is exact for the model, else what
+            transformers picks.
+        template: "model" (its own chat template), "none", or a path to a jinja file.
+        template_date: Shown to templates that print a date.
+        window: In tokens; None: the model's own.
+        prefill_chunk: Most tokens that are read in one pass.
+        deterministic: Whether predictions do not depend on --parallel or on load.
+        memory_fraction: Share of free memory that weights and cache may take before loading is
+            refused.
+        trust_remote_code: Whether code of the model's repository is run.
+        adapter: A folder, or "package:NAME/folder", with the LoRA adapter that is added to the
+            weights.
+        adapters: Name -> folder, for methods that switch between some.
+        offers: Those that come with the package, loaded for a role whose method uses one of that
+            name.
+        script: Replies of the back end "scripted".
+        embedded: Whether it comes with the project.
+        small: Whether tables say that it is a small one.
+        thinking: Of a reasoning model: its thinking is cut off before scoring and reported apart.
+        keep_thinking: Without `thinking`, whether what the markers of known models enclose stays in
+            the answer.
+        logprobs: How many tokens the server gives probabilities of; 0 for one that gives none.
+        extra: Further fields of a server's requests (null: a field is left out), or further
+            variables of a loaded model's chat template (enable_thinking).
+        price: Of its tokens.
+        batch: Whether a run sends its requests as batch files (harness/llm/endpoint_batch.py).
+        temperature: Of the reader's replies to a question that its method leaves greedy.
+        top_p: Of the same replies.
+        max_tokens: Most tokens of any of these replies, where the method allows more.
     """
 
     backend: str = "hf"
@@ -271,21 +318,28 @@ class ModelConfig(_Weights):
     @property
     def sampling(self) -> dict[str, object]:
         """The settings of SAMPLING that are not the defaults: {"temperature": 0.7}."""
-        default = type(self).model_fields
-        return {
-            name: setting
-            for name in SAMPLING
-            if (setting := getattr(self, name)) != default[name].default
-        }
+        chosen: dict[str, object] = {}
+        for name in SAMPLING:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                chosen[name] = value
+        return chosen
 
 
 class EncoderConfig(_Weights):
     """A sentence encoder, with everything about it that changes a vector; of a server:
     harness/embed/served.py.
 
-    pooling: how tokens become one vector, None = as the folder says, else their mean; query_source:
-    where the network for questions is, None = one network for both; price: money of a million
-    tokens of a server.
+    Attributes:
+        source: Hub id or folder.
+        query_source: Where the network for questions is; None: one network for both.
+        pooling: How tokens become one vector; None: as the folder says, else their mean.
+        similarity: Of two vectors.
+        query_prefix: Before a question.
+        passage_prefix: Before a passage.
+        max_length: Most tokens of a text; None: as the folder says.
+        batch_size: Texts of a pass.
+        price: Money of a million tokens of a server.
     """
 
     source: PathOrName
@@ -302,9 +356,18 @@ class EncoderConfig(_Weights):
 class RetrieverConfig(Frozen):
     """A retriever of the user's own (--retriever): how it is asked, and what its reply means.
 
-    base_url, or function "module:name"; format: a known form of requests and replies; map: field ->
-    place in a reply; body: jinja2 template of a request; headers: "$NAME" is the value of an
-    environment variable; price: money of one search, None = unknown.
+    Attributes:
+        name: In tables.
+        base_url: Its address; None for a function.
+        function: "module:name"; None for an address.
+        format: A known form of requests and replies.
+        map: Field -> its place in a reply.
+        body: jinja2 template of a request.
+        headers: Of a request; "$NAME" is the value of an environment variable.
+        api_key_env: Name of the environment variable with its key.
+        timeout: Seconds for one reply.
+        retries: Of a request, after the first try.
+        price: Money of one search; None: unknown.
     """
 
     name: str
@@ -323,15 +386,25 @@ class RetrieverConfig(Frozen):
 class GeneralSettings(Frozen):
     """What a run has beside its parts.
 
-    limit, sample, failed, keep_prompts, cache, currency change no prediction and are left out of the
-    hash. currency: what prices and costs are in, as tables write it, "EUR".
-    limit: the first questions; sample: about so many drawn by sample_seed (question_kinds.py);
-    keep_prompts: whether the run folder holds every request as it was sent; cache: whether requests
-    that earlier runs have sent are sent again; retriever: in place of the ranking of methods that
-    retrieve, part of the hash of these; system_prompt: before the request for an answer, part of the
-    hash as a prompt of the method; corpus: the folder of an index (harness index-corpus) or the
-    address of one (harness serve-index), None = each question's own documents; corpus_passages: how
-    many of its best passages form the document of a method that does not search by itself.
+    limit, sample, failed, keep_prompts, cache and currency change no prediction and are left out of
+    the hash.
+
+    Attributes:
+        seed: Of the run.
+        limit: The first questions are asked, so many; None: all.
+        sample: About so many questions are drawn (question_kinds.py); None: no draw.
+        sample_seed: Of that draw.
+        failed: What a failed question counts: "zero", or "skip" where it is left out.
+        keep_prompts: Whether the run folder holds every request as it was sent.
+        cache: "replies" where requests that earlier runs have sent are not sent again.
+        corpus: The folder of an index (harness index-corpus) or the address of one (harness
+            serve-index); None: each question's own documents.
+        corpus_passages: How many of its best passages form the document of a method that does not
+            search by itself.
+        profile: The name of the profile.
+        retriever: In place of the ranking of methods that retrieve; part of the hash of these.
+        system_prompt: Before the request for an answer; part of the hash as a prompt of the method.
+        currency: What prices and costs are in, as tables write it: "EUR".
     """
 
     seed: int = Field(default=0, ge=0)

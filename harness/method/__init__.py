@@ -62,16 +62,18 @@ class MethodConfig(BaseModel):
 class Traits:
     """How the engine and the tables treat a method.
 
-    one_document: several documents are joined in order into one, and the record says so.
-    reads_documents: it reads documents; if not, it also answers questions that have none.
-    one_request: it asks a model once a question, and not for an index: its requests may be sent as
-    a batch.
-    draws: more than the reader's sampling depends on the run's seed; counts for the class that
-    declares it alone, a subclass states it anew (`draws_by_seed`).
-    searches: it calls tools.search, and reads nothing else: with a corpus it gets no documents.
-    floor: it is only what others must beat, as an answer without reading: tables never propose it.
-    takes_retriever: a retriever of the user's own (--retriever) takes the place of its ranking; it
-    then builds no index.
+    Attributes:
+        one_document: Several documents are joined in order into one, and the record says so.
+        reads_documents: It reads documents; if not, it also answers questions that have none.
+        one_request: It asks a model once a question, and not for an index: its requests may be sent
+            as a batch.
+        draws: More than the reader's sampling depends on the run's seed; counts for the class that
+            declares it alone, a subclass states it anew (`draws_by_seed`).
+        searches: It calls tools.search, and reads nothing else: with a corpus it gets no documents.
+        floor: It is only what others must beat, as an answer without reading: tables never propose
+            it.
+        takes_retriever: A retriever of the user's own (--retriever) takes the place of its ranking;
+            it then builds no index.
     """
 
     one_document: bool = True

@@ -28,13 +28,16 @@ SHOTS = "\n\nExamples:\n\n"
 
 
 class Task(BaseModel):
-    """The part of a prompt that is the same for every method.
+    """The part of a prompt that is the same for every method. Hashes leave defaults out.
 
-    instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: hash of the
-    training rows from which each question's solved examples are chosen, the nearest ones;
-    raw_replies: white space around a reply is part of the answer (code); chat: the shared prompt
-    stands in the model's chat template; reply_schema: a reply's JSON schema as JSON text, which the
-    instruction has too, "" for none. Hashes leave defaults out.
+    Attributes:
+        instruction: How to answer, one sentence.
+        max_answer_tokens: Longest answer.
+        shots: Hash of the training rows from which each question's solved examples are chosen, the
+            nearest ones; "" for none.
+        raw_replies: Whether white space around a reply is part of the answer (code).
+        chat: Whether the shared prompt stands in the model's chat template.
+        reply_schema: A reply's JSON schema as JSON text, which the instruction has too; "" for none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -47,7 +50,9 @@ class Task(BaseModel):
 
     def answer_in(self, reply: str) -> str:
         """The answer in a reply: stripped, or with `raw_replies` as it was written."""
-        return reply if self.raw_replies else reply.strip()
+        if self.raw_replies:
+            return reply
+        return reply.strip()
 
 
 class Encoder(Protocol):
@@ -102,11 +107,14 @@ class Retriever(Protocol):
 
 
 class Tools(Protocol):
-    """What a method may use; the meter counts the cost of everything. seed: of the run, for a
-    method's own draws.
+    """What a method may use.
 
-    question: the one being answered, or for which an index of scope "question" is built; None for
-    other indexes.
+    Attributes:
+        task: What is asked of every answer.
+        question: The one being answered, or for which an index of scope "question" is built; None
+            for other indexes.
+        meter: Counts the cost of everything.
+        seed: Of the run, for a method's own draws.
     """
 
     task: Task
@@ -140,8 +148,8 @@ class Tools(Protocol):
         several at once."""
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), or its result stored under `key` if the building of this index was
-        interrupted before."""
+        """Return the result stored under `key` if the building of this index was interrupted
+        before, else that of `fn`, which is stored."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Count the cost of what happens inside as "search" or "answer" (the default while
@@ -159,8 +167,8 @@ class IndexTools(Tools, Protocol):
     def share(
         self, name: str, role: str, needs: Mapping[str, object], fn: Callable[[], Any]
     ) -> Any:
-        """Return fn(), or the result that an index of any method stored as `name` for equal
-        `needs`.
+        """Return the cached result for (name, needs), computing it with `fn` on a miss; the cache
+        is shared by the indexes of all methods.
 
         The cost of fn is counted in both cases. fn uses the model of `role` alone; needs:
         everything that its result depends on (texts, prompts, sizes), as JSON values, with

@@ -9,6 +9,7 @@ from harness.cli.main import COMMANDS, root
 from harness.cli.stored_runs import FIGURES
 from harness.engine import runner
 from harness.engine.runner import RunResult
+from harness.storage.summary_file import RunSummary
 from harness.types import Answer
 from tests.cli.fakes import Echo
 
@@ -113,7 +114,7 @@ def test_parallel_reaches_the_runner_and_not_the_hash(here, monkeypatch, argumen
 
     def run(plan, out, *, parallel=1, **more):
         seen.append((parallel, plan.hash8))
-        return RunResult(Path(out), {}, 0)
+        return RunResult(Path(out), RunSummary(n_total=1), 0)
 
     monkeypatch.setattr(runner, "run", run)
     assert here("run", "--method", "echo", *ROW, *arguments).returncode == 0
