@@ -58,7 +58,9 @@ def typer_option(option: Option) -> Any:
     """Typer's form of an option."""
     limits: dict[str, Any] = {}
     if option.min is not None:
-        limits = {"min": option.min, "max": MOST if option.max is None else option.max}
+        limits = {"min": option.min, "max": MOST}
+        if option.max is not None:
+            limits["max"] = option.max
     completion = None
     if option.complete is not None:
         completion = _completion(option.complete)
@@ -96,9 +98,8 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The usage line, with required arguments as they are: RUN for Typer's {RUN}."""
-        return [
-            piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)
-        ]
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the options by section."""
@@ -145,35 +146,31 @@ class Group(TyperGroup):
         """Import the command `cmd_name`, or group those it begins; for another word fail with a
         usage error."""
         command = None
-        # "curves" of `report` is report_curves in report.py.
-        if entry := self.entries.get(cmd_name):
-            word = re.sub("[ -]", "_", entry.name)
-            module = importlib.import_module(
-                f"{entry.package}.{entry.name.partition(' ')[0].replace('-', '_')}"
-            )
-            command = as_command(
-                getattr(module, f"{word}_", None) or getattr(module, word), cmd_name
-            )
-        below = {
-            name: entry for name, entry in self.entries.items() if name.startswith(f"{cmd_name} ")
-        }
+        if cmd_name in self.entries:
+            command = _imported(self.entries[cmd_name], cmd_name)
+        below = self._below(cmd_name)
         if below:
-            subgroup = group(
-                cmd_name, {name.partition(" ")[2]: entry for name, entry in below.items()}
-            )
+            subgroup = group(cmd_name, below)
             subgroup.default = command
             if command is not None:
                 command.below = {entry.name: entry.summary for entry in below.values()}
             return subgroup
         if command is None and not ctx.resilient_parsing and not cmd_name.startswith("-"):
+            hint = "Packages add commands: pip install ./packages/NAME"
             matches = close_matches(cmd_name, self.list_commands(ctx), limit=1)
-            hint = (
-                f"Did you mean '{matches[0]}'?"
-                if matches
-                else "Packages add commands: pip install ./packages/NAME"
-            )
+            if matches:
+                hint = f"Did you mean '{matches[0]}'?"
             ctx.fail(f"No such command '{cmd_name}'. {hint}")
         return command
+
+    def _below(self, word: str) -> dict[str, Entry]:
+        """The commands whose names begin with a word, by the rest of their names."""
+        first = f"{word} "
+        below: dict[str, Entry] = {}
+        for name, entry in self.entries.items():
+            if name.startswith(first):
+                below[name.removeprefix(first)] = entry
+        return below
 
     def make_context(
         self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
@@ -187,6 +184,20 @@ class Group(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands by section."""
         write_commands(self.entries, formatter)
+
+
+def _imported(entry: Entry, name: str) -> Command:
+    """Import a command: "report curves" is `report_curves`, or `report_curves_`, in report.py.
+
+    Args:
+        entry: The command.
+        name: The last word of its name.
+    """
+    file = entry.name.partition(" ")[0].replace("-", "_")
+    module = importlib.import_module(f"{entry.package}.{file}")
+    function_name = re.sub("[ -]", "_", entry.name)
+    function = getattr(module, f"{function_name}_", None) or getattr(module, function_name)
+    return as_command(function, name)
 
 
 def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -> Group:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harness.cli.output import say
+from harness.cli.output import counted, say
 from harness.cli.run_options import CheckOptions
 from harness.engine.runs_in_turn import Hook
 from harness.errors import UserError
@@ -64,7 +64,8 @@ class Gate(Hook):
 
     def __init__(self, options: CheckOptions, allow_left_out: bool = False) -> None:
         """allow_left_out: whether questions without an answer are left out."""
-        self._options, self._allow_left_out = options, allow_left_out
+        self._options = options
+        self._allow_left_out = allow_left_out
         self._limits = _points_of_scores("--fail-under", options.fail_under)
         self._drops = _points_of_scores("--max-drop", options.max_drop)
         _check_options(options)
@@ -74,10 +75,11 @@ class Gate(Hook):
     def ready(self, plan: PlannedRun) -> PlannedRun:
         """Expect the run. Raises UserError for a limit on a score that it does not have."""
         for option, scores in (("--fail-under", self._limits), ("--max-drop", self._drops)):
-            unknown = scores.keys() - set(plan.config.dataset.scorers)
-            unknown = {name for name in unknown if not name.startswith(JUDGE)}
+            own = plan.config.dataset.scorers
+            others = [name for name in scores if name not in own]
+            unknown = [name for name in others if not name.startswith(JUDGE)]
             if unknown:
-                known = ", ".join(plan.config.dataset.scorers)
+                known = ", ".join(own)
                 raise UserError(
                     f"{option}: {plan.run_name} has no score '{min(unknown)}' (it has {known})"
                 )
@@ -107,8 +109,9 @@ class Gate(Hook):
             _junit(self._checks).write(self._options.junit, encoding="utf-8", xml_declaration=True)
         if self._options.job_summary is not None:
             _add_markdown(Path(self._options.job_summary), self._checks)
-        failed = any(check.outcome == "FAILED" for check in self._checks)
-        return FAILED_CHECK if failed else 0
+        if any(check.outcome == "FAILED" for check in self._checks):
+            return FAILED_CHECK
+        return 0
 
     def _beside_limit(self, run: str, result: RunResult, score: str, least: float) -> Check:
         """Compare a run's mean with a limit of --fail-under.
@@ -129,12 +132,12 @@ class Gate(Hook):
         left_out = summary.n_left_out or 0
         if summary.failed_count_as == "skip":
             left_out += summary.n_failed or 0
-        counted = 1.0  # of the asked questions, the share that the mean is over
+        share = 1.0  # of the asked questions, the share that the mean is over
         if left_out and not self._allow_left_out:
-            counted = entry.n / (entry.n + left_out)
+            share = entry.n / (entry.n + left_out)
         assert entry.mean is not None  # the gate names scores that a question has
-        mean = 100 * counted * entry.mean
-        figures = _mean_figures(entry, 100 * counted, least)
+        mean = 100 * share * entry.mean
+        figures = _mean_figures(entry, 100 * share, least)
         if score.startswith(JUDGE) and entry.n != summary.n_total:
             figures.append(f"over the {entry.n} of {summary.n_total} that have a score")
         margin = self._options.margin or 0.0
@@ -142,9 +145,10 @@ class Gate(Hook):
             name += f", less a margin of {margin:g}"
         if left_out:
             figures.append(_left_out_words(left_out, self._allow_left_out))
-        return Check(
-            run, name, "passed" if mean >= least - margin else "FAILED", "; ".join(figures)
-        )
+        outcome: Outcome = "FAILED"
+        if mean >= least - margin:
+            outcome = "passed"
+        return Check(run, name, outcome, "; ".join(figures))
 
     def _beside_baseline(self, run: str, folder: Path, score: str | None, drop: float) -> Check:
         """Compare a run with the baseline, question by question (reports/baseline.py).
@@ -161,7 +165,9 @@ class Gate(Hook):
         from harness.storage.run_folder import read_run
         from reports.baseline import compare_with_baseline
 
-        name = "not below the baseline" if score is None else f"{score} not below the baseline"
+        name = "not below the baseline"
+        if score is not None:
+            name = f"{score} {name}"
         if drop:
             name += f" by more than {drop:g}"
         assert self._options.fail_below_baseline is not None
@@ -222,7 +228,9 @@ def _points_of_scores(option: str, texts: Sequence[str]) -> dict[str, float]:
         UserError: A part that is no SCORE=X with X from 0 to 100.
     """
     found: dict[str, float] = {}
-    for part in ",".join(texts).split(",") if texts else ():
+    if not texts:
+        return found
+    for part in ",".join(texts).split(","):
         score, _, value = part.partition("=")
         try:
             points = float(value)
@@ -293,7 +301,7 @@ _NO_INTERVAL = ", no interval with so few documents,"
 
 def _left_out_words(count: int, allowed: bool) -> str:
     """How many questions were left out, and whether they count."""
-    questions = f"{count} question{'s' if count > 1 else ''} left out"
+    questions = f"{counted(count, 'question')} left out"
     if allowed:
         return f"{questions}, as allowed"
     return f"{questions} count 0 (--allow-left-out: not at all)"

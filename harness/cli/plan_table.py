@@ -17,6 +17,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from harness.api.run_request import RunRequest
@@ -61,12 +62,12 @@ def _together(forecasts: Sequence[Forecast]) -> Forecast:
     return Forecast(
         "together",
         "",
-        sum(each.questions for each in forecasts),
-        sum(each.done for each in forecasts),
-        tokens=_sum_known(each.tokens for each in forecasts),
-        tflops=_sum_known(each.tflops for each in forecasts),
-        money=_sum_known(each.money for each in forecasts),
-        hours=_sum_known(each.hours for each in forecasts),
+        sum(map(attrgetter("questions"), forecasts)),
+        sum(map(attrgetter("done"), forecasts)),
+        tokens=_sum_known(map(attrgetter("tokens"), forecasts)),
+        tflops=_sum_known(map(attrgetter("tflops"), forecasts)),
+        money=_sum_known(map(attrgetter("money"), forecasts)),
+        hours=_sum_known(map(attrgetter("hours"), forecasts)),
         how=how,
     )
 
