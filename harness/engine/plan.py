@@ -147,7 +147,8 @@ def plan(settings: Settings, elsewhere: bool = False) -> PlannedRun:
         findings.allow_missing()
     findings.raise_problems()
     asked = asked or _official_number(settings)
-    return _planned_run(settings, settled, asked, models, findings, corpus)
+    parts = _CheckedParts(settings, settled, asked, models, corpus)
+    return _planned_run(parts, findings)
 
 
 def _questions(
@@ -181,49 +182,32 @@ def _official_number(settings: Settings) -> AskedQuestions:
     return AskedQuestions(dataset, settings.dataset)
 
 
-def _planned_run(
-    settings: Settings,
-    settled: SettledMethod,
-    asked: AskedQuestions,
-    models: PlannedModels,
-    findings: Findings,
-    corpus: PlannedCorpus | None,
-) -> PlannedRun:
-    """The run of settings without a mistake: its configuration with the parts that are used, its
-    hash and folder."""
-    method, dataset = settled.method, asked.dataset
-    name = models.method_name
-    asked = with_search_scores(asked, method, corpus)
-    marks = [mark_of(settled, settings.dataset.name)]
-    if corpus is not None:
-        marks.append(corpus.mark)
-    mark = ", ".join(filter(None, marks))
-    named = settled.choice.model_copy(update={"name": name, "mark": mark})
-    roles = {role: model for role, model in settings.roles.items() if role in method.needs}
-    config = settings.config.model_copy(
-        update={
-            "method": named,
-            "dataset": asked.config,
-            "roles": roles,
-            "encoder": models.encoders.get("encoder"),
-            "reranker": models.encoders.get("reranker"),
-            "retriever": models.retriever,
-        }
-    )
-    task = answer_prefix.task(asked.config)
+@dataclass(frozen=True)
+class _CheckedParts:
+    """The parts of a run in which no mistake was found."""
+
+    settings: Settings
+    settled: SettledMethod
+    asked: AskedQuestions
+    models: PlannedModels
+    corpus: PlannedCorpus | None
+
+
+def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
+    """The run with its hash and folder; `findings` gets further warnings."""
+    method, models, dataset = parts.settled.method, parts.models, parts.asked.dataset
+    config = _used_config(parts)
+    _warn_of_sources(parts.settled, config, findings)
     code: dict[str, str] = {}
-    if named.implementation not in registry.shipped("methods"):
-        code = own_code(type(method), named.params.values())
-    for parameter, number in settled.numbers.items():
-        warning = differing_source(parameter, number, config.dataset.name, config.model.name)
-        if warning:
-            findings.warnings.append(warning)
-    hashed_corpus = None if corpus is None else corpus.hashed
+    if config.method.implementation not in registry.shipped("methods"):
+        code = own_code(type(method), config.method.params.values())
+    hashed_corpus = None if parts.corpus is None else parts.corpus.hashed
+    task = answer_prefix.task(config.dataset)
     hash8 = run_hash(config, method, dataset, task, models.identities, code, hashed_corpus)
     folder = run_path(config.dataset.name, config.method.name, config.model.name, hash8)
     return PlannedRun(
         config=config,
-        origins=dict(sorted(settled.origins.items())),
+        origins=dict(sorted(parts.settled.origins.items())),
         method=method,
         dataset=dataset,
         task=task,
@@ -234,12 +218,46 @@ def _planned_run(
         folder=folder.as_posix(),
         warnings=tuple(dict.fromkeys(findings.warnings)),
         code=code,
-        choices=settings.choices,
-        numbers=settled.numbers,
+        choices=parts.settings.choices,
+        numbers=parts.settled.numbers,
         missing=tuple(dict.fromkeys(findings.missing)),
         unused=models.unused,
-        corpus=corpus,
+        corpus=parts.corpus,
     )
+
+
+def _used_config(parts: _CheckedParts) -> RunConfig:
+    """The configuration of the run with those of its parts that are used."""
+    settings, settled, models = parts.settings, parts.settled, parts.models
+    marks = [mark_of(settled, settings.dataset.name)]
+    if parts.corpus is not None:
+        marks.append(parts.corpus.mark)
+    mark = ", ".join(filter(None, marks))
+    needed = settled.method.needs
+    return settings.config.model_copy(
+        update={
+            "method": settled.choice.model_copy(update={"name": models.method_name, "mark": mark}),
+            "dataset": with_search_scores(parts.asked, settled.method, parts.corpus).config,
+            "roles": {role: model for role, model in settings.roles.items() if role in needed},
+            "encoder": models.encoders.get("encoder"),
+            "reranker": models.encoders.get("reranker"),
+            "retriever": models.retriever,
+        }
+    )
+
+
+def _warn_of_sources(settled: SettledMethod, config: RunConfig, findings: Findings) -> None:
+    """Warn of each number that comes from a run with another data set or model.
+
+    Args:
+        settled: Has the numbers.
+        config: Of the run that uses them.
+        findings: Gets the warnings.
+    """
+    for parameter, number in settled.numbers.items():
+        warning = differing_source(parameter, number, config.dataset.name, config.model.name)
+        if warning:
+            findings.warnings.append(warning)
 
 
 def run_hash(

@@ -109,8 +109,7 @@ def judge_run(
         by_question = {record.question_id: record for record in store.records()}
         cases = _cases(stored, by_question.values(), examples, judge)
         work = _JudgeWork(judge, progress, len(cases))
-        before = _entry_before(stored, judge)
-        add_sent(work.judged.lost, before.earlier)
+        add_sent(work.judged.lost, _entry_before(stored, judge).earlier)
         try:
             work.judge(cases, parallel)
         except HarnessError as error:
@@ -122,11 +121,23 @@ def judge_run(
                 _add_failed_questions(work.judged, by_question.values(), judge)
                 _store_judgements(store, stored, by_question, judge, work.judged)
             elif work.judged.lost.get("tokens"):
-                # Limits count what was sent, also where nothing came back.
-                if not before.has_values:
-                    before = JudgeEntry(price=price_of(judge))
-                _write_entry(store, judge, before.with_values(earlier=work.judged.lost))
+                _store_what_was_lost(store, stored, judge, work.judged)
     return work.judged
+
+
+def _store_what_was_lost(store: RunStore, stored: StoredRun, judge: Judge, judged: Judged) -> None:
+    """Write what requests sent of which none came back, as limits count it, too.
+
+    Args:
+        store: Writes the folder.
+        stored: The run as it was.
+        judge: Who was asked.
+        judged: Without a judgement.
+    """
+    before = _entry_before(stored, judge)
+    if not before.has_values:
+        before = JudgeEntry(price=price_of(judge))
+    _write_entry(store, judge, before.with_values(earlier=judged.lost))
 
 
 def _check_can_be_judged(stored: StoredRun, judge: Judge) -> None:

@@ -88,33 +88,57 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     unscored = records.unscored(sources)
     _write_lines(folder, sources, UNSCORED, unscored)  # the next start scores them
 
-    asked_before = read_summary(folder).n_to_record
-    asked = asked_before
-    if manifest.shard is not None:
-        asked = max(manifest.shard.asked, asked_before)
-        manifest = manifest.without("shard")
     merged = (StoredRecord.from_json(json.loads(line)) for line in ordered)
     numbers = summarise(merged, indexes, run_yaml(folder).config)
-    n_recorded = numbers.n_total or 0
-    is_finished = n_recorded >= asked
-    counts = counts_of(asked, n_recorded, manifest.dataset.skipped)
-    counts = counts.with_values(state=FINISHED if is_finished else "interrupted")
-    summary = counts.with_numbers(numbers)
-    if manifest.has_values:  # without any, as after a kill of all shards, the next start begins one
-        finished = _last_end(manifest) if is_finished else None
-        manifest = manifest.with_values(finished=finished)
-        write_atomic(folder / MANIFEST, json_file(manifest))
-    summary = summary.with_values(files=checksums(folder))
-    write_atomic(folder / SUMMARY, json_file(summary))
+    asked = _asked(folder, manifest)
+    summary = _write_summary(folder, manifest, numbers, asked)
     shutil.rmtree(folder / PARTS)
     if not unscored:
         (folder / UNSCORED).unlink(missing_ok=True)
-        if is_finished:
+        if summary.is_finished:
             (folder / ORDER).unlink(missing_ok=True)
     shards = "1 shard"
     if len(parts) > 1:
         shards = f"{len(parts)} shards"
-    note(f"merged {shards}: {n_recorded} of {asked} questions have a record")
+    note(f"merged {shards}: {summary.n_total} of {asked} questions have a record")
+    return summary
+
+
+def _asked(folder: Path, manifest: RunManifest) -> int:
+    """How many questions the run asks, by the summary of before and by its shards."""
+    before = read_summary(folder).n_to_record
+    if manifest.shard is None:
+        return before
+    return max(manifest.shard.asked, before)
+
+
+def _write_summary(
+    folder: Path, manifest: RunManifest, numbers: RunSummary, asked: int
+) -> RunSummary:
+    """Write the manifest, with the run's end where it is finished, and the summary.
+
+    Args:
+        folder: Of the run, with all other files merged.
+        manifest: Of all shards.
+        numbers: Of all records.
+        asked: How many questions the run asks.
+
+    Returns:
+        The summary.
+    """
+    n_recorded = numbers.n_total or 0
+    state = "interrupted"
+    finished = None
+    if n_recorded >= asked:
+        state = FINISHED
+        finished = _last_end(manifest)
+    if manifest.has_values:  # without any, as after a kill of all shards, the next start begins one
+        manifest = manifest.without("shard").with_values(finished=finished)
+        write_atomic(folder / MANIFEST, json_file(manifest))
+    counts = counts_of(asked, n_recorded, manifest.dataset.skipped)
+    summary = counts.with_values(state=state).with_numbers(numbers)
+    summary = summary.with_values(files=checksums(folder))
+    write_atomic(folder / SUMMARY, json_file(summary))
     return summary
 
 

@@ -81,24 +81,11 @@ def connect(
         )
     import ray
 
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
-    settings: dict[str, object] = {
-        "log_to_driver": False,
-        "logging_level": "ERROR",
-        "configure_logging": False,
-    }
-    if address == "local":
-        settings |= {"num_cpus": max(workers or 1, os.cpu_count() or 1), "include_dashboard": False}
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(address=address, **settings)
+        _open_cluster(ray, address, workers)
         with contextlib.suppress(ValueError):  # outside of the main thread nobody handles signals
             signal.signal(signal.SIGTERM, handler)  # in place of Ray's, which ends the process
-    except Exception as error:  # Ray raises a bare Exception, too
-        first = " ".join(str(error).split())[:300]
-        raise UserError(f"no Ray cluster can be used ({address}): {first}") from error
-    try:
         count = worker_count(ray.cluster_resources(), workers, gpus)
         if parallel is None:
             parallel = 1
@@ -107,6 +94,34 @@ def connect(
         yield Workers(ray, count, gpus, parallel)
     finally:
         ray.shutdown()
+
+
+def _open_cluster(ray: Any, address: str | None, workers: int | None) -> None:
+    """Connect to a cluster, or start one on this machine.
+
+    Args:
+        ray: The module.
+        address: Of the cluster; None: RAY_ADDRESS, else this machine.
+        workers: That a cluster of this machine must have room for.
+
+    Raises:
+        UserError: There is no such cluster.
+    """
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    settings: dict[str, object] = {
+        "log_to_driver": False,
+        "logging_level": "ERROR",
+        "configure_logging": False,
+    }
+    if address == "local":
+        settings["num_cpus"] = max(workers or 1, os.cpu_count() or 1)
+        settings["include_dashboard"] = False
+    try:
+        ray.init(address=address, **settings)
+    except Exception as error:  # Ray raises a bare Exception, too
+        first = " ".join(str(error).split())[:300]
+        raise UserError(f"no Ray cluster can be used ({address}): {first}") from error
 
 
 def worker_count(resources: Mapping[str, float], workers: int | None, gpus: float) -> int:

@@ -112,15 +112,13 @@ def interval(
     if n == 0:
         return NOTHING
     mean = float(sums.sum() / n)
-    ends: tuple[float, float] | None
+    ends = None
     if bounds is None:
         ends = _ends_of_costs(sums, sizes, seed, resamples, level)
-    elif count < FEWEST:
-        ends = None
-    elif bounds[0] < 0.0:
+    elif count >= FEWEST and bounds[0] < 0.0:
         largest = max(bounds[1], -bounds[0])
         ends = _ends_of_differences(sums, sizes, largest, level, seed)
-    else:
+    elif count >= FEWEST:
         squares, _ = per_cluster(np.square(values), clusters)
         ends = _ends_of_scores(sums, squares, sizes, bounds, level)
     if ends is None:

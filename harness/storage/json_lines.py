@@ -133,39 +133,54 @@ def indexed_lines(
     """
     if not path.exists():
         return
-    bad: tuple[int, str] | None = None
+    bad: tuple[int, str] | None = None  # number of a line, what is wrong with it
     end = 0
     with open(path, "rb") as file:
         # Lines end at \n only, so U+2028 inside a text is no line end.
         for number, line in enumerate(file, start=1):
             end += len(line)
             if bad is not None:
-                raise DataError(
-                    path.name,
-                    bad[0],
-                    None,
-                    f"{bad[1]} in {path.parent}; delete that line, then run again",
-                )
+                problem = f"{bad[1]} in {path.parent}; delete that line, then run again"
+                raise DataError(path.name, bad[0], None, problem)
             if wanted is not None and not wanted(line):
                 continue
             try:
-                value = as_object(line)
+                value = _object_in(line, field)
             except ValueError as error:
-                bad = (number, f"not valid JSON ({error})")
+                bad = (number, str(error))
                 continue
-            if not isinstance(value.get(field), str):
-                bad = (number, f"not an object with a '{field}'")
-                continue
-            try:
-                if form is not None:
-                    check(value, form)
-            except WrongValue as error:
-                raise DataError(
-                    path, number, error.key, f"{error}; such a record cannot be used"
-                ) from None
+            if form is not None:
+                _check_form(value, form, path, number)
             yield end - len(line), len(line), value
     if bad is not None and notes is not None:
         notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
+
+
+def _object_in(line: bytes, field: str) -> dict[str, Any]:
+    """The object of a line. Raises ValueError where it is none, or its `field` is no text."""
+    try:
+        value = as_object(line)
+    except ValueError as error:
+        raise ValueError(f"not valid JSON ({error})") from None
+    if not isinstance(value.get(field), str):
+        raise ValueError(f"not an object with a '{field}'")
+    return value
+
+
+def _check_form(value: object, form: TypeAdapter[Any], path: Path, number: int) -> None:
+    """Raise DataError where an object is not of a form.
+
+    Args:
+        value: The object.
+        form: That it should have.
+        path: The file that it is from.
+        number: Of its line.
+    """
+    try:
+        check(value, form)
+    except WrongValue as error:
+        problem = f"{error}; such a record cannot be used"
+        raise DataError(path, number, error.key, problem) from None
 
 
 def lines_at(path: Path, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:

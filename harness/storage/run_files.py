@@ -21,7 +21,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -178,24 +178,38 @@ def os_error_as_data_error(path: Path) -> Iterator[None]:
         raise DataError(Path(error.filename or path), None, None, why) from None
 
 
-def used_settings(
-    config: Mapping[str, Any], origins: Mapping[str, str], path: str = ""
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Settings of a run and their origins, without values that are null or empty because nothing
-    set them.
+class UsedSettings(NamedTuple):
+    """Settings of a run, and what set each: path of a value ("method.params.k") -> "--set"."""
 
-    path: of `config` in the whole configuration, before each key; origins: path of a value -> what
-    set it.
+    values: dict[str, object]
+    origins: dict[str, str]
+
+
+def used_settings(
+    config: Mapping[str, object], origins: Mapping[str, str], path: str = ""
+) -> UsedSettings:
+    """The settings without values that are null or empty because nothing set them.
+
+    {"seed": 1, "limit": None}, {"seed": "--set", "limit": "default"}
+        -> UsedSettings({"seed": 1}, {"seed": "--set"})
+
+    Args:
+        config: Settings, mappings of settings, ...
+        origins: Path of a value -> what set it.
+        path: Of `config` in the whole configuration; "" for all of it.
     """
-    used: dict[str, Any] = {}
-    known: dict[str, str] = {}
+    used = UsedSettings({}, {})
     for key, value in config.items():
-        here = f"{path}.{key}" if path else key
-        inner = {here: origins[here]} if here in origins else {}
+        place = f"{path}.{key}" if path else key
+        own_origins: dict[str, str] = {}
+        if place in origins:
+            own_origins[place] = origins[place]
         if isinstance(value, dict):
-            value, own = used_settings(value, origins, here)
-            inner |= own
-        if value not in (None, {}) or origins.get(here, "default") != "default":
-            used[key] = value
-            known |= inner
-    return used, known
+            inner = used_settings(value, origins, place)
+            value = inner.values
+            own_origins |= inner.origins
+        is_set = origins.get(place, "default") != "default"
+        if is_set or value not in (None, {}):
+            used.values[key] = value
+            used.origins.update(own_origins)
+    return used

@@ -13,7 +13,7 @@ so settings may be missing here, and those that no reader uses are held as they 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import (
     Field,
@@ -47,9 +47,9 @@ class _InOrder(JsonValues):
         return parsed
 
     @model_serializer(mode="wrap")
-    def _in_order(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _in_order(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         """The values, in the order in which they were read; added ones last."""
-        values: dict[str, Any] = dump(self)
+        values: dict[str, object] = dump(self)
         ordered = {key: values[key] for key in self._keys if key in values}
         return ordered | values
 
