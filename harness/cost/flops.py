@@ -50,8 +50,19 @@ class Flops(dict[str, float]):
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes that the formulas need. vocab: 0 for encoders (no head); gated: m = 3; tied: the
-    head is the table."""
+    """The sizes that the formulas need (see the module).
+
+    Attributes:
+        layers: L.
+        width: d.
+        heads: H, query heads.
+        kv_heads: KV, key/value heads.
+        head_size: h.
+        mlp: f, inner width of the MLP.
+        vocab: V; 0 for encoders, which have no head.
+        gated: Whether the MLP has three matrices (m = 3), else two.
+        tied: Whether the head is the embedding table.
+    """
 
     layers: int
     width: int
@@ -156,57 +167,91 @@ OWN_RETRIEVER = "own_retriever"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One call of a model, or a search. Counts are of tokens unless their line says otherwise."""
+    """One call of a model, or a search. Counts are of tokens unless it says otherwise.
+
+    Attributes:
+        role: Of the model.
+        model: Its name.
+        phase: One of PHASES.
+        kind: What was called.
+        new: Read or written by this call.
+        cached: Attended to without being computed again.
+        logits: Positions whose logits were computed.
+        pairs: (query, key) pairs, without those that a causal mask discards.
+        ranking_pairs: Pairs whose product was taken a second time to rank tokens.
+        requests: 1 for a request that a server would get.
+        out: Written.
+        seconds: How long the call ran, the whole batch where it shared one.
+        cut: Texts that the encoder's or reranker's length limit cut.
+        texts: Texts given to an encoder or reranker.
+        found: Passages that a search found.
+        retries: Further tries of the request.
+        shape: ModelShape.key of the sizes by which FLOPs are counted; "" where they are unknown.
+        reused: Of `new`, those that a server reports from its prefix cache; never subtracted from
+            the cost.
+        endings: 1 where end markers were cut off the reply (harness/llm/endings.py).
+        recounted: Counts of tokens that a server left out or gave implausibly, and that were
+            estimated.
+        markers: Turn markers that were broken up in a request to a server.
+        thinking: Of `out`, those of a reasoning model's thinking, which has an event of its own.
+        unclosed: 1 where the thinking did not end by itself.
+        recalled: 1 for a request that was not sent, as the cache of replies had its reply.
+        queued: Seconds of waiting, for other questions or before a retry.
+        billed: Written tokens that a server takes money for, beside `new`; None: not from a
+            server.
+        reply: What is wrong with a reply (`Written.problem`), in an event of its own.
+        charged: Money that an application's reply says, or of a search.
+        tokens_known: False where an application's reply does not say both.
+        tokens_total: Both together, where it says no more.
+        money_known: False where neither its reply nor a price says it.
+        answered: False for requests that were sent and got no usable reply.
+    """
 
     role: str
     model: str
     phase: str
     kind: Kind
-    new: int  # read or written by this call
-    cached: int = 0  # attended to without being computed again
-    logits: int = 0  # positions whose logits were computed
-    pairs: int = 0  # (query, key) pairs, without those that a causal mask discards
-    ranking_pairs: int = 0  # pairs whose product was taken a second time to rank tokens
-    requests: int = 0  # 1 for a request that a server would get
-    out: int = 0  # written
-    seconds: float = 0.0  # time that the call ran, the whole batch's where it shared one
-    cut: int = 0  # texts that the encoder's or reranker's length limit cut
-    texts: int = 0  # texts given to an encoder or reranker
-    found: int = 0  # passages that a search found
-    retries: int = 0  # further tries of the request
-    shape: str = (
-        ""  # ModelShape.key of the sizes by which FLOPs are counted; "" where they are unknown
-    )
-    reused: int = 0  # of `new`, those that a server reports from its prefix cache; never subtracted from the cost
-    endings: int = 0  # 1 where end markers were cut off the reply (harness/llm/endings.py)
-    recounted: int = (
-        0  # counts of tokens that a server left out or gave implausibly, and that were estimated
-    )
-    markers: int = 0  # turn markers that were broken up in a request to a server
-    thinking: int = (
-        0  # of `out`, those of a reasoning model's thinking, which has an event of its own
-    )
-    unclosed: int = 0  # 1 where the thinking did not end by itself
-    recalled: int = 0  # 1 for a request that was not sent, as the cache of replies had its reply
-    queued: float = 0.0  # seconds of waiting, for other questions or before a retry
-    billed: int | None = (
-        None  # written tokens that a server takes money for, beside `new`; None: not from a server
-    )
-    reply: str = ""  # what is wrong with a reply (`Written.problem`), in an event of its own
-    charged: float | None = None  # money that an application's reply says, or of a search
-    tokens_known: bool = True  # False where an application's reply does not say both
-    tokens_total: int | None = None  # both together, where it says no more
-    money_known: bool = True  # False where neither its reply nor a price says it
-    answered: bool = True  # False for requests that were sent and got no usable reply
+    new: int
+    cached: int = 0
+    logits: int = 0
+    pairs: int = 0
+    ranking_pairs: int = 0
+    requests: int = 0
+    out: int = 0
+    seconds: float = 0.0
+    cut: int = 0
+    texts: int = 0
+    found: int = 0
+    retries: int = 0
+    shape: str = ""
+    reused: int = 0
+    endings: int = 0
+    recounted: int = 0
+    markers: int = 0
+    thinking: int = 0
+    unclosed: int = 0
+    recalled: int = 0
+    queued: float = 0.0
+    billed: int | None = None
+    reply: str = ""
+    charged: float | None = None
+    tokens_known: bool = True
+    tokens_total: int | None = None
+    money_known: bool = True
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request as it was sent to a language model.
 
-    kind: "write", "probe" or "score"; prompt: the whole context as text, markers of the template
-    included; reply: what was written, the probabilities of a probe as JSON, or the log-probability
-    of a text that was scored.
+    Attributes:
+        role: Of the model.
+        phase: Where its cost counts.
+        kind: "write", "probe" or "score".
+        prompt: The whole context as text, markers of the template included.
+        reply: What was written, the probabilities of a probe as JSON, or the log-probability of a
+            text that was scored.
     """
 
     role: str

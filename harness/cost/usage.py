@@ -35,8 +35,9 @@ class BilledTokens(TypedDict):
 class SentUsage(TypedDict, total=False):
     """What requests sent, whether they were answered or not.
 
-    tokens, flops, billed: as in PhaseUsage, tokens read and written together; charged,
-    tokens_unknown, money_unknown: only where there are any.
+    tokens            tokens read and written together
+    flops, billed     as in PhaseUsage
+    charged, tokens_unknown, money_unknown      as in PhaseUsage, only where there are any
     """
 
     tokens: float

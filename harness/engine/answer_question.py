@@ -74,8 +74,13 @@ class JsonAnswer:
 class Attempt:
     """One try to answer a question.
 
-    reply: the answer as JSON values, without a text until the method has answered; error: why there
-    is no answer, or that it is not scored yet; notes: of the record.
+    Attributes:
+        example: The question with its gold answers.
+        meter: Counts the cost.
+        began: When it began, by time.perf_counter.
+        reply: The answer; without a text until the method has answered.
+        error: Why there is no answer, or that it is not scored yet.
+        notes: Of the record.
     """
 
     example: Example

@@ -88,6 +88,7 @@ class InFlight(InTurn):
     """Several questions at once, each in a thread; changes no prediction in float32."""
 
     def __init__(self, most: int) -> None:
+        """most: Questions in flight at once, if memory has room."""
         self._most = most
         self._places: int | None = None  # once the models are loaded
 
@@ -128,12 +129,12 @@ class InFlight(InTurn):
 
 class BatchFiles(Executor):
     """Requests go as batch files to a server: questions are asked until their requests are known,
-    and again with the replies.
-
-    inner: asks the questions of a round.
+    and
+    again with the replies.
     """
 
     def __init__(self, inner: InTurn) -> None:
+        """inner: Asks the questions of a round."""
         self._inner = inner
 
     def in_flight(self) -> int:

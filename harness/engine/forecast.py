@@ -29,8 +29,16 @@ NOTHING_ANSWERED = "no question is answered yet"
 class Forecast:
     """What one run has still to spend; None is unknown.
 
-    questions: of the run, 0 if unknown; done: those recorded; tokens, tflops, money, hours: of the
-    others; how: from what they were extrapolated.
+    Attributes:
+        method: With its point of a sweep.
+        dataset: Its name.
+        questions: Of the run, 0 if unknown.
+        done: How many of these are recorded.
+        tokens: Of the others.
+        tflops: Of the others.
+        money: Of the others.
+        hours: Of the others.
+        how: From what these were extrapolated.
     """
 
     method: str
@@ -93,8 +101,14 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
 class Extrapolated:
     """What is still to be spent, summed over questions and indexes.
 
-    prices: of the run's models; uncounted: whether FLOPs of a part are not
-    known; unpriced: whether nobody said what a part costs.
+    Attributes:
+        prices: Of the run's models.
+        convention: Of the FLOPs.
+        tokens: So far.
+        flops: So far.
+        money: So far.
+        uncounted: Whether FLOPs of a part are not known.
+        unpriced: Whether nobody said what a part costs.
     """
 
     prices: Prices

@@ -43,7 +43,10 @@ _KEPT = 4
 class _WantedIndex:
     """An index that a question needs.
 
-    question: whose index it is, None where all questions share it; key: all that it depends on.
+    Attributes:
+        document: The document.
+        question: Whose index it is, None where all questions share it.
+        key: All that it depends on.
     """
 
     document: Document
@@ -57,8 +60,11 @@ class _WantedIndex:
 
 
 class Indexer:
-    """The indexes of one run: if several questions need the same one, one builds it. kept: how many
-    stay in memory."""
+    """The indexes of one run: if several questions need the same one, one builds it.
+
+    Attributes:
+        kept: How many indexes stay in memory.
+    """
 
     def __init__(
         self,

@@ -117,8 +117,13 @@ def _quoted(text: str, documents: Sequence[Document]) -> Shown | None:
 
 @dataclass(frozen=True)
 class _Spaced:
-    """A text with one space between words. starts: of its words; origins: of these in the text as
-    it was."""
+    """A text with one space between words.
+
+    Attributes:
+        text: The text.
+        starts: Of its words.
+        origins: Of these words in the text as it was.
+    """
 
     text: str
     starts: Sequence[int]

@@ -48,8 +48,17 @@ Call = tuple[Kind, int, int, ModelShape | None]
 class NumberFromRun:
     """A number that a run gave, as it stands in a manifest.
 
-    note: what tables say of it; mean, unit: what it was rounded from; source: the run's method;
-    run: its folder; questions: answered ones; failed: questions that were left out.
+    Attributes:
+        value: The number.
+        note: What tables say of it.
+        mean: What it was rounded from.
+        unit: Of the mean.
+        source: The run's method.
+        run: Its folder.
+        dataset: Of the run.
+        model: Of the run.
+        questions: How many it answered.
+        failed: Questions that were left out.
     """
 
     value: int

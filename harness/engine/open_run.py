@@ -22,9 +22,18 @@ from harness.types import Example
 class OpenRun:
     """A run whose folder is open.
 
-    examples: the questions to ask, answered ones too; manifest: of this start, None in a worker,
-    whose driver has it; earlier: question -> what its earlier tries cost; problems: sentences about
-    what could not be written.
+    Attributes:
+        plan: The run.
+        store: Its folder.
+        progress: Shows what is done.
+        budget: Of the command.
+        models: Loaded at their first use.
+        searches: Of its questions.
+        indexer: Has its indexes.
+        examples: The questions to ask, answered ones too.
+        manifest: Of this start; a worker has one of its own, which the driver merges.
+        earlier: Question -> what its earlier tries cost.
+        problems: Sentences about what could not be written.
     """
 
     plan: PlannedRun

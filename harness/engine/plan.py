@@ -40,14 +40,25 @@ from harness.storage.paths import run_path
 class PlannedRun:
     """All that the runner needs of one run.
 
-    origins: path of a value -> what set it; dataset: without questions where its rows are in
-    `missing`, `rows` is then the official number; models, encoders: by role, of every role that the
-    method uses; identities: role -> what identifies its model or encoder; hash8: covers what
-    changes a prediction; folder: of the run, below the results; code: hashes of the user's own code
-    (storage/own_code_hash); choices: what the plan was made from; numbers: parameter -> the number
-    that a finished run gave; missing: what is not on this machine, so that it cannot run here:
-    "weights of owner/name"; unused: settings that the method does not use, "reranker"; corpus: what
-    is searched, None for each question's own documents.
+    Attributes:
+        config: Its settings, with the parts that are used.
+        origins: Path of a value -> what set it.
+        method: The method.
+        dataset: The questions; without any where its rows are in `missing`, and `rows` is then the
+            official number.
+        task: What every method is asked to do.
+        models: By role, of every role that the method uses.
+        encoders: By role, likewise.
+        identities: Role -> what identifies its model or encoder.
+        hash8: Covers what changes a prediction.
+        folder: Of the run, below the results.
+        warnings: A sentence each.
+        code: Hashes of the user's own code (storage/own_code_hash.py).
+        choices: What the plan was made from.
+        numbers: Parameter -> the number that a finished run gave.
+        missing: What is not on this machine, so that it cannot run here: "weights of owner/name".
+        unused: Settings that the method does not use: "reranker".
+        corpus: What is searched, None for each question's own documents.
     """
 
     config: RunConfig
@@ -279,7 +290,7 @@ def run_hash(
         dataset: The data set, for the fingerprint of its rows.
         task: What every method is asked to do.
         identities: Role -> identity of its model or encoder.
-        code: Hashes of the user's own code (storage/own_code_hash).
+        code: Hashes of the user's own code (storage/own_code_hash.py).
         corpus: What of the corpus can change a prediction; None without one.
     """
     return HashInputs(

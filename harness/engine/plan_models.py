@@ -45,9 +45,14 @@ _LOADED_ONLY = {"attention": "attention", "plain_model": "the transformers model
 class PlannedModels:
     """The models and encoders of a run by role, and what identifies each.
 
-    method_name: the method's, with an encoder that is not the preset's own: "dragon[minilm]", or
-    with the retriever: "bm25[wiki]"; retriever: where the method takes one; unused: what the user set
-    and the method does not have, "reranker" or "roles.builder".
+    Attributes:
+        models: Language models.
+        encoders: Encoder and reranker.
+        identities: Of both.
+        method_name: The method's, with an encoder that is not the preset's own: "dragon[minilm]",
+            or with the retriever: "bm25[wiki]".
+        retriever: Where the method takes one.
+        unused: What the user set and the method does not have: "reranker", "roles.builder".
     """
 
     models: dict[str, ModelConfig]

@@ -19,8 +19,12 @@ from harness.retrieval.search_index import CorpusDescription
 class PlannedCorpus:
     """The corpus of a run.
 
-    place: the folder or address; passages: how many of the best form the document that the method
-    reads, None for a method that searches by itself; described, identity: as of CorpusFacts.
+    Attributes:
+        place: The folder or address.
+        passages: How many of the best form the document that the method reads; None for a method
+            that searches by itself.
+        described: As of CorpusFacts.
+        identity: As of CorpusFacts.
     """
 
     place: str

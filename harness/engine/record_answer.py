@@ -23,12 +23,16 @@ _LONGEST = 0.05
 
 
 class RecordAnswer:
-    """Records the answers of a run. recorded: how many this start has recorded.
+    """Records the answers of a run.
 
-    fail_fast: whether the first question that failed ends the run.
+    Attributes:
+        run: The run.
+        recorded: How many answers this start has recorded.
     """
 
     def __init__(self, run: OpenRun, fail_fast: bool = False) -> None:
+        """Begin with no answer recorded. fail_fast: whether the first question that failed ends the
+        run."""
         self.run = run
         self.recorded = 0
         self._fail_fast = fail_fast

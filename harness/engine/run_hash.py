@@ -18,9 +18,21 @@ from harness.storage.stored_config import StoredConfig, StoredModel
 class HashInputs:
     """All that changes a prediction, as JSON values.
 
-    task: of the prompts, without defaults; identities: role -> identity of its model or encoder;
-    code: hashes of the user's own code; sampling: settings that are not the defaults; batch: no
-    other answers, but another cost and time; corpus: what is searched, and how much of it is read.
+    Attributes:
+        implementation: Of the method.
+        view: What the method sees of the documents.
+        params: Of the method.
+        prompts: Of the method, by name.
+        index_version: Of the method's code.
+        task: Of the prompts, without defaults.
+        dataset: Its name.
+        fingerprint: Of its rows.
+        identities: Role -> what identifies its model or encoder.
+        seed: Of the run.
+        sampling: Settings that are not the defaults.
+        code: Hashes of the user's own code.
+        batch: Whether requests go in batches: no other answers, but another cost and time.
+        corpus: What is searched, and how much of it is read.
     """
 
     implementation: str

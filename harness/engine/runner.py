@@ -59,8 +59,12 @@ class RunResult:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal stopped the run. folder: of partial results; resume_command: what to type to go on,
-    as shell text."""
+    """A signal stopped the run.
+
+    Attributes:
+        folder: Of partial results.
+        resume_command: What to type to go on, as shell text.
+    """
 
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
         self.folder, self.resume_command = folder, shlex.join(map(masked, command))
@@ -71,13 +75,15 @@ class Interrupted(KeyboardInterrupt):
 class AskOptions:
     """How questions are asked.
 
-    retry_failed: ask failed questions again, and score again the answers that a scorer failed on;
-    parallel: questions in flight at once, which changes no prediction in float32; None: 1, or many
-    where a model runs on a GPU;
-    fail_fast: stop at the first question that fails; part: the questions to ask, where other
-    processes ask the rest;
-    executor: who has questions answered, by default this process;
-    budget: of the command, at whose limits no further question is begun.
+    Attributes:
+        retry_failed: Ask failed questions again, and score again the answers that a scorer failed
+            on.
+        parallel: Questions in flight at once, which changes no prediction in float32; None: 1, or
+            many where a model runs on a GPU.
+        fail_fast: Stop at the first question that fails.
+        part: The questions to ask, where other processes ask the rest.
+        executor: Who has questions answered, by default this process.
+        budget: Of the command, at whose limits no further question is begun.
     """
 
     retry_failed: bool = False

@@ -54,8 +54,13 @@ class Lost:
 
 @dataclass
 class Planned:
-    """The plans of the runs that can be run; lost: the other runs, with why; code: the exit code so
-    far."""
+    """The runs of a command after planning.
+
+    Attributes:
+        plans: Of the runs that can be run.
+        lost: The other runs, with why.
+        code: The exit code so far.
+    """
 
     plans: list[PlannedRun] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)

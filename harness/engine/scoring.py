@@ -56,7 +56,12 @@ SCORING_NOTES = ("flags", PREFIX, NOT_FOLLOWED, "scored", COUNTS, ASSERTIONS)
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of scoring one answer. scores: by scorer; notes: to be added to the record's."""
+    """The result of scoring one answer.
+
+    Attributes:
+        scores: By scorer.
+        notes: To be added to the record's.
+    """
 
     scores: dict[str, float]
     notes: dict[str, object] = field(default_factory=dict)

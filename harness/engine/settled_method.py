@@ -25,8 +25,11 @@ _PARAMS = "method.params."
 class SettledMethod:
     """A method that can run.
 
-    choice: its settings, each parameter with its value; origins: of the parameters; numbers:
-    parameter -> the number that a run gave.
+    Attributes:
+        method: The method.
+        choice: Its settings, each parameter with its value.
+        origins: Path of a value of the run -> what set it, of the parameters, too.
+        numbers: Parameter -> the number that a run gave.
     """
 
     method: Method

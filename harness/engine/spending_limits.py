@@ -32,12 +32,23 @@ from harness.storage.run_files import read_manifest
 class Budget:
     """The limits of one command, and what its runs have spent; any thread may call it.
 
-    limits: "tokens", "tflops", "hours" or "money" -> the most of it, None for no limit; price:
-    money of an hour. hit: the first limit that was reached, as it is typed, once a question or a run
-    was left out for it; "" before. Raises UserError for a limit of 0 or less.
+    Attributes:
+        limits: "tokens", "tflops", "hours" or "money" -> the most of it.
+        price: Money of an hour.
+        hit: The first limit that was reached, as it is typed, once a question or a run was left out
+            for it; "" before.
     """
 
     def __init__(self, limits: Mapping[str, float | None], price: float | None = None) -> None:
+        """Begin to count.
+
+        Args:
+            limits: As of the class; None for no limit.
+            price: Money of an hour; None: 0.
+
+        Raises:
+            UserError: A limit of 0 or less.
+        """
         self.limits = {name: limit for name, limit in limits.items() if limit is not None}
         self.price = price or 0.0
         self.hit = ""

@@ -80,8 +80,10 @@ def _global_draws_restored(seed: int) -> Iterator[None]:
 class Models:
     """The models of a plan by role, loaded at first use; equal configs share one.
 
-    seed: of the last `reseed`; workers: other processes that answer questions -> the slow paths of
-    their models.
+    Attributes:
+        plan: The run.
+        seed: Of the last `reseed`.
+        workers: Other processes that answer questions -> the slow paths of their models.
     """
 
     def __init__(self, plan: PlannedRun, note: Callable[[str], None]) -> None:
@@ -214,8 +216,11 @@ def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
 class IndexBuild:
     """What building an index may use.
 
-    roles: those in its cache key, `key`; cache: for parts from tools.keep and tools.share; locks:
-    one for each part.
+    Attributes:
+        roles: Those that its key covers.
+        cache: For parts from tools.keep and tools.share.
+        key: Of the index.
+        locks: One for each part.
     """
 
     roles: tuple[str, ...]

@@ -31,8 +31,12 @@ _in_turn = threading.Lock()
 
 
 class Recogniser(Protocol):
-    """A named-entity recogniser. name: as in a config; identity: the inputs that change its
-    result."""
+    """A named-entity recogniser.
+
+    Attributes:
+        name: As in a config.
+        identity: The inputs that change its result.
+    """
 
     name: str
     identity: dict[str, str]

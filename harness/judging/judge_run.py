@@ -42,11 +42,14 @@ MAX_IN_A_ROW = 5
 
 @dataclass
 class Judged:
-    """Result of `judge_run`. judgements, failures (why not judged): by question id; summary: the
-    run's new one.
+    """The result of `judge_run`.
 
-    lost: what requests that brought no judgement sent, earlier ones too, summed as by
-    `harness.cost.usage.sent`.
+    Attributes:
+        judgements: By question id.
+        failures: Question id -> why it is not judged.
+        summary: The run's new one.
+        lost: What requests that brought no judgement sent, earlier ones too, summed as by
+            `harness.cost.usage.sent`.
     """
 
     judgements: dict[str, Judgement] = field(default_factory=dict)

@@ -39,7 +39,13 @@ STEPWISE: dict[str, StepwiseKind] = {
 
 @dataclass(frozen=True)
 class _Model:
-    """The model of a judge. name: of its score; identity: as in a run's manifest."""
+    """The model of a judge.
+
+    Attributes:
+        name: Of the judge's score: "judge.llama".
+        config: The model's settings.
+        identity: As in a run's manifest.
+    """
 
     name: str
     config: ModelConfig

@@ -71,9 +71,15 @@ _PUBLISHED = {path.stem: path for path in _FOLDER.glob("*.yaml")}
 class Case:
     """A stored answer with what the judge is shown.
 
-    options: the answers to choose from, None for a free answer; prompt: the published one that its
-    gold answer names; shown: the texts that the reader was shown, only for a judge that sees them;
-    names_pages_only: an application said no text that it read.
+    Attributes:
+        question_id: The question.
+        question: Its text.
+        options: The answers to choose from, None for a free answer.
+        gold: The gold answers.
+        answer: What was answered.
+        prompt: The published prompt that its gold answer names, "" for none.
+        shown: The texts that the reader was shown, only for a judge that sees them.
+        names_pages_only: Whether an application said no text that it read.
     """
 
     question_id: str
@@ -90,9 +96,13 @@ class Case:
 class Judgement:
     """The judgement of one answer.
 
-    verdict: yes, no, a number of a rubric, unclear, or one of `EMPTY`; score: from 0 to 1, None
-    where there is nothing to judge by; reply: the model's, None if it was not asked; usage: cost of
-    that reply, also if it came from the cache (`cached`).
+    Attributes:
+        question_id: The question.
+        verdict: YES, NO, a number of a rubric, UNCLEAR, or one of `EMPTY` and so on.
+        score: From 0 to 1, None where there is nothing to judge by.
+        reply: The model's, None if it was not asked.
+        usage: Cost of that reply, also if it came from the cache.
+        cached: Whether it did.
     """
 
     question_id: str
@@ -128,8 +138,12 @@ class _PublishedFile(BaseModel):
 class PublishedPrompts:
     """The judge's prompts of one file of configs/judges.
 
-    version: its name and hash; prompts: by kind, as "fact"; highest_rating: of which a rating is a
-    share, None where the reply is yes or no.
+    Attributes:
+        version: Its name and hash.
+        source: Repository and file of the authors.
+        max_tokens: Of a reply.
+        prompts: By kind: "fact".
+        highest_rating: Of which a rating is a share; None where the reply is yes or no.
     """
 
     version: str
@@ -212,12 +226,20 @@ class JudgeReplies:
 
 @dataclass
 class Judge:
-    """A model and its prompt. name: of its score, for instance "judge.endpoint"; max_tokens: of a
-    reply.
+    """A model and its prompt.
 
-    identity: everything that changes the model's output, as in a run's manifest; replies: its
-    cache; published: prompts that take the place of `prompt`; kind, scale: what is judged, and the
-    numbers of a rubric (kinds.py); other_run: name of the run that answers are compared with.
+    Attributes:
+        name: Of its score: "judge.endpoint".
+        config: The model's settings.
+        identity: Everything that changes the model's output, as in a run's manifest.
+        prompt: What the model is asked.
+        prompt_version: Changes with the prompt.
+        max_tokens: Of a reply.
+        replies: The cache of its replies.
+        published: Prompts that take the place of `prompt`.
+        kind: What is judged (kinds.py).
+        scale: The numbers of a rubric, None for another kind.
+        other_run: Name of the run that answers are compared with, "" for none.
     """
 
     name: str

@@ -46,8 +46,11 @@ class Ask(Protocol):
 class Outcome:
     """What the steps found of one answer.
 
-    verdict: in words; score: from 0 to 1, None where there is nothing to score; details: what a
-    reader of the record wants to see, a line each; flag: why there is no score, or why it is 0.
+    Attributes:
+        verdict: In words.
+        score: From 0 to 1, None where there is nothing to score.
+        details: What a reader of the record wants to see, a line each.
+        flag: Why there is no score, or why it is 0.
     """
 
     verdict: str
@@ -67,8 +70,10 @@ class UnreadableReply(Exception):
 class StepwiseKind:
     """A kind of judge that asks several requests.
 
-    places: what it needs, of kinds.PLACES; prompts: all that it may ask; steps: what it does; None
-    for two runs (pairwise.beside).
+    Attributes:
+        places: What it needs, of kinds.PLACES.
+        prompts: All that it may ask.
+        steps: What it does; None for two runs (pairwise.beside).
     """
 
     places: tuple[str, ...]
@@ -156,7 +161,12 @@ class _Requests:
 
 @dataclass(frozen=True)
 class StepwiseJudgement(Judgement):
-    """A judgement by several requests. asked: the replies that are not cached yet; why: its flag."""
+    """A judgement by several requests.
+
+    Attributes:
+        asked: The replies that are not cached yet.
+        why: Its flag.
+    """
 
     asked: tuple[_Reply, ...] = ()
     why: str | None = None

@@ -259,7 +259,13 @@ _GREETING = -1
 
 @dataclass(frozen=True)
 class _Call:
-    """A call under way. number: of its question; load: how much of the worker's room it takes."""
+    """A call under way.
+
+    Attributes:
+        worker: That was called.
+        number: Of its question, or _GREETING.
+        load: How much of the worker's room it takes.
+    """
 
     worker: Any
     number: int
@@ -442,9 +448,13 @@ class _Group:
 
 class _Waiting:
     """The questions that no worker has yet. One worker indexes a document; others help once it did,
-    if they are idle.
+    if
+    they are idle.
 
-    asked: the questions by number; position: of each in the data set; left: how many wait.
+    Attributes:
+        asked: The questions by number.
+        position: Of each in the data set.
+        left: How many wait.
     """
 
     def __init__(self, plan: PlannedRun, examples: Sequence[Example]) -> None:

@@ -29,8 +29,14 @@ _SMALLEST = 1e-9  # an error that is nothing but rounding
 
 @dataclass(frozen=True)
 class Kappa:
-    """Agreement of two raters. n: items; value: None where chance alone agrees always; low, high:
-    None where no interval is shown."""
+    """Agreement of two raters.
+
+    Attributes:
+        n: How many items both rated.
+        value: None where chance alone agrees always.
+        low: Lower end of the interval; None where none is shown.
+        high: Upper end.
+    """
 
     n: int
     value: float | None

@@ -51,8 +51,9 @@ def _summed(column: Floats, groups: _Places) -> Floats:
 class _Samples:
     """Samples of clusters, drawn with replacement.
 
-    groups: of each cluster, None where each is its own; counts: how often a sample has a group,
-    (samples, groups).
+    Attributes:
+        groups: Of each cluster, None where each is its own.
+        counts: How often a sample has a group, (samples, groups).
     """
 
     groups: _Places | None

@@ -49,7 +49,10 @@ def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
         setting: The setting that names the folder; "" for a run folder, where --out is suggested if
             there is no folder.
     """
-    why, folder = error.strerror or str(error), path if os.path.isdir(path) else path.parent
+    why = error.strerror or str(error)
+    folder = path
+    if not os.path.isdir(path):
+        folder = path.parent
     if error.errno in _FULL:
         fix = "make room, then run the same command again; what was saved before is kept"
     elif not setting and os.path.isdir(folder):

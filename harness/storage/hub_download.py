@@ -33,9 +33,12 @@ _TIMEOUT = 10.0
 class Kind:
     """A kind of repository on the hub.
 
-    noun: its name in messages; repo_type: its name in the hub's API; lock: name of its lock file;
-    key: the setting that names a repository; instead: what a message advises where the hub cannot
-    be used.
+    Attributes:
+        noun: Its name in messages.
+        repo_type: Its name in the hub's API.
+        lock: Name of its lock file.
+        key: The setting that names a repository.
+        instead: What a message advises where the hub cannot be used.
     """
 
     noun: str

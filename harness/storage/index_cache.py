@@ -113,10 +113,13 @@ def document_digest(document: Document) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored value with the model calls (events) that built it.
+    """A stored value with the model calls that built it.
 
-    data, arrays: the value as `serialize.dump` makes it; shapes: Event.shape -> sizes of that
-    model.
+    Attributes:
+        data: The value without its arrays, as `serialize.dump` makes it.
+        arrays: Its arrays; b"" where it has none.
+        events: The model calls.
+        shapes: Event.shape -> sizes of that model.
     """
 
     data: bytes

@@ -134,7 +134,12 @@ class HashedValues(JsonValues):
 
 
 class SearchedCorpus(JsonValues):
-    """What was searched. searched: its name in tables; hashed: what the run's hash covers."""
+    """What was searched.
+
+    Attributes:
+        searched: Its name in tables.
+        hashed: What the run's hash covers.
+    """
 
     searched: str | None = None
     hashed: dict[str, object] | None = None
@@ -182,7 +187,15 @@ class JudgeEntry(JsonValues):
 
 
 class Correction(JsonValues):
-    """Gold answers that were corrected: `questions` of them; scores: the means of before."""
+    """A correction of gold answers.
+
+    Attributes:
+        at: When it was made.
+        file: Name of the file with the rows.
+        questions: How many got other gold answers.
+        before: Fingerprint of the rows before.
+        scores: The means before.
+    """
 
     at: str
     file: str

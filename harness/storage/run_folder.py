@@ -65,12 +65,19 @@ Watch = Callable[[Iterator[StoredRecord]], Iterable[StoredRecord]]
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as it is on disk; manifest, records, documents and summary: the files of these names.
+    """A run as it is on disk.
 
-    config, origins: settings and where each came from; records: maybe without texts
-    (Hold); notes: what could not be read; whole: the run that this is a part of
-    (reports/by_kind.py), whose indexes and costs it has;
-    known_as: its name where runs of two results folders have one.
+    Attributes:
+        path: Its folder.
+        config: Its settings.
+        manifest: manifest.json.
+        records: records.jsonl, maybe without texts (Hold).
+        documents: documents.jsonl.
+        summary: summary.json.
+        origins: Path of a setting -> what set it.
+        notes: What could not be read, a sentence each.
+        whole: The run that this is a part of (reports/by_kind.py), whose indexes and costs it has.
+        known_as: Its name where runs of two results folders have one.
     """
 
     path: Path

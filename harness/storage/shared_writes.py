@@ -19,8 +19,11 @@ T = TypeVar("T")
 class _Waiting(Generic[T]):
     """An item that is not written yet.
 
-    gate: released once it is written, or once its thread is to write; error: why it is not
-    written.
+    Attributes:
+        item: The item.
+        written: Whether it was tried.
+        error: Why it is not written.
+        gate: Released once it was tried, or once its thread is to write.
     """
 
     def __init__(self, item: T) -> None:
