@@ -298,7 +298,8 @@ class _Segmented(reading.ReadingMethod):
 
     def __init__(self, config: MethodConfig) -> None:
         super().__init__(config)
-        self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]  # what ranks is a parameter
+        # What ranks is a parameter.
+        self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
 
     @abc.abstractmethod
     def cut(self, text: str, model: MeteredModel) -> list[Span]:

@@ -79,7 +79,8 @@ class SelfRoute(Dense):
     Config = SelfRouteConfig
     summary = "answer from the nearest chunks, or decline and read the whole document (Self-Route)"
     traits = Traits(draws=False, takes_retriever=True)
-    from_other_runs = {}  # noqa: RUF012 - a class variable of Method; more chunks change how often the whole document is read
+    # More chunks change how often the whole document is read.
+    from_other_runs = {}  # noqa: RUF012 - a class variable of Method
     own_prompts = (DECLINE, NUMBERED)
 
     def as_read(self, texts: list[str]) -> list[str]:

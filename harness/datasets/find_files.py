@@ -32,7 +32,8 @@ _ALL_SPLIT_WORDS = frozenset(itertools.chain.from_iterable(_SPLIT_WORDS.values()
 # Parts of one file: "-00001-of-00003" in a name (older: and a hash), or a name that is a number
 # (converted by the hub).
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?|(?<=/)\d{4}(?=\.)")
-_NO_HTML = ".htmlstripped"  # QuALITY's release has each split with HTML, and with its tags taken out by the authors
+# QuALITY's release has each split with HTML, and with its tags taken out by the authors.
+_NO_HTML = ".htmlstripped"
 _BY_LENGTH = sorted(SUFFIXES, key=len, reverse=True)
 _NOT_DATA = ("dataset_infos.json", "dataset_info.json", "config.json", "package.json")
 

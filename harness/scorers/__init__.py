@@ -207,8 +207,8 @@ def _refuse_wrong_signature(name: str) -> None:
     try:
         inspect.signature(function).bind("", [], **_extra_inputs(function))
     except (TypeError, ValueError) as error:
-        problem = f"scorer '{name}' cannot be called ({error}); it takes the prediction and the references"
-        raise UserError(problem) from None
+        takes = "it takes the prediction and the references"
+        raise UserError(f"scorer '{name}' cannot be called ({error}); {takes}") from None
 
 
 def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
@@ -373,10 +373,9 @@ def score_answer(
 ) -> ScoreSheet:
     """Judge one answer by every scorer in `names`, order kept.
 
-    A scorer that raises ScoreError scores 0.0 and is flagged with the reason; evidence recall of a
-    question without supporting marks, a score of answers where none is known, and a group's score
-    of a question of another group, are left out and flagged. A scorer's extra inputs are taken from
-    gold.extra by name.
+    A scorer that raises ScoreError scores 0.0. One that has no value for the question, as nothing is
+    marked or it is of another group, is left out. Both are flagged with the reason. A scorer's
+    extra inputs are taken from gold.extra by name.
 
     Args:
         names: Names of scorers.

@@ -47,7 +47,8 @@ def tokenize_13a(text: str) -> list[str]:
     text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity, mark in _ENTITIES:
         text = text.replace(entity, mark)
-    text = f" {text} "  # the rules look at a mark's neighbours, so the first and last character need one too
+    # The rules look at a mark's neighbours, so the first and last character need one too.
+    text = f" {text} "
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text.split()

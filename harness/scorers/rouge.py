@@ -17,7 +17,8 @@ from itertools import product
 
 from harness.scorers.base import ScoreError, need
 
-FRAMES = 991  # left for the recursion when eval.py calls it: 1000, less the nine from the module to the recursion
+# Left for the recursion when eval.py calls it: 1000, less the nine from the module to the recursion.
+FRAMES = 991
 
 
 def _sentences(text: str) -> list[str]:

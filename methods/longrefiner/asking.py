@@ -248,9 +248,10 @@ def select_titles(
         note += f"; not in the outline: {prompts.titles_reply(sorted(unknown))}"
     elif titles is None:
         note += f"; no list in the reply {written.text.strip()[:60]!r}"
+    scores = {"selected": float(len(known)), "unknown": float(len(unknown))}
     step = Step(
         "titles",
-        scores={"selected": float(len(known)), "unknown": float(len(unknown))},
+        scores=scores,
         tokens=tokens,
         flops=tools.meter.flops(),
         note=note,

@@ -21,7 +21,8 @@ from methods.chunks import Span
 from methods.longrefiner.outline import Clip
 
 _WORDS = 4  # of a head or tail that the released code looks for
-_MAX_PLACES = 40  # places of a head, and of a tail after each, that are tried: a text may repeat itself for ever
+# Places of a head, and of a tail after each, that are tried: a text may repeat itself for ever.
+_MAX_PLACES = 40
 
 
 @dataclass(frozen=True)
