@@ -63,12 +63,8 @@ FACT = Prompt("filter, one fact", "\n{number}. {fact}", first=False)
 FILTER_TOKENS = 512  # of the reply that names facts, as in the released code
 SYNONYMS = 100  # of a phrase at most, likewise
 Fact = tuple[str, str, str]
-_PARTS = (
-    "subject",
-    "relation",
-    "predicate",
-    "object",
-)  # names of a triple's parts in an object, in any order
+# Names of a triple's parts in an object, in any order.
+_PARTS = ("subject", "relation", "predicate", "object")
 T = TypeVar("T")
 
 

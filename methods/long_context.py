@@ -199,9 +199,8 @@ class SlidingWindow(ReadingMethod):
             longest = max(model.count(text[start:end]) for start, end in spans)
             if longest <= room:
                 return spans
-            size -= (
-                longest - room
-            )  # a cut inside a word makes a window longer when encoded on its own
+            # A cut inside a word makes a window longer when it is encoded on its own.
+            size -= longest - room
         return []
 
 

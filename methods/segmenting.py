@@ -44,10 +44,10 @@ from methods.packing import Packing, packed_chunks, sentence_chunks, sentences
 from methods.passage_scores import ROLES, Scoring, distinct_documents, score_passages
 from methods.retrieval import best_first
 
-CONTEXT = (
-    24_576  # tokens that a sentence is scored after, its window included, as in the released code
-)
-SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
+# Tokens that a sentence is scored after, its window included, as in the released code.
+CONTEXT = 24_576
+# Tokens that a part of a text may have more when it is encoded on its own.
+SLACK = 8
 
 
 def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:

@@ -23,9 +23,8 @@ _BLANK_LINES = re.compile(rf"{_MARKS}|\n[^\S\n]*+\n\s*+")
 _LINES = re.compile(rf"{_MARKS}|(?<=\S)(?=[^\S\n]*+\n)")
 _BEFORE = re.compile(r"(?:[^\W_]|[.&])*\Z")
 _AFTER = re.compile(r"\s+[\"'\u201c\u2018(\[]*(?![^\W\d_]\.)([^\W_]*)")
-_DOTTED = re.compile(
-    r"(?:[^\W\d_]{1,2}\.)*[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,3}"
-)  # J  U.S  Ph.D  M.Sc
+# J  U.S  Ph.D  M.Sc
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)*[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,3}")
 
 _TITLES = "Dr Mr Mrs Ms Prof Rev Gen Col Capt Lt Sgt Maj Gov Sen Rep Pres Hon Mme Mlle Mt Ft vs cf ca viz e.g i.e"
 _NUMBERED = "No Nos Nr Fig Figs Vol Vols Ch Sec Eq Art Pt pp Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec"

@@ -172,9 +172,8 @@ class MemWalker(reading.ReadingMethod):
     scope = "document"
     index_version = "2"
     index_roles = ("builder",)
-    own_prompts = (
-        PROMPTS  # of the tree and of the walk; the shared reading prompts are the fallback's
-    )
+    # Of the tree and of the walk; the shared reading prompts are the fallback's.
+    own_prompts = PROMPTS
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index: the tree of summaries."""

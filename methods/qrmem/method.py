@@ -326,10 +326,8 @@ class QRMeM(reading.ReadingMethod):
     scope = "question"
     index_roles = ("builder", "encoder")
     index_version = "6"
-    own_prompts = (
-        SUMMARY,
-        *PROMPTS,
-    )  # the same for every navigation, so that all of them share one memory
+    # The same for every navigation, so that all of them share one memory.
+    own_prompts = (SUMMARY, *PROMPTS)
 
     def index_packages(self) -> tuple[str, ...]:
         """The package of the named-entity tool, () for the rules."""

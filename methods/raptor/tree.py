@@ -209,9 +209,8 @@ def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nda
         )
         return np.asarray(pca.fit_transform(points.astype(np.float64)))
     with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # of tiny and disconnected graphs, which UMAP lays out all the same
+        # UMAP warns of tiny and disconnected graphs, and lays them out all the same.
+        warnings.simplefilter("ignore")
         made = _import_umap().UMAP(
             n_neighbors=min(max(2, neighbours), len(points) - 1),
             n_components=width,
