@@ -4,9 +4,12 @@ nothing else."""
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol, cast
+
+from pydantic import BaseModel
 
 from harness.config import registry
+from harness.config.schema import DatasetConfig
 from harness.types import Document, Example, Support
 
 
@@ -61,8 +64,23 @@ def left_out_note(skipped: Mapping[str, int]) -> list[str]:
     return [f"rows of the data set that the loader left out: {reasons}"]
 
 
-def loader_of(name: str) -> Any | None:
-    """The module with `load` and `Options` of a format that has its own; None for a format of
-    rows."""
+class Loader(Protocol):
+    """A module that loads a format by itself.
+
+    Attributes:
+        Options: What `dataset.options` may hold.
+    """
+
+    Options: type[BaseModel]
+
+    def load(self, config: DatasetConfig, limit: int | None = None) -> Dataset:
+        """Load the first `limit` questions (None: all) with their documents."""
+
+
+def loader_of(name: str) -> Loader | None:
+    """The module that loads a format; None for a format of rows, whose parser is a function."""
     target = registry.shipped("loaders").get(name)
-    return None if target is None else importlib.import_module(target.partition(":")[0])
+    if target is None:
+        return None
+    module, _, _ = target.partition(":")
+    return cast(Loader, importlib.import_module(module))

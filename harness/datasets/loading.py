@@ -80,8 +80,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         raise ConfigError([f"limit: should be at least 1, is {limit}"])
     loader = loader_of(config.format)
     if loader is not None:
-        made: Dataset = loader.load(config, limit)
-        return made
+        return loader.load(config, limit)
     return _load_rows(config, limit)
 
 

@@ -259,6 +259,13 @@ def type_name(value: object) -> str:
     return "not JSON"
 
 
+def as_object(value: object) -> RawRow:
+    """The object that a JSON value is. Raises RowError for anything else."""
+    if not isinstance(value, dict):
+        raise RowError(None, f"should be an object, is {type_name(value)}")
+    return value
+
+
 def canonical_line(value: object) -> bytes:
     """JSON with sorted keys, as bytes to hash. Raises RowError for a lone surrogate, which is not
     valid text."""

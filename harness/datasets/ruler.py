@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from tokenizers import Tokenizer
@@ -31,8 +31,11 @@ from tokenizers import Tokenizer
 from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
 from harness.config.yaml_tree import Tree, build
+from harness.datasets import hotpotqa
 from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
+from harness.datasets.raw_rows import RawRow
+from harness.datasets.rows import RowError, StrictRow, as_object
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS
 from harness.errors import ConfigError, DataError
 from harness.method.reading_prompt import ANSWER
@@ -363,44 +366,88 @@ def _among_paragraphs(
     return RulerText(pieces, marked, "\n\n", question.question, question.answers)
 
 
-def _squad_questions(value: Any) -> list[SourceQuestion]:
-    """The answerable questions in SQuAD's file, parsed as `value`; near: the other paragraphs of
-    their article."""
-    questions = []
-    for article in value["data"]:
-        contexts = list(dict.fromkeys(part["context"] for part in article["paragraphs"]))
-        for paragraph in article["paragraphs"]:
-            evidence = [paragraph["context"]]
+class _SquadAnswer(StrictRow):
+    text: str
+
+
+class _SquadQuestion(StrictRow):
+    question: str
+    answers: list[_SquadAnswer]
+    is_impossible: bool = False
+
+
+class _SquadParagraph(StrictRow):
+    context: str
+    qas: list[_SquadQuestion]
+
+
+class _SquadArticle(StrictRow):
+    paragraphs: list[_SquadParagraph]
+
+
+class _SquadFile(StrictRow):
+    """{"data": [{"paragraphs": [{"context": "..", "qas": [{"question": "..", "answers":
+    [{"text": ".."}]}]}]}]}"""
+
+    data: list[_SquadArticle]
+
+
+def _squad_questions(value: object) -> list[SourceQuestion]:
+    """The answerable questions in SQuAD's file; near: the other paragraphs of their article.
+
+    value: what the file holds. Raises RowError for another form.
+    """
+    questions: list[SourceQuestion] = []
+    for article in _SquadFile.read(as_object(value)).data:
+        contexts = list(dict.fromkeys(paragraph.context for paragraph in article.paragraphs))
+        for paragraph in article.paragraphs:
+            evidence = [paragraph.context]
             near = [context for context in contexts if context not in evidence]
-            for entry in paragraph["qas"]:
-                if not entry.get("is_impossible"):
-                    answers = [answer["text"] for answer in entry["answers"]]
+            for asked in paragraph.qas:
+                answers = [answer.text for answer in asked.answers]
+                if not asked.is_impossible:
                     questions.append(
-                        SourceQuestion(entry["question"], answers, evidence, evidence, near)
+                        SourceQuestion(asked.question, answers, evidence, evidence, near)
                     )
     return questions
 
 
-def _hotpotqa_questions(value: Any) -> list[SourceQuestion]:
-    """The questions in HotpotQA's file, parsed as `value`; evidence: the paragraphs that supporting
-    facts name."""
-    questions = []
-    for row in value:
-        texts = {title: f"{title}\n{''.join(sentences)}" for title, sentences in row["context"]}
-        evidence = list(dict.fromkeys(texts[title] for title, _ in row["supporting_facts"]))
+def _hotpotqa_questions(value: object) -> list[SourceQuestion]:
+    """The questions in HotpotQA's file; evidence: the paragraphs that supporting facts name.
+
+    value: what the file holds. Raises RowError for another form.
+    """
+    if not isinstance(value, list):
+        raise RowError(None, "should be a list")
+    questions: list[SourceQuestion] = []
+    for raw in value:
+        row = hotpotqa.parse_row(as_object(raw))
+        texts = {title: f"{title}\n{text}" for title, text in row.paragraphs}
+        titles = [row.paragraphs[place][0] for place in row.supporting]
+        evidence = [texts[title] for title in dict.fromkeys(titles)]
         shown = list(texts.values())
-        questions.append(SourceQuestion(row["question"], [row["answer"]], evidence, shown))
+        questions.append(SourceQuestion(row.question, row.answers, evidence, shown))
     return questions
 
 
-def _made_up_module(option: str) -> Any:
+class _MadeUpTexts(Protocol):
+    """A module that makes texts up."""
+
+    def hotpotqa_rows(self, seed: int) -> list[RawRow]:
+        """Rows as HotpotQA's file has them."""
+
+    def story(self, seed: int) -> str:
+        """A long text."""
+
+
+def _made_up_module(option: str) -> _MadeUpTexts:
     """The module that makes texts where `dataset.<option>` names no file. Raises ConfigError
     without it."""
     module = registry.shipped("texts").get("world")
     if module is None:
         sentence = "name a file; made-up texts need the package longdoc-harness-pocket"
         raise ConfigError([f"dataset.{option}: {sentence}"])
-    return importlib.import_module(module)
+    return cast(_MadeUpTexts, importlib.import_module(module))
 
 
 def _questions(options: Options) -> list[SourceQuestion]:
@@ -414,7 +461,7 @@ def _questions(options: Options) -> list[SourceQuestion]:
         parse = _squad_questions
     try:
         return parse(json_value(Path(options.rows).expanduser()))
-    except (KeyError, TypeError, ValueError):
+    except RowError:
         problem = f"not a file of {form}; name it with dataset.rows"
         raise DataError(options.rows, None, None, problem) from None
 
