@@ -255,22 +255,24 @@ class ComoRAG(ExtractingMethod):
         return ("scikit-learn",)
 
     def passages(self) -> HippoRAG:
-        """HippoRAG with this method's settings: it indexes and ranks the passages."""
+        """HippoRAG with this method's settings, which ranks the passages."""
         config = self.config
-        return HippoRAG(
-            HippoRAG.Config(
-                prompts=config.prompts,
-                chunk_tokens=config.chunk_tokens,
-                reply_tokens=config.reply_tokens,
-                synonyms=config.synonyms,
-                link_k=config.link_k,
-                passage_weight=config.passage_weight,
-            )
+        search = {"link_k": config.link_k, "passage_weight": config.passage_weight}
+        return HippoRAG(self._index_config().model_copy(update=search))
+
+    def _index_config(self) -> HippoRAG.Config:
+        """The settings of HippoRAG's index alone: `index` may read no setting of the search."""
+        config = self.config
+        return HippoRAG.Config(
+            prompts=config.prompts,
+            chunk_tokens=config.chunk_tokens,
+            reply_tokens=config.reply_tokens,
+            synonyms=config.synonyms,
         )
 
     def index(self, document: Document, tools: Tools) -> Index:
         """HippoRAG's index; "summaries" and "episodes", each [text, spans], with their vectors."""
-        index = self.passages().index(document, tools)
+        index = HippoRAG(self._index_config()).index(document, tools)
         config = self.config
         tree, vectors = build_tree(
             document,
