@@ -1,8 +1,8 @@
 """The note on scores that some answers lack, as a table shows it: for its own columns alone.
 
-note = MissingScores.of(["right", "flashrag.em"], 2)
-note                       "right, flashrag.em are missing for 2 of the answered questions and ..."
-notes_on({"right"}, [note])    ["right is missing for 2 of the answered questions and ..."]
+note = MissingScores.of(["right", "flashrag.em"], 2, 30)
+note                       "right, flashrag.em: 28 of the 30 answered questions have a value"
+notes_on({"right"}, [note])    ["right: 28 of the 30 answered questions have a value"]
 """
 
 from __future__ import annotations
@@ -15,24 +15,22 @@ class MissingScores(str):
 
     Attributes:
         names: The scores.
-        n_questions: Answered questions that lack them.
+        n_lacking: Answered questions that lack them.
+        n_answered: Answered questions.
     """
 
     names: Sequence[str]
-    n_questions: int
+    n_lacking: int
+    n_answered: int
 
     @classmethod
-    def of(cls, names: Sequence[str], count: int) -> MissingScores:
+    def of(cls, names: Sequence[str], n_lacking: int, n_answered: int) -> MissingScores:
         """The sentence on scores that as many of the answered questions lack."""
-        verb = "are"
-        if len(names) == 1:
-            verb = "is"
-        note = cls(
-            f"{', '.join(names)} {verb} missing for {count} of the answered questions and left out "
-            "for them"
-        )
+        have = f"{n_answered - n_lacking} of the {n_answered} answered questions have a value"
+        note = cls(f"{', '.join(names)}: {have}")
         note.names = names
-        note.n_questions = count
+        note.n_lacking = n_lacking
+        note.n_answered = n_answered
         return note
 
 
@@ -45,5 +43,5 @@ def notes_on(columns: Collection[str], notes: Sequence[str]) -> list[str]:
             continue
         names = [name for name in note.names if name in columns]
         if names:
-            kept.append(MissingScores.of(names, note.n_questions))
+            kept.append(MissingScores.of(names, note.n_lacking, note.n_answered))
     return kept

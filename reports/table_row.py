@@ -301,8 +301,9 @@ class TableRow:
                     lacking.setdefault(scored.missing, []).append(name)
             elif name in of_corpus:
                 self.scores[name] = facts.corpus(self.run, name)
+        answered = int(self.run.columns.answered.sum())
         for count, missing in lacking.items():
-            self.notes.append(MissingScores.of(missing, count))
+            self.notes.append(MissingScores.of(missing, count, answered))
 
     def _mean_score(self, scored: facts.Scored) -> Interval:
         """The mean of a score with its interval by cluster."""

@@ -566,8 +566,8 @@ def test_notes_on_scores_that_are_no_columns_are_not_shown(run, here, wiki):
     with WikiApp().server() as server:
         run(f"wiki={server.url}/ask").checked()
     below = here("report", "results").checked().stdout
-    assert "right is missing for 4 of the answered questions" in below
+    assert "right: 1 of the 5 answered questions have a value" in below
     assert "flashrag.em" not in below
     chosen = here("report", "results", "--columns", "method,flashrag.em").checked().stdout
-    assert "flashrag.em is missing for 4 of the answered questions" in chosen
-    assert "right is" not in chosen
+    assert "flashrag.em: 1 of the 5 answered questions have a value" in chosen
+    assert "right:" not in chosen

@@ -50,9 +50,7 @@ class TestScores:
         rows = [record(0, 1.0, scores={SCORE: 1.0, "em": 1.0}), other]
         row = row_of(frame([read_run(write_run(tmp_path, rows))]), "pecan")
         assert (row["em"], row[SCORE]) == (1.0, 0.5)
-        assert (
-            "em is missing for 1 of the answered questions and left out for them" in row["notes"]
-        ) is noted
+        assert ("em: 1 of the 2 answered questions have a value" in row["notes"]) is noted
 
     def test_scores_that_are_missing_alike_are_told_in_one_sentence(self, tmp_path):
         rows = [
@@ -61,10 +59,7 @@ class TestScores:
             record(2, 1.0),
         ]
         row = row_of(frame([read_run(write_run(tmp_path, rows))]), "pecan")
-        assert (
-            "em, hit are missing for 2 of the answered questions and left out for them"
-            in row["notes"]
-        )
+        assert "em, hit: 1 of the 3 answered questions have a value" in row["notes"]
 
     def test_a_score_of_another_data_set_is_missing_not_zero(self, tmp_path):
         settings = {"dataset": {"name": "qasper", "scorers": ["em"]}}
