@@ -4,10 +4,11 @@ trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/r
 trackers.started(plan); runner.run(...); trackers.ended(plan, result)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
 
-The thread logs a run when it ends, and every INTERVAL seconds before. It reads run folders only, so
-a store that is down or hangs never costs an answer. Traces cost most, so a pass logs them for a
-limited time, which begins with the first of them: what the last one does not reach is named, and
-`harness track` logs it.
+The thread logs what has changed every INTERVAL seconds, and all when the command ends: not when a
+run ends, as MLflow's work would slow down the calls of the next run, whose seconds are measured.
+It reads run folders only, so a store that is down or hangs never costs an answer. Traces cost most,
+so a pass logs them for a limited time, which begins with the first of them: what the last one does
+not reach is named, and `harness track` logs it.
 """
 
 from __future__ import annotations
@@ -80,7 +81,6 @@ class BackgroundTracking(Hook):
         self._missing: dict[Path, int] = {}  # traces that are still to be logged
         self._errors: dict[Path, HarnessError] = {}  # of the last pass
         self._problem = ""
-        self._wake = threading.Event()
         self._over = threading.Event()
         self.thread: threading.Thread | None = None
         self._uri = default_uri(out)
@@ -101,11 +101,10 @@ class BackgroundTracking(Hook):
             self.add(self._out / plan.folder)
 
     def ended(self, plan: PlannedRun, result: RunResult) -> None:
-        """Log the whole run now, or one that this process merged."""
+        """Log the whole run with the next pass, or one that this process merged."""
         if self._shared and result.folder == self._out / plan.folder:
             self.add(result.folder)
         self._ended.add(self._out / plan.folder)
-        self._wake.set()
 
     def closed(self) -> int:
         """Report what was not logged; 3 where a store failed, or traces that were requested are
@@ -138,7 +137,6 @@ class BackgroundTracking(Hook):
         if self.thread is None:
             return []
         self._over.set()
-        self._wake.set()
         self.thread.join(timeout)
         if self.thread.is_alive():
             self._problem = f"TimeoutError: not done {timeout:.0f} s after the run ended"
@@ -158,14 +156,10 @@ class BackgroundTracking(Hook):
         return [*sentences, *error_sentences(self._errors)]
 
     def _follow(self) -> None:
-        """Make a pass whenever a run has ended or INTERVAL is over, and the last one when the
-        command has ended."""
+        """Make a pass whenever INTERVAL is over, and the last one when the command has ended."""
         try:
-            while not self._over.is_set():
-                self._wake.wait(INTERVAL)
-                self._wake.clear()
-                if not self._over.is_set():
-                    self.log_changes()  # a folder that cannot be logged just now: the last pass reports it
+            while not self._over.wait(INTERVAL):
+                self.log_changes()  # a folder that cannot be logged just now: the last pass reports it
             self._errors = self.log_changes(last=True)
         except Exception as error:  # noqa: BLE001 - whatever MLflow does, the run goes on
             self._problem = f"{type(error).__name__}: {error}"

@@ -2,6 +2,7 @@ import json
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,6 +84,25 @@ def test_the_runs_of_a_suite(uri, tmp_path):
     assert client(uri).get_experiment_by_name("qasper") is None
     parent, children = suite(uri)
     assert (len(children), parent.info.status) == (2, "FINISHED")
+
+
+def test_nothing_is_logged_between_the_runs_of_a_short_command(tmp_path, monkeypatch):
+    """It would slow down the calls of the next run, whose seconds are measured."""
+    logged_runs = []
+
+    def count(folder, *_, **__):
+        logged_runs.append(folder.name)
+        return 0
+
+    monkeypatch.setattr(background, "track", count)
+    folder = run_folder(tmp_path, 3)
+    trackers = BackgroundTracking(folder.parent, "sqlite:///x.db")
+    plan = SimpleNamespace(folder=folder.name)
+    trackers.started(plan)
+    trackers.ended(plan, SimpleNamespace(folder=folder))
+    assert not until(lambda: logged_runs, seconds=1)
+    assert trackers.missed() == []
+    assert logged_runs == [folder.name]
 
 
 def test_a_slow_start_of_mlflow_takes_no_time_from_the_traces(uri, tmp_path, monkeypatch):
