@@ -126,7 +126,7 @@ Check = Callable[[Parts, Mapping[str, str]], list[HarnessError]]
 
 
 def resolve(choices: Choices, check: Check | None = None) -> Settings:
-    """Resolve every part of a run's configuration.
+    """Resolve every part of a run's configuration; `choices` stay as they are.
 
     Args:
         choices: What the user chose.
@@ -303,7 +303,8 @@ class _Resolver:
         fields = GeneralSettings.model_fields
         own_layers: list[Layer] = []
         for origin, values in self.layers:
-            own_layers.append((origin, {k: v for k, v in values.items() if k in fields}))
+            own = {key: value for key, value in values.items() if key in fields}
+            own_layers.append((origin, own))
         tree = Tree(own_layers)
         self.general = build(GeneralSettings, tree, "")
         for key, value in self.general:
@@ -331,9 +332,10 @@ class _Resolver:
             return None
         if path in ("method", "dataset"):
             self._put_settings_by_name(part, base)
+        lowest: list[Layer] = []
         if path == "method":
-            self._put_default_encoder(base)
-        layers = [*base.layers, *self._layers_above(part, named, base)]
+            lowest = self._default_encoder(base)
+        layers = [*lowest, *base.layers, *self._layers_above(part, named, base)]
         if path == "dataset":
             layers = _with_options(layers, self.problems)
         reader = self.parts.model
@@ -423,43 +425,72 @@ class _Resolver:
             chosen_by_name(self.layers, part.kind, names, implementation, self.problems)
         )
 
-    def _put_default_encoder(self, base: _Base) -> None:
-        """If the method uses an encoder and its preset names none, use the layers'
-        `encoder.default`."""
+    def _default_encoder(self, base: _Base) -> list[Layer]:
+        """The layers' `encoder.default` as the lowest layer of a method that uses an encoder, so
+        that it holds where the method's preset names none; [] without it."""
         encoder, source = _highest(_settings_at(self.layers, "encoder"), "default")
         if not encoder:
-            return
+            return []
         described, _ = _highest(_settings_at(self.layers, "method"), "implementation")
         cls = registry.method_class(str(base.values.get("implementation", described)))
-        if "encoder" in cls.encoders:
-            base.layers.insert(0, (source, {"encoder": encoder}))
+        if "encoder" not in cls.encoders:
+            return []
+        return [(source, {"encoder": encoder})]
 
     def _layers_above(self, part: _Part, named: _Name, base: _Base) -> list[Layer]:
-        """The values that higher layers set for a part; warns of values for another part than the
-        chosen one."""
-        below = base.values
+        """The values that higher layers set for a part; values for another part than the chosen one
+        are left out, and added to `warnings`."""
         layers: list[Layer] = []
         for source, values in _settings_at(self.layers, part.path):
             own = {key: value for key, value in values.items() if key not in ("name", "default")}
-            if named.chosen and _names_another(values, str(named.name)):
-                if own:
-                    other = f"{', '.join(sorted(own))} of {part.field} '{values['name']}'"
-                    self.warnings.append(
-                        f"{source} sets {other}; not used, as '{base.name}' was chosen"
-                    )
-                continue
-            if "default" in values and below.get("backend") == "endpoint":
-                # A server has its own precision and device.
-                own = {key: value for key, value in own.items() if key == "window"}
-            if "default" in values and part.field == "model" and self.choices.app is not None:
-                own = {}  # an application is no language model
-            if part.path == "method" and "params" in own:
-                own["params"] = with_prompts(own["params"], source)
-            if "source" in own and "package" not in own and below.get("package"):
-                # It replaces the preset's package, whose path and sha256 do not hold for it.
-                own |= {key: None for key in _OF_A_PACKAGE if key in below}
-            layers.append((source, own))
+            if not named.chosen or not _names_another(values, str(named.name)):
+                if "default" in values:
+                    own = self._beside_default(part, base, own)
+                layers.append((source, _fitted(part, base, source, own)))
+            elif own:
+                other = f"{', '.join(sorted(own))} of {part.field} '{values['name']}'"
+                self.warnings.append(
+                    f"{source} sets {other}; not used, as '{base.name}' was chosen"
+                )
         return layers
+
+    def _beside_default(
+        self, part: _Part, base: _Base, own: dict[str, object]
+    ) -> dict[str, object]:
+        """What of the settings beside a `default` holds for a part.
+
+        Args:
+            part: The part.
+            base: What is used: the default, or what was chosen in its place.
+            own: The settings that stand beside `default`.
+        """
+        if part.field == "model" and self.choices.app is not None:
+            return {}  # an application is no language model
+        if base.values.get("backend") == "endpoint":
+            # A server has its own precision and device.
+            return {key: value for key, value in own.items() if key == "window"}
+        return own
+
+
+def _fitted(part: _Part, base: _Base, source: str, own: Mapping[str, object]) -> dict[str, object]:
+    """A layer's settings of a part as they are laid over its base.
+
+    Prompts of a method are read; a `source` replaces the base's package, whose path and sha256 do
+    not hold for it. Raises UserError for prompts that cannot be read.
+
+    Args:
+        part: The part.
+        base: What stands below.
+        source: Origin of the settings.
+        own: The settings.
+    """
+    fitted = dict(own)
+    if part.path == "method" and "params" in fitted:
+        fitted["params"] = with_prompts(fitted["params"], source)
+    below = base.values
+    if "source" in fitted and "package" not in fitted and below.get("package"):
+        fitted |= {key: None for key in _OF_A_PACKAGE if key in below}
+    return fitted
 
 
 def _names_another(values: Mapping[str, object], chosen: str) -> bool:
