@@ -366,38 +366,50 @@ def _unknown_key(key: str, origin: str, method: str | None) -> UserError:
     return unknown(what, key, near or roots)
 
 
+@dataclass(frozen=True)
+class ChosenPreset:
+    """The method or data set of a run, which layers may set by its name.
+
+    Attributes:
+        kind: "methods" or "datasets".
+        names: Its names, by presets.fold.
+        implementation: The method's class.
+    """
+
+    kind: str
+    names: Collection[str]
+    implementation: str
+
+    def is_called(self, name: str) -> bool:
+        """Whether a name is one of its names."""
+        return presets.fold(name) in self.names
+
+
 def chosen_by_name(
-    layers: list[Layer],
-    kind: str,
-    chosen: Collection[str],
-    implementation: str,
-    problems: list[HarnessError],
+    layers: list[Layer], chosen: ChosenPreset, problems: list[HarnessError]
 ) -> Iterator[Layer]:
     """The layers, each after what it sets for one preset by name, as settings of that part.
+
+        {"methods": {"pecan": {"t_p": 0.6}}}    is preceded by    {"method": {"params": {"t_p": 0.6}}}
 
     Of "*" only parameters of the method's class are taken; settings by name come on top. An unknown
     name, or an entry that is no mapping, is a mistake.
 
     Args:
         layers: Lowest first.
-        kind: "methods" or "datasets".
-        chosen: The preset's names by presets.fold.
-        implementation: The method's class.
+        chosen: The preset.
         problems: Gets mistakes.
     """
     for origin, values in layers:
-        yield from _settings_by_name(
-            origin, mapping_at(values, kind), kind, chosen, implementation, problems
-        )
+        entries = mapping_at(values, chosen.kind)
+        yield from _settings_by_name(origin, entries, chosen, problems)
         yield origin, values
 
 
 def _settings_by_name(
     origin: str,
     entries: Mapping[str, object],
-    kind: str,
-    chosen: Collection[str],
-    implementation: str,
+    chosen: ChosenPreset,
     problems: list[HarnessError],
 ) -> Iterator[Layer]:
     """What one layer sets for a preset by its name, "*" first, as settings of its part.
@@ -405,31 +417,41 @@ def _settings_by_name(
     Args:
         origin: Of the layer.
         entries: Its `methods` or `datasets`: name -> settings.
-        kind: "methods" or "datasets".
-        chosen: The preset's names by presets.fold.
-        implementation: The method's class.
+        chosen: The preset.
         problems: Gets mistakes.
     """
     if not entries:
         return
+    kind = chosen.kind
     known = {presets.fold(name): name for name in presets.names(kind)}
     for key, entry in sorted(entries.items(), key=lambda item: item[0] != "*"):
-        is_chosen = presets.fold(key) in chosen
         if not isinstance(entry, dict):
             problems.append(UserError(f"{origin}: {kind}.{key} must be a mapping of its settings"))
-        elif kind == "datasets" and is_chosen:
+        elif kind == "datasets" and chosen.is_called(key):
             yield origin, {"dataset": entry}
-        elif kind == "methods" and (key == "*" or is_chosen):
-            params = {name: value for name, value in entry.items() if name != "roles"}
+        elif kind == "methods" and (key == "*" or chosen.is_called(key)):
+            settings = _settings_of_method(entry)
             if key == "*":
-                params = _general(method_class(implementation), params, origin)
-            settings: dict[str, object] = {"method": {"params": params}}
-            if "roles" in entry:
-                settings["roles"] = entry["roles"]
+                cls = method_class(chosen.implementation)
+                params = mapping_at(settings, "method", "params")
+                settings["method"] = {"params": _general(cls, params, origin)}
             yield origin, _checked(settings, origin, None, problems)
         elif presets.fold(key) not in known:
             what = f"{presets.singular(kind)} '{key}' ({origin})"
             problems.append(unknown(what, key, known.values()))
+
+
+def _settings_of_method(entry: Mapping[str, object]) -> dict[str, object]:
+    """The entry of a method as settings of a run:
+
+    {"k": 3, "roles": {"builder": "small"}}
+        -> {"method": {"params": {"k": 3}}, "roles": {"builder": "small"}}
+    """
+    params = {name: value for name, value in entry.items() if name != "roles"}
+    settings: dict[str, object] = {"method": {"params": params}}
+    if "roles" in entry:
+        settings["roles"] = entry["roles"]
+    return settings
 
 
 def _general(cls: type[Method], params: dict[str, object], origin: str) -> dict[str, object]:

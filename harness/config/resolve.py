@@ -20,7 +20,14 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from harness.config import presets, registry
-from harness.config.layers import PARTS, Choices, chosen_by_name, read_layers, with_prompts
+from harness.config.layers import (
+    PARTS,
+    Choices,
+    ChosenPreset,
+    chosen_by_name,
+    read_layers,
+    with_prompts,
+)
 from harness.config.schema import (
     DatasetConfig,
     EncoderConfig,
@@ -421,9 +428,8 @@ class _Resolver:
         """Put what the layers set for a method or data set by its name into the layers."""
         names = {presets.fold(base.preset or base.name), presets.fold(base.name)}
         implementation = str(base.values.get("implementation"))
-        self.layers = list(
-            chosen_by_name(self.layers, part.kind, names, implementation, self.problems)
-        )
+        chosen = ChosenPreset(part.kind, names, implementation)
+        self.layers = list(chosen_by_name(self.layers, chosen, self.problems))
 
     def _default_encoder(self, base: _Base) -> list[Layer]:
         """The layers' `encoder.default` as the lowest layer of a method that uses an encoder, so
