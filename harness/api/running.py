@@ -268,7 +268,9 @@ def _retriever(named: Application | Mapping[str, Application]) -> str:
 
 def _application(place: Application) -> str:
     """The text that stands for an application; a function is registered."""
-    return place if isinstance(place, str) else registry.register_target(place)
+    if isinstance(place, str):
+        return place
+    return registry.register_target(place)
 
 
 def _holds_row_objects(data: PathLike | Rows | None) -> bool:

@@ -68,7 +68,9 @@ def doctor(json: Json = False, server: Url = None, model: Served = None, sets: S
     else:
         print_checks(checks)
         print(_verdict(is_broken, asks_server=server is not None))
-    return 4 if is_broken else 0
+    if is_broken:
+        return 4
+    return 0
 
 
 def _verdict(is_broken: bool, asks_server: bool) -> str:

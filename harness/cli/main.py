@@ -43,7 +43,7 @@ _TABLE = {
         "list": "List methods, data sets, models, encoders, scorers, suites and profiles",
         "show": "Show a configuration: each value with its origin, and a method's prompts",
         "doctor": "Check what is installed and what can be run here",
-        "cache": "List or delete the replies that run --cache replies has kept",
+        "cache": "List or delete the stored replies of models (run --cache replies)",
     },
     "Report stored runs": {
         "watch": "Serve the page of stored runs and follow them while they are written",

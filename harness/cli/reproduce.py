@@ -132,7 +132,8 @@ def reproduce(
     code = until_interrupted(work, SAVED)
     if code in (1, 130) or not finished:
         return code
-    runs = [run for run in map(read_run, dict.fromkeys(finished)) if run.records]
+    stored = map(read_run, dict.fromkeys(finished))
+    runs = [run for run in stored if run.records]
     lines = _chosen_lines(options)
     if not printing.json:
         _print_beside_printed(runs, item, lines, pages.margin)
@@ -187,7 +188,8 @@ def _print_beside_printed(
     """Print what the runs measure beside the printed values, and how many of which paper's have no
     run."""
     named = tables(runs, item, margin=margin, lines=lines)
-    measured = _not_empty([(title, frame[frame["run"].notna()]) for title, frame in named])
+    with_runs = [(title, frame[frame["run"].notna()]) for title, frame in named]
+    measured = _not_empty(with_runs)
     if measured:
         print(text(runs, measured, "text", margin).rstrip("\n"))
     for title, frame in named:

@@ -17,10 +17,10 @@ def print_resume_command(outcome: str) -> None:
     """Print the `outcome` of the work, then this command, which resumes it, passwords masked."""
     command = ["harness", *sys.argv[1:]]
     shown = [masked(word) for word in command]
-    say(
-        f"{outcome}. The same command resumes"
-        + (" (replace *** by the password):" if shown != command else ":")
-    )
+    advice = "The same command resumes"
+    if shown != command:
+        advice += " (replace *** by the password)"
+    say(f"{outcome}. {advice}:")
     say(shlex.join(shown))
 
 

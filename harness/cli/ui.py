@@ -11,6 +11,7 @@ from harness.cli.command import execution
 from harness.cli.options import RESULTS, MlflowUri, Out
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
+from harness.tracking import track as tracking
 from harness.tracking.mlflow_view import VIEW_TAG, view_url
 from harness.tracking.store import artifacts_folder, expand_home, sqlite_path
 
@@ -35,10 +36,10 @@ def ui(
     Replaces this process by MLflow's server, and prints the address of each data set's comparison,
     the newest first.
     """
-    from harness.tracking import track as tracking
-
-    uri = expand_home(uri) if uri else tracking.default_uri(Path(out).expanduser())
-    if problems := tracking.uri_problems(uri):
+    uri = uri or tracking.default_uri(Path(out).expanduser())
+    uri = expand_home(uri)
+    problems = tracking.uri_problems(uri)
+    if problems:
         raise CannotRun(". ".join(problems))
     file = sqlite_path(uri)
     if file is not None and not file.is_file():
@@ -49,12 +50,19 @@ def ui(
     server = f"http://127.0.0.1:{port}"
     sys.stderr.write(f"MLflow over {masked(uri)}: {server} (press Ctrl-C to stop)\n")
     if file is not None:
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(file)) as store:
-            experiments = store.execute(_NEWEST_FIRST, (VIEW_TAG,)).fetchall()
-            for number, name in experiments:
-                sys.stderr.write(f"  {name}: {server}/{view_url(str(number))}\n")
+        _say_comparisons(file, server)
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    if artifacts := artifacts_folder(uri):
+    artifacts = artifacts_folder(uri)
+    if artifacts:
         command += ["--artifacts-destination", str(artifacts)]
     os.execve(command[0], command, {**os.environ, **TELEMETRY_OFF, **_NO_JOBS})
+
+
+def _say_comparisons(database: Path, server: str) -> None:
+    """Say the address of each data set's comparison, the newest first; nothing where the database
+    cannot be read."""
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(database)) as store:
+        experiments = store.execute(_NEWEST_FIRST, (VIEW_TAG,)).fetchall()
+        for number, name in experiments:
+            sys.stderr.write(f"  {name}: {server}/{view_url(str(number))}\n")
