@@ -24,7 +24,7 @@ from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries, UnusableReply
 from harness.llm.endpoint_info import api_key
 from harness.llm.endpoint_tokens import EstimatedTokens
-from harness.parallel.scheduler import timed
+from harness.parallel.scheduler import Took, timed
 
 T = TypeVar("T")
 
@@ -114,35 +114,46 @@ class _Served:
         """
         tries = Tries()
         reply: _Results[T] | None = None
-        estimator = EstimatedTokens()
-        sizes = [estimator.count(text) for text in texts]
-        estimate = sum(sizes)
+        sizes = list(map(EstimatedTokens().count, texts))
         with timed() as took:
             try:
                 reply = self._server.post(path, body, read, _FRAME + _VECTOR * len(texts), tries)
             finally:
                 unanswered = tries.sent - int(reply is not None)
                 if unanswered:
-                    self._book(kind, unanswered * estimate, answered=False)
-        counted = reply.possible_tokens(estimate)
+                    self._book(kind, unanswered * sum(sizes), answered=False)
+        self._book_reply(kind, reply.possible_tokens(sum(sizes)), sizes, took, tries.retries)
+        return reply.results
+
+    def _book_reply(
+        self, kind: Kind, counted: int | None, sizes: Sequence[int], took: Took, retries: int
+    ) -> None:
+        """Record the cost of a request that was answered.
+
+        Args:
+            kind: "embed" or "rerank".
+            counted: Its tokens, as the server counts them; None for the estimate.
+            sizes: Estimated tokens of each text.
+            took: Its time.
+            retries: Tries after the first.
+        """
         n_tokens = counted
         if n_tokens is None:
-            n_tokens = estimate
+            n_tokens = sum(sizes)
         self._book(
             kind,
             n_tokens,
             # A token attends to every token of its own text, so a text has size * size pairs.
             pairs=sum(size * size for size in sizes),
             # The last layer (an encoder's pooler, a reranker's head) runs once for each text.
-            logits=len(texts),
+            logits=len(sizes),
             requests=1,
-            texts=len(texts),
-            retries=tries.retries,
+            texts=len(sizes),
+            retries=retries,
             recounted=int(counted is None),
             seconds=took.seconds,
             queued=took.queued,
         )
-        return reply.results
 
     def _book(self, kind: Kind, new: int, **counts: Any) -> None:
         """Record the cost of a request; new: its tokens; counts: other fields of an Event."""

@@ -86,7 +86,7 @@ class EndpointModel(LanguageModel):
         tokenizer = endpoint_tokenizer(config)
         self.tokens: EstimatedTokens | Tokens = EstimatedTokens()
         if tokenizer is not None:
-            self.tokens = Tokens(tokenizer[0], config.name)
+            self.tokens = Tokens(tokenizer.folder, config.name)
         self.endings = endings_pattern({*KNOWN, *self.tokens.markers})
         policy = RetryPolicy(config.timeout, config.retries)
         self.server = self._server(config, policy)
@@ -299,15 +299,7 @@ class EndpointSession(Session):
             sending: How it was sent.
         """
         if reply is None:
-            self._book(
-                kind,
-                0,
-                requests=1,
-                seconds=sending.took.seconds,
-                queued=sending.took.queued,
-                retries=sending.retries,
-                markers=sending.markers,
-            )
+            self._book_sent(kind, 0, sending)
             return
         count = self._model.tokens.count
         read = _known(reply.tokens_in, self._length)
@@ -320,29 +312,51 @@ class EndpointSession(Session):
         estimated = reply.counts_refused
         if self._model.estimates:
             estimated += (reply.tokens_in, reply.tokens_out).count(None)
-        self._book(
+        self._book_sent(
             kind,
             read,
-            requests=1,
+            sending,
             logits=1,
             pairs=read * (read + 1) // 2,
             reused=min(reply.tokens_cached, read),
             billed=out,
             endings=int(reply.ending),
             recounted=estimated,
-            seconds=sending.took.seconds,
-            queued=sending.took.queued,
-            retries=sending.retries,
-            markers=sending.markers,
         )
         if kind == "prefill":
             self._book_writing(min(thought, out), out, read, reply.unclosed)
             if self._model.estimates:
                 self._length = read
 
+    def _book_sent(self, kind: Kind, read: int, sending: _Sending, **counts: int) -> None:
+        """Book one request that was sent.
+
+        Args:
+            kind: "prefill" or "probe".
+            read: Tokens that the server read.
+            sending: How it was sent.
+            counts: Further fields of its Event.
+        """
+        self._book(
+            kind,
+            read,
+            requests=1,
+            seconds=sending.took.seconds,
+            queued=sending.took.queued,
+            retries=sending.retries,
+            markers=sending.markers,
+            **counts,
+        )
+
     def _book_writing(self, thought: int, out: int, read: int, unclosed: bool) -> None:
-        """Book the `out` tokens of a reply after `read` others: the `thought` ones and the answer
-        as an event each."""
+        """Book the tokens of a reply: those of its thinking and those of its answer, an event each.
+
+        Args:
+            thought: Tokens of the thinking.
+            out: Tokens of both.
+            read: Tokens before them.
+            unclosed: Whether the thinking did not end.
+        """
         first = 1  # the first token came out of the prefill
         for part, thinking in ((thought, thought), (out - thought, 0)):
             if part:

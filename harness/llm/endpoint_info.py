@@ -5,10 +5,12 @@ A key is read when a request is sent, and kept in memory only. Messages never re
 may be a key itself.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import os
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -47,53 +49,77 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     resumes when the server moves; model.revision distinguishes servers that answer differently
     under one name. Capabilities: sampling; probe where the server gives log-probabilities.
     """
-    problems: list[HarnessError] = [
-        *map(UserError, (*misplaced_settings(config), *address_problems(config)))
-    ]
+    sentences = [*misplaced_settings(config), *address_problems(config)]
+    problems: list[HarnessError] = [*map(UserError, sentences)]
     attempt(problems, api_key, config)
     tokenizer = attempt(problems, endpoint_tokenizer, config)
-    window = config.window or (_window_in_config(tokenizer[0]) if tokenizer else None)
-    if not window and (tokenizer or not config.tokenizer):
+    window = config.window
+    if not window and tokenizer is not None:
+        window = _window_in_config(tokenizer.folder)
+    is_readable = tokenizer is not None or not config.tokenizer
+    if not window and is_readable:
         unknown = (
             f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS"
         )
         problems.append(UserError(unknown))
+    usable = window or 0
+    if not config.tokenizer:
+        usable = int(usable / (1 + MARGIN))
+    room, too_long = thinking_room(config, usable)
+    return ModelFacts(
+        name=config.name,
+        capabilities=_capabilities(config),
+        window=room,
+        identity=_identity(config, tokenizer, window),
+        problems=[*map(str, problems), *too_long],
+        warnings=_warnings(config),
+        refusals=_refusals(config),
+        absent={str(each): each.thing for each in problems if isinstance(each, Missing)},
+    )
+
+
+def _identity(
+    config: ModelConfig, tokenizer: LocalTokenizer | None, window: int | None
+) -> dict[str, object]:
+    """All that changes the replies, as far as it is known here.
+
+    Args:
+        config: Of the model.
+        tokenizer: Its tokenizer; None for estimates.
+        window: Tokens of its context; None where nothing says it.
+    """
     identity: dict[str, object] = {
         "served": config.source or config.name,
         "revision": config.revision,
-        "tokenizer": tokenizer[1] if tokenizer else ESTIMATE,
+        "tokenizer": ESTIMATE,
         "window": window,
     }
+    if tokenizer is not None:
+        identity["tokenizer"] = tokenizer.identity
     if config.logprobs:
         identity["logprobs"] = config.logprobs
     if config.extra:
         identity["extra"] = config.extra
     if config.thinking:
         identity["thinking"] = config.thinking.model_dump()
-    usable = window or 0
-    if not config.tokenizer:
-        usable = int(usable / (1 + MARGIN))
-    room, too_long = thinking_room(config, usable)
+    return identity
+
+
+def _capabilities(config: ModelConfig) -> frozenset[str]:
+    """Sampling, and probes where log-probabilities of the first token of an answer can be had."""
     # The first token of a reasoning model's reply opens its thinking, and a chat has no way to skip
     # it.
-    probes = config.logprobs and not config.thinking and config.tokenizer
-    capabilities = {"sampling", "probe"} if probes else {"sampling"}
-    unknown = "the first token of an answer is not known without its tokenizer; name it: --set model.tokenizer=FOLDER"
-    refusals = {}
-    if config.logprobs and not config.tokenizer:
-        refusals = {"probe": unknown}
-    sentences = [*map(str, problems), *too_long]
-    absent = {str(problem): problem.thing for problem in problems if isinstance(problem, Missing)}
-    return ModelFacts(
-        config.name,
-        frozenset(capabilities),
-        room,
-        identity,
-        sentences,
-        _warnings(config),
-        refusals,
-        absent,
-    )
+    if config.logprobs and not config.thinking and config.tokenizer:
+        return frozenset({"sampling", "probe"})
+    return frozenset({"sampling"})
+
+
+def _refusals(config: ModelConfig) -> dict[str, str]:
+    """Capability -> why the model lacks it, where there is more to say."""
+    if not config.logprobs or config.tokenizer:
+        return {}
+    unknown = "the first token of an answer is not known without its tokenizer"
+    return {"probe": f"{unknown}; name it: --set model.tokenizer=FOLDER"}
 
 
 def _warnings(config: ModelConfig) -> list[str]:
@@ -236,8 +262,7 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
         tokenizer = endpoint_tokenizer(config)
         if tokenizer is None:
             return None
-        folder, _identity = tokenizer
-        settings = read_object(folder / "config.json")
+        settings = read_object(tokenizer.folder / "config.json")
         # Without it nothing tells a gated MLP from a plain one.
         if "num_key_value_heads" not in settings:
             return None
@@ -246,9 +271,16 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
         return None
 
 
-def endpoint_tokenizer(config: ModelConfig) -> tuple[Path, str] | None:
-    """The folder with tokenizer.json, and what identifies it; None where none is named. Raises
-    CannotRun."""
+@dataclass(frozen=True)
+class LocalTokenizer:
+    """A tokenizer on this machine. folder: with tokenizer.json; identity: a hash of its files."""
+
+    folder: Path
+    identity: str
+
+
+def endpoint_tokenizer(config: ModelConfig) -> LocalTokenizer | None:
+    """The tokenizer that a configuration names; None where it names none. Raises CannotRun."""
     if not config.tokenizer:
         return None
     folder = tokenizer_folder(config, Path())
@@ -257,7 +289,7 @@ def endpoint_tokenizer(config: ModelConfig) -> tuple[Path, str] | None:
             f"model.tokenizer: '{config.tokenizer}' has no tokenizer.json; name a folder or a "
             "model that has one"
         )
-    return folder, hash_named(folder, (*_TOKENIZER_FILES, "config.json"))
+    return LocalTokenizer(folder, hash_named(folder, (*_TOKENIZER_FILES, "config.json")))
 
 
 def _window_in_config(folder: Path) -> int | None:

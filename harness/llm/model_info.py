@@ -49,11 +49,13 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
         return ModelFacts(config.name, problems=misplaced)
     try:
         folder, origin = local_folder(config)
-    except gguf.NoTemplate as e:
-        return ModelFacts(config.name, problems=[str(e)])
-    except CannotRun as e:
-        known = {"window": config.window} if config.window else {}
-        return ModelFacts.without_weights(config.name, e, known)
+    except gguf.NoTemplate as error:
+        return ModelFacts(config.name, problems=[str(error)])
+    except CannotRun as error:
+        known: dict[str, object] = {}
+        if config.window:
+            known["window"] = config.window
+        return ModelFacts.without_weights(config.name, error, known)
     settings = _read_config(folder, config.name)
     _check_sizes(settings, config.name)
     reason = families.cache_problem(settings)
@@ -69,34 +71,53 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
     capabilities = _ALL_CAPABILITIES - refusals.keys()
     if config.adapters:
         capabilities |= {"adapters"}
-    identity = {
-        "weights": origin,
-        "dtype": resolved_dtype(config, settings),
-        "attention": _kernel(config, settings),
-        "adapters": adapters.hashes,
-        "tokenizer": tokenizer_files.tokenizer_digest(tokenizer),
-        "template": tokenizer_files.template_digest(config, tokenizer),
-        "template_date": config.template_date,
-        "window": config.window or positions,
-        **_set_only(config),
-        **_quantised(settings),
-    }
     if not problems:
         try:
             _template_pieces(config, tokenizer)
-        except CannotRun as e:
-            problems.append(str(e))
-    sizes = {key: _size(settings, key) for key in _SIZE_KEYS.split()}
+        except CannotRun as error:
+            problems.append(str(error))
     return ModelFacts(
         name=config.name,
         capabilities=capabilities,
         window=window,
-        identity=identity,
+        identity={
+            "weights": origin,
+            **_loaded_as(config, settings),
+            "adapters": adapters.hashes,
+            **_read_by(config, tokenizer),
+            "window": config.window or positions,
+            **_set_only(config),
+            **_quantised(settings),
+        },
         problems=problems,
         warnings=adapters.warnings,
         refusals=refusals,
-        sizes={key: size for key, size in sizes.items() if size is not None},
+        sizes=_known_sizes(settings),
     )
+
+
+def _loaded_as(config: ModelConfig, settings: Mapping[str, object]) -> dict[str, object]:
+    """The part of the identity on how weights are loaded. settings: the model's config.json."""
+    return {"dtype": resolved_dtype(config, settings), "attention": _kernel(config, settings)}
+
+
+def _read_by(config: ModelConfig, tokenizer: Path) -> dict[str, object]:
+    """The part of the identity on how texts become tokens. tokenizer: its folder."""
+    return {
+        "tokenizer": tokenizer_files.tokenizer_digest(tokenizer),
+        "template": tokenizer_files.template_digest(config, tokenizer),
+        "template_date": config.template_date,
+    }
+
+
+def _known_sizes(settings: Mapping[str, object]) -> dict[str, int]:
+    """The sizes that config.json says, by their names there."""
+    sizes: dict[str, int] = {}
+    for key in _SIZE_KEYS.split():
+        size = _size(settings, key)
+        if size is not None:
+            sizes[key] = size
+    return sizes
 
 
 def _size_problems(config: ModelConfig, positions: int, tokenizer: Path) -> list[str]:

@@ -21,7 +21,8 @@ from harness.retrieval.corpus import Corpus
 from harness.retrieval.maxp import best_documents
 from harness.retrieval.open_ranker import open_ranker
 from harness.retrieval.output import Recall, manifest_path, write
-from harness.retrieval.passages import CorpusCounts, Report, open_table
+from harness.retrieval.passages import CorpusCounts, Passages, Report, open_table
+from harness.retrieval.rankers import PassageRanker
 from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.package_versions import versions
 from harness.storage.paths import without_home
@@ -86,8 +87,7 @@ def check_packages(encoder: EncoderConfig | None) -> None:
 def retrieve(
     request: Request, rows: Sequence[OpenRow], source: Mapping[str, object], report: Report
 ) -> RetrievalResult:
-    """Complete the index, search it for each question, and write the file of passages and its
-    manifest.
+    """Complete the index, search it for each question, and write the documents and their manifest.
 
     Args:
         request: The corpus, the retriever and the file.
@@ -109,22 +109,19 @@ def retrieve(
         ranker = open_ranker(folder, len(table), request.encoder)
         ranker.build(table, report)
         search = partial(ranker.search, report=report, meter=Meter())
-        hits = best_documents(
-            search, table.documents_of, [row.question for row in rows], request.top, len(table)
-        )
+        questions = [row.question for row in rows]
+        hits = best_documents(search, table.documents_of, questions, request.top, len(table))
         recall = write(request.out, rows, hits, table, report)
     without = sum(not documents for documents in hits)
     manifest = {
         "questions": len(rows) - without,
         "top": request.top,
         "dataset": source,
-        "corpus": table.manifest_entry(),
-        "index": ranker.facts(),
+        **_made_of(table, ranker),
         "answer recall": asdict(recall),
         "versions": {"harness": VERSION, **versions(_PACKAGES)},
     }
-    content = json.dumps(without_home(manifest), indent=2, ensure_ascii=False) + "\n"
-    write_atomic(manifest_path(request.out), content.encode())
+    _write_manifest(request.out, manifest)
     return RetrievalResult(
         manifest=manifest,
         questions=len(rows) - without,
@@ -133,3 +130,14 @@ def retrieve(
         retriever=str(ranker.facts()["retriever"]),
         recall=recall,
     )
+
+
+def _made_of(table: Passages, ranker: PassageRanker) -> dict[str, object]:
+    """The corpus and the index as the manifest describes them."""
+    return {"corpus": table.manifest_entry(), "index": ranker.facts()}
+
+
+def _write_manifest(out: Path, manifest: Mapping[str, object]) -> None:
+    """Write what made a file of documents beside it. Raises SaveError."""
+    content = json.dumps(without_home(manifest), indent=2, ensure_ascii=False) + "\n"
+    write_atomic(manifest_path(out), content.encode())

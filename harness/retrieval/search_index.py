@@ -26,7 +26,7 @@ from harness.errors import UserError
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.open_ranker import open_ranker
 from harness.retrieval.passage_store import PassageStore, StoredPassage, write_passages
-from harness.retrieval.passages import Report, open_table
+from harness.retrieval.passages import Passages, Report, open_table
 from harness.retrieval.rankers import PassageRanker
 from harness.retrieval.retrieval_run import check_packages
 from harness.storage.files import (
@@ -195,25 +195,34 @@ def build_index(request: IndexRequest, report: Report) -> IndexFacts:
                 "--words of then, or another --out"
             )
         write_passages(table, folder, report)
-        identity: dict[str, object] = {
-            "kind": request.kind,
-            "sha256": table.counts.sha256,
-            "words": request.words,
-        }
-        for ranker in _rankers(folder, len(table), request.kind, request.encoder):
+        rankers = _rankers(folder, len(table), request.kind, request.encoder)
+        for ranker in rankers:
             ranker.build(table, report)
-            identity[ranker.folder.name] = ranker.facts()
-        facts = IndexFacts(
-            kind=request.kind,
-            corpus=table.corpus.name,
-            sha256=table.counts.sha256,
-            passages=len(table),
-            documents=table.counts.documents,
-            encoder=request.encoder,
-            identity=identity,
-        )
+        facts = _facts_of(request, table, rankers)
         write_atomic(folder / FACTS, _as_json(facts), setting="--out")
     return facts
+
+
+def _facts_of(
+    request: IndexRequest, table: Passages, rankers: Sequence[PassageRanker]
+) -> IndexFacts:
+    """What an index is that was built with these rankers from the passages of a corpus."""
+    identity: dict[str, object] = {
+        "kind": request.kind,
+        "sha256": table.counts.sha256,
+        "words": request.words,
+    }
+    for ranker in rankers:
+        identity[ranker.folder.name] = ranker.facts()
+    return IndexFacts(
+        kind=request.kind,
+        corpus=table.corpus.name,
+        sha256=table.counts.sha256,
+        passages=len(table),
+        documents=table.counts.documents,
+        encoder=request.encoder,
+        identity=identity,
+    )
 
 
 def _as_json(facts: IndexFacts) -> bytes:

@@ -2,6 +2,7 @@
 changes nothing.
 
     MlflowRun(run, uri, suite)    finds or makes experiment, run and the suite's parent; writes tags and params
+    .bring_up_to_date(...)        all of the following that is not there yet
     .log_running()                the means over the first questions
     .resume()                     shows the run as running
     .log_results()                final metrics, artifacts, table, page
@@ -45,6 +46,7 @@ from harness.tracking.mlflow_traces import MlflowTraces
 from harness.tracking.mlflow_view import VIEW_TAG, experiment_guide, saved_view, with_settings
 from harness.tracking.sqlite_store import open_store, sqlite_lock
 from harness.tracking.store import artifacts_uri, log_files
+from harness.tracking.tracing_time import TracingTime
 from reports import columns as views
 from reports import main_table
 from reports import page as page_of_runs
@@ -110,6 +112,26 @@ class MlflowRun:
         self.id = found or self._make_run(self._identity(), self._new_name())
         self._log_description()
         self.traces = MlflowTraces(uri, self.experiment, self.id)
+
+    def bring_up_to_date(self, running: bool, traces: int, tracing: TracingTime | None) -> int:
+        """Log all that is not there yet.
+
+        Args:
+            running: The run goes on, so log its running means and traces only.
+            traces: Log the first so many questions as traces.
+            tracing: The time that traces may take; None for as much as they need.
+
+        Returns:
+            How many traces are still missing.
+        """
+        self.log_running()
+        if running:
+            self.resume()
+            return self.traces.log(self.run, traces, tracing)
+        self.log_results()
+        missing = self.traces.log(self.run, traces, tracing)
+        self.end()  # last: what is finished has all of its numbers
+        return missing
 
     def log_running(self) -> None:
         """Log the means over the first questions that are not there yet, or differ (a run that was

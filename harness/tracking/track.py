@@ -214,14 +214,7 @@ def track(
         from harness.tracking.mlflow_run import MlflowRun
 
         logged = MlflowRun(run, uri, suite)
-        logged.log_running()
-        if running:
-            logged.resume()
-            return logged.traces.log(run, traces, tracing)
-        logged.log_results()
-        missing = logged.traces.log(run, traces, tracing)
-        logged.end()  # last: what is finished has all of its numbers
-        return missing
+        return logged.bring_up_to_date(running, traces, tracing)
 
 
 def _log_to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
