@@ -174,11 +174,20 @@ def prompt_digests(prompts: Mapping[str, str]) -> dict[str, str]:
 def prompt_mismatch(
     name: str, folder: str | Path, task: str, prompts: Mapping[str, str]
 ) -> str | None:
-    """A sentence where the card of the adapter `name` names other prompts than the method's, or
-    other texts; else None.
+    """A sentence where an adapter's card names other prompts than the method's, or other texts;
+    else None.
 
-    task: the prompt that the adapter is switched on for; prompts: name -> text, all of the method.
-    A card that names no prompts gives None. Raises CannotRun for a card that cannot be read.
+    Args:
+        name: Of the adapter, for messages.
+        folder: Its folder.
+        task: The prompt that the adapter is switched on for.
+        prompts: Name -> text of all prompts of the method.
+
+    Returns:
+        The sentence; None where all agree, and for a card that names no prompts.
+
+    Raises:
+        CannotRun: The card cannot be read.
     """
     card = read_card(Path(folder)) or {}
     on_card, in_use = card.get("prompts"), prompt_digests(prompts)
@@ -321,7 +330,15 @@ def _misfits(settings: AdapterSettings, shapes: Shapes, base: Shapes) -> Iterato
 
 
 def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) -> CannotRun:
-    """The error for an adapter that was made for another base model."""
+    """The error for an adapter that was made for another base model.
+
+    Args:
+        name: Of the adapter.
+        folder: Its folder.
+        made_for: The model that it names.
+        base: The model that it is to fit.
+        why: It does not.
+    """
     return CannotRun(
         f"the adapter '{name}' in '{folder}' is of another base than '{base.name}' (it was made "
         f"for '{made_for}'): "

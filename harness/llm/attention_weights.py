@@ -17,9 +17,17 @@ def block_weights(query: Tensor, key: Tensor, first: int, spans: Ranges, scaling
     """Mean attention of each query row to each span of keys, averaged over heads and the span's
     tokens.
 
-    query: [heads, rows, size], row i standing at position `first` + i; key: [kv_heads, tokens,
-    size]; scaling: factor of the scores. Returns float32 [rows, spans]. At most BLOCK x tokens
-    weights a head exist at a time.
+    At most BLOCK x tokens weights a head exist at a time.
+
+    Args:
+        query: [heads, rows, size].
+        key: [kv_heads, tokens, size].
+        first: The position of row 0; row i stands at `first` + i.
+        spans: Ranges of keys.
+        scaling: The factor of the scores.
+
+    Returns:
+        Float32 [rows, spans].
     """
     picked = span_indicator(spans, key.shape[1], key.device)
     out = torch.zeros(query.shape[1], len(spans), device=key.device)
@@ -31,8 +39,17 @@ def block_weights(query: Tensor, key: Tensor, first: int, spans: Ranges, scaling
 def weight_blocks(
     query: Tensor, key: Tensor, first: int, scaling: float
 ) -> Iterator[tuple[int, Tensor]]:
-    """Yield (first row, weights [heads, BLOCK rows, keys up to the last]) of each block;
-    parameters: block_weights."""
+    """Yield the attention of all heads, BLOCK rows at a time.
+
+    Args:
+        query: [heads, rows, size].
+        key: [kv_heads, tokens, size].
+        first: The position of row 0; row i stands at `first` + i.
+        scaling: The factor of the scores.
+
+    Yields:
+        (first row of the block, weights [heads, rows of the block, keys up to its last row]).
+    """
     heads, rows, _ = query.shape
     kv_heads = key.shape[0]
     for r in range(0, rows, BLOCK):
@@ -51,10 +68,17 @@ def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scalin
     """As `block_weights` for several layers and requests, from log-sum-exps: only the spans' keys
     are read.
 
-    query: [layers, requests, heads, rows, size]; key: [layers, requests, columns, kv_heads, size],
-    of the spans; lse: [layers, requests, heads, rows], of the rows' scores; picked: [requests,
-    columns, spans], 1 / length of a column's span (`span_columns`). Every span precedes the rows,
-    so no score is masked. Returns float32 [requests, rows, spans], summed over the layers.
+    Every span precedes the rows, so no score is masked.
+
+    Args:
+        query: [layers, requests, heads, rows, size].
+        key: Of the spans [layers, requests, columns, kv_heads, size].
+        lse: Log-sum-exps of the rows' scores [layers, requests, heads, rows].
+        picked: [requests, columns, spans], 1 / length of a column's span (`span_columns`).
+        scaling: The factor of the scores.
+
+    Returns:
+        Float32 [requests, rows, spans], summed over the layers.
     """
     layers, requests, heads, rows, size = query.shape
     kv_heads = key.shape[3]
@@ -98,8 +122,12 @@ class WatchRequest:
 class _Group:
     """Requests of about one size, padded to the same numbers of rows and columns.
 
-    requests: what is padded; rows, columns: int64 [requests, rows or columns], indices into the
-    batch's queries and the keys; picked: [requests, columns, spans]; sums: [requests, rows, spans].
+    Attributes:
+        requests: What is padded.
+        rows: Indices into the batch's queries, int64 [requests, rows].
+        columns: Indices into the keys, int64 [requests, columns].
+        picked: 1 / length of a column's span [requests, columns, spans].
+        sums: Of the weights so far [requests, rows, spans].
     """
 
     requests: list[WatchRequest]
@@ -191,7 +219,13 @@ class WatchedRows:
         return groups
 
     def _fits(self, group: list[WatchRequest], piece: WatchRequest, room: int) -> bool:
-        """Whether `piece`, the longest so far, can be padded with the group without much waste."""
+        """Whether a piece can be padded with a group without much waste.
+
+        Args:
+            group: Pieces of about one size, the shortest first.
+            piece: Longer than all of these.
+            room: Weights of a group's head.
+        """
         most_rows = max(len(request.rows) for request in [*group, piece])
         weights = (len(group) + 1) * most_rows * piece.columns * self._layers
         return weights <= room and piece.columns <= 2 * group[0].columns + BLOCK
@@ -281,8 +315,16 @@ def _padded(requests: list[WatchRequest], device: torch.device) -> _Group:
 
 
 def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> Tensor:
-    """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the
-    others."""
+    """Which tokens stand in which span.
+
+    Args:
+        spans: Ranges of tokens.
+        tokens: Their number.
+        device: Of the result.
+
+    Returns:
+        Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, else 0.
+    """
     picked = torch.zeros(tokens, len(spans))
     for i, (start, end) in enumerate(spans):
         picked[start:end, i] = 1 / (end - start)

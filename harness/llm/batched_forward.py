@@ -27,12 +27,17 @@ from harness.llm.writing import Writing
 
 @dataclass(frozen=True)
 class ForwardRequest:
-    """One context's share of a pass: run tokens `ids` after `cache`, give the last `logits` rows
-    of logits.
+    """One context's share of a pass.
 
-    capture: measures the attention; blocks: names of the blocks that `ids` complete
-    (prefix_sharing.block_names), which other contexts may copy; labels: token ids of a probe, whose
-    logits are computed in float32; writing: the reply that goes on from these logits.
+    Attributes:
+        ids: The tokens to run.
+        cache: Keys and values of the context before them.
+        logits: Of how many last tokens logits are wanted.
+        capture: Measures the attention; None for nothing.
+        blocks: Names of the blocks that `ids` complete (prefix_sharing.block_names), which other
+            contexts may copy.
+        labels: Token ids of a probe, whose logits are computed in float32.
+        writing: The reply that goes on from these logits; None for none.
     """
 
     ids: Sequence[int]
@@ -45,8 +50,16 @@ class ForwardRequest:
 
 
 def run_alone(net: Any, device: torch.device, request: ForwardRequest) -> Tensor | None:
-    """Run one context in a pass of its own; returns float32 logits [request.logits, vocab], None for 0
-    rows."""
+    """Run one context in a pass of its own.
+
+    Args:
+        net: The network.
+        device: Of its inputs.
+        request: What is run; its cache grows.
+
+    Returns:
+        Float32 logits [request.logits, vocab]; None for 0 rows.
+    """
     make_room([request])
     arguments = {
         "input_ids": torch.tensor([list(request.ids)], device=device),
@@ -67,11 +80,20 @@ def run_packed(
     in_one_call: bool = False,
     longest: int = 0,
 ) -> list[Tensor | None]:
-    """Run several contexts of one pool in one pass; returns the logits of each of `requests`, as
-    `run_alone` does.
+    """Run several contexts of one pool in one pass.
 
-    in_one_call: whether one attention call serves all (kernels.packed_attention); longest: most
-    tokens of a context. Raises MemoryError in a full pool.
+    Args:
+        net: The network.
+        device: Of its inputs.
+        requests: What is run; their caches grow.
+        in_one_call: Whether one attention call serves all (kernels.packed_attention).
+        longest: Most tokens of a context.
+
+    Returns:
+        The logits of each request, as `run_alone` gives them.
+
+    Raises:
+        MemoryError: The pool is full.
     """
     make_room(requests)
     order = list(range(len(requests)))
@@ -200,9 +222,13 @@ def _is_plain_head(head: Any) -> bool:
 
 
 def _compute_in_float32(row: Tensor, hidden: Tensor, head: Any, ids: list[int]) -> None:
-    """Replace the logits of tokens `ids` in `row` [vocab] by those computed in float32.
+    """Replace the logits of some tokens by those computed in float32.
 
-    hidden: the head's input [width].
+    Args:
+        row: Logits [vocab]; changed in place.
+        hidden: The head's input [width].
+        head: A linear layer.
+        ids: The tokens.
     """
     logits = head.weight[ids].float() @ hidden.to(head.weight.device).float()
     if head.bias is not None:
@@ -213,11 +239,20 @@ def _compute_in_float32(row: Tensor, hidden: Tensor, head: Any, ids: list[int]) 
 def run_in_rows(
     net: Any, device: torch.device, requests: Sequence[ForwardRequest], rows: int
 ) -> list[Tensor | None]:
-    """Run `requests` as `run_packed` does, in a pass of exactly `rows` tokens; a context of zeros fills
-    the pass.
+    """Run requests as `run_packed` does, in a pass of a fixed number of tokens; a context of zeros
+    fills the pass.
 
-    Logits are computed for every row or for none, so that the last product always has `rows` rows
+    Logits are computed for every row or for none, so that the last product always has as many rows
     too.
+
+    Args:
+        net: The network.
+        device: Of its inputs.
+        requests: What is run; their caches grow.
+        rows: Tokens of the pass.
+
+    Returns:
+        The logits of each request, as `run_alone` gives them.
     """
     wanted = any(request.logits for request in requests)
     padded: list[ForwardRequest] = []

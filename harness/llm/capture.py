@@ -144,8 +144,10 @@ class FeedCapture:
     def watched(self, row: int, place: int, new: int) -> list[WatchRequest]:
         """The requests as WatchedRows takes them.
 
-        row, place: where the context's new tokens and its keys begin in what WatchedRows is given;
-        new: their number.
+        Args:
+            row: Where the context's new tokens begin in what WatchedRows is given.
+            place: Where its keys begin there.
+            new: The number of new tokens.
         """
         requests = []
         for n, rows in self.in_pass(new):
@@ -273,8 +275,13 @@ class WriteCapture:
         self.add(queries, sums, call.scaling)
 
     def add(self, queries: Tensor, sums: Tensor | None, scaling: float) -> None:
-        """Keep a step's queries [layers, heads, size] and log-sum-exps [layers, heads]; scaling:
-        factor of scores."""
+        """Keep the queries of a step until they are reduced.
+
+        Args:
+            queries: [layers, heads, size].
+            sums: Log-sum-exps of the scores [layers, heads]; None where they are unknown.
+            scaling: The factor of the scores.
+        """
         self.steps.append((queries, sums))
         self.scaling = scaling
 
@@ -333,8 +340,13 @@ class WriteCapture:
         return torch.stack(parts).sum(0)
 
     def _from_sums(self, queries: Tensor, sums: Tensor, keys: Sequence[Tensor]) -> Tensor:
-        """As `_over_layers`, from the log-sum-exps `sums` [layers, heads, rows]: only the keys of the
-        spans are read."""
+        """As `_over_layers`, from log-sum-exps: only the keys of the spans are read.
+
+        Args:
+            queries: [layers, heads, rows, size].
+            sums: Log-sum-exps of the rows' scores [layers, heads, rows].
+            keys: [kv_heads, tokens, size] of each layer.
+        """
         layers, heads, rows, _ = queries.shape
         span_positions, span_shares = span_columns(self.spans)
         columns = torch.from_numpy(span_positions).to(queries.device)
@@ -487,8 +499,14 @@ class Pack:
         return torch.cat(outs, dim=1)
 
     def _in_one_call(self, layer: int, query: Tensor, scaling: float, at: PackLayout) -> Tensor:
-        """As `attend`, for the layer of this number by one kernel call; at: where the contexts
-        stand in the pool."""
+        """As `attend`, by one kernel call.
+
+        Args:
+            layer: The number of the layer.
+            query: [1, heads, sum of new, size].
+            scaling: The factor of the scores.
+            at: Where the contexts stand in the pool.
+        """
         keys, values = self.pool.keys[layer], self.pool.values[layer]
         assert keys is not None
         assert values is not None
@@ -535,8 +553,14 @@ class Pack:
 def keep_steps(
     captures: Sequence[WriteCapture], queries: Tensor, sums: Tensor, scaling: float
 ) -> None:
-    """Give each of `captures` its row of a step; queries [rows, layers, heads, size], sums [rows,
-    layers, heads]."""
+    """Give captures their rows of a step.
+
+    Args:
+        captures: One a row.
+        queries: [rows, layers, heads, size].
+        sums: Log-sum-exps of the rows' scores [rows, layers, heads].
+        scaling: The factor of the scores.
+    """
     for capture, query, row_sums in zip(captures, queries, sums, strict=True):
         capture.add(query, row_sums, scaling)
 
@@ -563,7 +587,24 @@ def _attention(
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """The attention function that transformers calls: fused attention, measured by the active
-    capture or pack."""
+    capture or pack.
+
+    Args:
+        module: The layer.
+        query: [1, heads, new, size].
+        key: [1, kv_heads, keys, size].
+        value: Like `key`.
+        attention_mask: None for the causal one.
+        dropout: Not applied.
+        scaling: The factor of the scores; None for 1 / root of the size.
+        **kwargs: Further arguments of transformers.
+
+    Returns:
+        The output [1, new, heads, size], and None in the place of weights.
+
+    Raises:
+        CannotRun: The layer masks or scales its scores in a way that is not reproduced.
+    """
     scale = query.shape[-1] ** -0.5
     if scaling is not None:
         scale = float(scaling)

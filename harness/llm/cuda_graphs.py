@@ -127,8 +127,13 @@ class RecordedSteps:
     def _input_rows(
         self, tokens: Sequence[int], slots: Sequence[Slot], size: int
     ) -> list[InputRow]:
-        """The `size` rows of a step by their places, as attention wants them; tokens, slots: as of
-        `run`."""
+        """The rows of a step in the order of their places, as attention wants them.
+
+        Args:
+            tokens: The new token of each context.
+            slots: Of the contexts.
+            size: The number of rows; those without a context fill the recording up.
+        """
         rows: list[InputRow] = []
         for context, (slot, token) in enumerate(zip(slots, tokens, strict=True)):
             rows.append(InputRow(slot.start, token, slot.used[0], slot.used[0], context))
@@ -140,7 +145,13 @@ class RecordedSteps:
     def _keep_watched(
         self, step: Step, rows: Sequence[InputRow], captures: Sequence[WriteCapture | None]
     ) -> None:
-        """Give the captures of watched contexts their queries and log-sum-exps of a step."""
+        """Give the captures of watched contexts their queries and log-sum-exps of a step.
+
+        Args:
+            step: What it left.
+            rows: Of the step.
+            captures: Of each context; None for one that is not watched.
+        """
         places = _rows_of_contexts(rows, len(captures))
         watched: list[WriteCapture] = []
         watched_rows: list[int] = []

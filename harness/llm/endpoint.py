@@ -120,8 +120,16 @@ class EndpointModel(LanguageModel):
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None
     ) -> EndpointSession:
-        """Open an empty conversation. Raises CannotRun for an adapter: a server has its own names
-        for those."""
+        """Open an empty conversation.
+
+        Args:
+            meter: Counts what it costs.
+            role: Under which it counts.
+            adapter: None: a server has its own names for adapters.
+
+        Raises:
+            CannotRun: An adapter is named.
+        """
         if adapter is not None:
             raise CannotRun(f"'{self.name}' runs behind a server and takes no adapter '{adapter}'")
         return EndpointSession(self, meter, role)
@@ -403,8 +411,19 @@ class EndpointSession(Session):
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:
-        """Probabilities of the labels among the tokens that the server lists; 0 for a label that is
-        not listed."""
+        """Probabilities of the labels among the tokens that the server lists.
+
+        Args:
+            labels: What may come next.
+            first_tokens: The first token of each label, as text.
+            after: "": a chat has no way to begin a reply.
+
+        Returns:
+            The probabilities; 0 for a label that is not listed.
+
+        Raises:
+            CannotRun: The server gives no log-probabilities.
+        """
         body = {
             "max_tokens": 1,
             "temperature": 0.0,

@@ -50,7 +50,13 @@ class Waiting(Protocol):
         """Print a line."""
 
     def part(self, done: int, total: int, what: str) -> None:
-        """Show that `done` of `total` are done."""
+        """Show how far something is.
+
+        Args:
+            done: How many are done.
+            total: How many there are.
+            what: Their name.
+        """
 
 
 @dataclass

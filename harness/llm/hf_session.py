@@ -72,7 +72,19 @@ class HFSession(Context):
         self._watched: list[WatchedSpan] = []
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
-        """Return `span`, whose attention to `watch` the next pass measures."""
+        """Let the next pass measure the attention of a span.
+
+        Args:
+            span: Of the text that is fed; gets the attention.
+            text: Not used: the span has the tokens.
+            watch: Earlier spans, whose keys are attended to.
+
+        Returns:
+            `span`.
+
+        Raises:
+            ValueError: A watched span is empty, or does not stand before `span`.
+        """
         columns = tuple((column.start, column.end) for column in watch)
         for start, end in columns:
             if start >= end or end > span.start:
@@ -206,8 +218,14 @@ class HFSession(Context):
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
-        """Probabilities of the labels' first tokens, after closing words that are read with what
-        is queued."""
+        """Probabilities of the labels' first tokens, after closing words that are read with what is
+        queued.
+
+        Args:
+            labels: What may come next.
+            first_tokens: The first token of each label.
+            after: How the reply begins.
+        """
         if self._model.fixed_rows is not None:
             self.flush()
         logits = self._flush(1, 1, self._closing(after), first_tokens)
@@ -271,11 +289,17 @@ class HFSession(Context):
         return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
 
     def _think(self, first: Tensor, sampler: Sampler, thinking: Thinking) -> tuple[Tensor, str]:
-        """Write the thinking of a reply. Returns the logits of the answer's first token, and the
-        thinking as text.
+        """Write the thinking of a reply, and close it for the model where it reaches its limit or
+        ends the reply.
 
-        first: the logits where the reply begins; returned with "" for a reply that begins with the
-        answer. A thinking that reaches its limit, or ends the reply, is closed for the model.
+        Args:
+            first: The logits where the reply begins [1, vocab].
+            sampler: Picks the tokens.
+            thinking: Its marks and its limit.
+
+        Returns:
+            The logits of the answer's first token, and the thinking as text; (`first`, "") for a
+            reply that begins with the answer.
         """
         model = self._model
         start = len(self.ids)
@@ -341,8 +365,14 @@ class HFSession(Context):
         decoding: Decoding,
         spans: tuple[tuple[int, int], ...],
     ) -> Written:
-        """Write the answer, token by token. logits: of its first token; spans: ranges whose
-        attention is measured."""
+        """Write the answer, token by token.
+
+        Args:
+            logits: Of its first token [1, vocab]; None where nothing was run.
+            sampler: Picks the tokens.
+            decoding: How long it may be, and where it stops.
+            spans: Ranges of the context whose attention is measured.
+        """
         start = len(self.ids)
         capture = None
         if spans:
@@ -407,7 +437,13 @@ class HFSession(Context):
         return written
 
     def _book_plain(self, reply: PlainReply, took: Took, endings: int) -> None:
-        """Book the passes of a plain reply; each has the share of the time that its tokens are."""
+        """Book the passes of a plain reply; each has the share of the time that its tokens are.
+
+        Args:
+            reply: With its passes.
+            took: The time of all passes.
+            endings: 1 where markers were cut off the reply's end.
+        """
         total = reply.tokens_run()
         for number, made in enumerate(reply.passes):
             self._book_plain_pass(made, took, made.new / total, requests=int(number == 0))
@@ -417,7 +453,14 @@ class HFSession(Context):
             self._book_plain_pass(reply.decoding, took, share, out=out, endings=endings)
 
     def _book_plain_pass(self, made: PlainPass, took: Took, share: float, **counts: int) -> None:
-        """Book one pass; share: of the time; counts: further fields of its Event."""
+        """Book one pass of a plain reply.
+
+        Args:
+            made: The pass.
+            took: The time of all passes.
+            share: The pass's share of it.
+            counts: Further fields of its Event.
+        """
         self._book(
             made.kind,
             made.new,

@@ -48,8 +48,14 @@ class FormPart:
 class HttpRequest:
     """A POST of `content` or of a form; a GET where it has neither.
 
-    timeout: seconds until all of the reply is there; max_bytes: of the reply; proxy: its address,
-    None for none.
+    Attributes:
+        url: The address.
+        headers: Name -> value.
+        timeout: Seconds until all of the reply is there.
+        max_bytes: Of the reply; a longer one is refused.
+        content: What is posted.
+        form: Fields and files of a form, instead of `content`.
+        proxy: Its address; None for none.
     """
 
     url: str
@@ -81,7 +87,11 @@ class HttpRequest:
 class HttpReply:
     """A reply; one that is no success has the first piece of its body.
 
-    kind: its content type; retry_after: that header, "" for none.
+    Attributes:
+        status: Of HTTP.
+        body: Its bytes.
+        kind: Its content type.
+        retry_after: The header of this name, "" for none.
     """
 
     status: int
@@ -98,7 +108,9 @@ class HttpReply:
 class ExchangeFailed(Exception):
     """There is no whole reply.
 
-    sent: whether there was a connection; gone: whether the server may have ended.
+    Attributes:
+        sent: Whether there was a connection.
+        gone: Whether the server may have ended.
     """
 
     def __init__(self, why: str, sent: bool = True, gone: bool = True) -> None:

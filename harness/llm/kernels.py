@@ -53,6 +53,15 @@ def one_row_attention(
 
     Over 400 keys (9 heads of 64) the fused kernel takes 280 us, this 70 us; in float32 the fused
     kernel is faster.
+
+    Args:
+        query: [1, heads, 1, size].
+        key: [1, kv_heads, tokens, size].
+        value: Like `key`.
+        scaling: The factor of the scores.
+
+    Returns:
+        The output [1, heads, 1, size] and the log-sum-exp [1, heads, 1].
     """
     kv_heads, heads = key.shape[1], query.shape[1]
     rows = query.reshape(kv_heads, heads // kv_heads, -1).float()
@@ -104,9 +113,12 @@ class PackLayout:
     """Where the contexts of a pass stand in the pool, in the order of their places; int32 tensors
     on one device.
 
-    rows, places [contexts + 1]: where each context's new tokens and its keys begin, and the end;
-    keys [contexts]: how many keys it has, the new ones included; most_new, most_keys: of one
-    context, at most.
+    Attributes:
+        rows: Where each context's new tokens begin, and the end [contexts + 1].
+        places: Where its keys begin in the pool, and the end [contexts + 1].
+        keys: How many keys it has, the new ones included [contexts].
+        most_new: Most new tokens of a context.
+        most_keys: Most keys of a context.
     """
 
     rows: Tensor
@@ -123,11 +135,17 @@ def pack_layout(
     longest: int,
     device: torch.device,
 ) -> PackLayout:
-    """The PackLayout of contexts with these numbers of new tokens, first positions in the pool,
-    numbers of keys.
+    """Where contexts stand in the pool.
 
-    longest: bound of the keys of a context. Where each has one new token the kernel splits the keys
-    by it, so that a recorded step, whose bound is fixed, splits and rounds as this one does.
+    Where each has one new token the kernel splits the keys by the bound `longest`, so that a
+    recorded step, whose bound is fixed, splits and rounds as this one does.
+
+    Args:
+        new: New tokens of each context.
+        starts: Its first position in the pool.
+        keys: How many keys it has, the new ones included.
+        longest: Most keys of a context.
+        device: Of the result.
     """
     # The last place only closes the list: how long the last context is stands in `keys`, as for the
     # others.
@@ -145,8 +163,15 @@ def packed_attention(
 ) -> tuple[Tensor, Tensor]:
     """Causal attention of the last new tokens of each context, in one call.
 
-    query: [new tokens, heads, size]; key, value: [tokens of the pool, kv_heads, size]. Returns the
-    output [new tokens, heads, size] and the log-sum-exp [heads, new tokens] in float32.
+    Args:
+        query: [new tokens, heads, size].
+        key: [tokens of the pool, kv_heads, size].
+        value: Like `key`.
+        at: Where the contexts stand in the pool.
+        scaling: The factor of the scores.
+
+    Returns:
+        The output [new tokens, heads, size], and the log-sum-exp [heads, new tokens] in float32.
     """
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
 

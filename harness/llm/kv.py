@@ -30,10 +30,15 @@ BLOCK = 256  # tokens; the smallest slot, and what is shared is whole blocks
 class KVPool:
     """Buffers of every layer, and which of their tokens are free.
 
-    limit: most tokens that it may hold (None: any number); contexts that have waited longest then
-    move to the host's memory until their next pass. kept: most tokens of contexts that ended and
-    stay, for contexts that begin like them.
-    capacity: tokens that the buffers have room for; growths: how often longer ones were made.
+    Attributes:
+        keys: The buffer of each layer [tokens, kv_heads, size]; None before the first write.
+        values: Like `keys`.
+        limit: Most tokens that it may hold, None for any number. Contexts that have waited longest
+            then move to the host's memory until their next pass.
+        lock: Held while a context is moved or written.
+        clock: Passes so far.
+        capacity: Tokens that the buffers have room for.
+        growths: How often longer ones were made.
     """
 
     def __init__(self, layers: int, limit: int | None = None, kept: int = 0) -> None:
@@ -212,7 +217,14 @@ class KVPool:
         min(idle, key=lambda s: s.last).evict()
 
     def write(self, layer: int, rows: Tensor | slice, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values [new, kv_heads, size] at the pool's positions `rows` of `layer`."""
+        """Put keys and values at positions of a layer's buffers.
+
+        Args:
+            layer: Its number.
+            rows: Positions in the pool [new].
+            keys: [new, kv_heads, size].
+            values: Like `keys`.
+        """
         # A pass made the buffers in inference mode; torch allows no write to such ones outside of
         # it, where `_move` is.
         with self.lock, torch.inference_mode():
@@ -240,11 +252,17 @@ class Slot:
     """The positions [start, start + capacity) of one context, of which every layer uses the first
     `used[layer]`.
 
-    last: the pass that used it last; before_leaving: what still wants to read its keys, called
-    before they move away;
-    names: of its first blocks, as far as they are known;
-    away: keys and values of each layer while they stand outside of the pool, until the next
-    `reserve`.
+    Attributes:
+        pool: Holds them.
+        start: The first position.
+        capacity: Their number.
+        used: Tokens that each layer holds.
+        last: The pass that used it last.
+        before_leaving: What still wants to read its keys, called before they move away; None for
+            nothing.
+        names: Of its first blocks, as far as they are known.
+        away: (layer, keys, values) while these stand outside of the pool, until the next `reserve`;
+            else None.
     """
 
     def __init__(self, pool: KVPool) -> None:
@@ -326,10 +344,15 @@ class Slot:
         self.capacity = tokens
 
     def copy(self, source: Slot, tokens: int, room: int) -> bool:
-        """Append the tokens that `source` holds beyond ours, up to its first `tokens`; room: tokens
-        to reserve in all.
+        """Append tokens that another context holds beyond ours.
 
-        Returns False, with nothing copied, where there is no memory for both.
+        Args:
+            source: The other context.
+            tokens: Up to which of its tokens.
+            room: Tokens to reserve here in all.
+
+        Returns:
+            False, with nothing copied, where there is no memory for both.
         """
         with self.pool.lock:
             try:
@@ -434,11 +457,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
     """One layer of several contexts' caches: writes the tokens of a packed pass to the slots they
-    belong to.
-
-    rows: the pool's position of each new token; slots: (slot, number of new tokens), () where the
-    caller counts these.
-    """
+    belong to."""
 
     def __init__(
         self, layer: int, pool: KVPool, rows: Tensor, slots: Sequence[tuple[Slot, int]] = ()

@@ -123,7 +123,10 @@ def _known_sizes(settings: Mapping[str, object]) -> dict[str, int]:
 def _size_problems(config: ModelConfig, positions: int, tokenizer: Path) -> list[str]:
     """Sentences about a window that the model does not have, and a folder without a tokenizer.
 
-    positions: in config.json, 0 where it names none.
+    Args:
+        config: Of the model.
+        positions: In config.json; 0 where it names none.
+        tokenizer: The tokenizer's folder.
     """
     problems = []
     if config.window and positions and config.window > positions:
@@ -259,10 +262,18 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, object
 
 
 def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, str]:
-    """Folder and commit of a hub model, whose missing files are downloaded. kind: names the setting
-    in messages.
+    """Find a model on the hub, and download its missing files.
 
-    Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
+    Args:
+        repo: "owner/name".
+        revision: A branch, tag or commit; None for the newest.
+        kind: Names the setting in messages.
+
+    Returns:
+        The folder, and the commit.
+
+    Raises:
+        CannotRun: The hub cannot be reached, or has no such model, or none in safetensors.
     """
     commit, files = resolve(kind, repo, revision)
     safe_files = [name for name in files if _is_safe(name)]

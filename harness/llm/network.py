@@ -57,8 +57,14 @@ _ROWS = {"cpu": 8, "cuda": 64}
 class Network:
     """A loaded network with its adapters, and the memory of its contexts.
 
-    net: of transformers; dtype: name of its weights' type; layers: their number; prefill_chunk:
-    most tokens of a pass.
+    Attributes:
+        name: Of the model.
+        net: Of transformers.
+        device: Of its inputs.
+        dtype: The name of its weights' type.
+        layers: Their number.
+        shape: Its sizes, for FLOPs.
+        prefill_chunk: Most tokens of a pass.
     """
 
     net: Any

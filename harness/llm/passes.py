@@ -164,9 +164,13 @@ class Transaction(AbstractContextManager["Transaction"]):
 
 
 def pass_cost(new: int, before: int, logits: int, ranks: bool = False) -> PassCost:
-    """The cost of a pass of `new` tokens after `before` others.
+    """The cost of a pass.
 
-    ranks: whether queries and keys are multiplied a second time, to rank tokens.
+    Args:
+        new: Tokens that are run.
+        before: Tokens in the cache.
+        logits: How many rows of logits.
+        ranks: Whether queries and keys are multiplied a second time, to rank tokens.
     """
     # (query, key) pairs: each new token attends to all before it and to itself.
     pairs = new * before + new * (new + 1) // 2

@@ -50,6 +50,13 @@ class PlainReply:
     """
 
     def __init__(self, model: LoadedModel, ids: Sequence[int], decoding: Decoding) -> None:
+        """Begin with the whole context unread.
+
+        Args:
+            model: Whose network is run.
+            ids: Tokens of the context.
+            decoding: How long the reply may be, and where it stops.
+        """
         self.net = model.net
         self.ids = tuple(ids)
         self.passes: list[PlainPass] = []
@@ -68,7 +75,15 @@ class PlainReply:
         )
 
     def read(self, ids: Sequence[int], cache: Any, position: int) -> Tensor:
-        """Run `ids`, the first of them at `position`; returns the last logits, float32 [vocab].
+        """Run tokens of the context.
+
+        Args:
+            ids: The tokens.
+            cache: Keys and values of those before, of transformers; it grows.
+            position: Of the first token.
+
+        Returns:
+            The last logits, float32 [vocab].
 
         Raises:
             ModelOutputError: They are NaN or infinite.
@@ -93,7 +108,13 @@ class PlainReply:
         return self._model.bad_logits(tokens)
 
     def write(self, row: Tensor, cache: Any, position: int) -> None:
-        """Write the reply, token by token; row: the logits of its first token [vocab]."""
+        """Write the reply, token by token.
+
+        Args:
+            row: The logits of its first token [vocab].
+            cache: Keys and values of the context, of transformers; it grows.
+            position: Of the first token.
+        """
         first_pass = len(self.passes)
         token = self.state.sampler.pick(row)
         while self.state.takes(token):

@@ -19,8 +19,13 @@ from harness.llm.kv import BLOCK, Slot, slot_of
 
 
 def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
-    """Names of the whole blocks of tokens `ids` that `slot` has no names for yet; adapter: that
-    reads them."""
+    """Name the whole blocks of a context that have no name yet.
+
+    Args:
+        slot: Of the context, with the names of its first blocks.
+        ids: Tokens of the context.
+        adapter: That reads them; None for none.
+    """
     names: list[bytes] = []
     key = slot.names[-1] if slot.names else blake2b((adapter or "").encode()).digest()
     for start in range(len(slot.names) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
@@ -32,11 +37,13 @@ def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[byt
 
 @dataclass(frozen=True)
 class SharedPrefix:
-    """The part of the tokens to be read that another context, `source`, holds: the first `blocks`
-    blocks.
+    """The part of the tokens to be read that another context holds.
 
-    tokens: how many of the tokens to be read these are; missing: name of the first block that no
-    other context holds.
+    Attributes:
+        source: The other context; None where no context holds any.
+        blocks: How many whole blocks it holds.
+        tokens: How many of the tokens to be read these are.
+        missing: The name of the first block that no other context holds; None where all are held.
     """
 
     source: Slot | None = None

@@ -17,8 +17,14 @@ _MOST_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole voc
 
 
 class Sampler:
-    """Picks next tokens: temperature 0 is greedy; top_p: draw from the smallest set of tokens that
-    reaches it."""
+    """Picks next tokens.
+
+    Attributes:
+        greedy: Whether the likeliest token is picked.
+        temperature: Divides the logits.
+        top_p: Draw from the smallest set of tokens that reaches it.
+        generator: Draws the reply's uniform numbers.
+    """
 
     def __init__(self, temperature: float, top_p: float, seed: int) -> None:
         if temperature < 0 or not 0 < top_p <= 1:
@@ -52,11 +58,16 @@ def draw(rows: Tensor, samplers: Sequence[Sampler]) -> Tensor:
 
 
 def nucleus(p: Tensor, limits: Tensor, likely: int = _MOST_LIKELY) -> Tensor:
-    """The probabilities p [rows, vocab] with 0 outside the smallest set that reaches top_p,
-    `limits` [rows, 1].
+    """Keep the probabilities of the likeliest tokens.
 
-    likely: how many of the likeliest tokens are looked at first; rows that need more are sorted
-    whole.
+    Args:
+        p: Probabilities [rows, vocab].
+        limits: The top_p of each row [rows, 1].
+        likely: How many of the likeliest tokens are looked at first; rows that need more are sorted
+            whole.
+
+    Returns:
+        `p` with 0 outside the smallest set that reaches top_p.
     """
     ranked, order = p.topk(min(likely, p.shape[-1]))
     # A token is dropped when those before it already reach top_p.

@@ -142,8 +142,13 @@ class ScriptedSession(Session):
         return label[:1] or None
 
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:
-        """Probabilities of the labels by the first rule that fits the context, whatever
-        `first_tokens` and `after`."""
+        """Probabilities of the labels by the first rule that fits the context.
+
+        Args:
+            labels: What may come next.
+            first_tokens: Not used.
+            after: Not used.
+        """
         self.flush()
         self._book("probe", 1, self.length(), requests=1)
         by_token = self._model.pick_rule("probes", self._text()).p or {"": 0.0}
@@ -194,8 +199,16 @@ class ScriptedSession(Session):
     def _attention_rows(
         self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]
     ) -> np.ndarray:
-        """[tokens, watched spans]: a written token has the attention of the line of `text` that it
-        stands in."""
+        """The attention of a reply to spans.
+
+        Args:
+            text: Of the reply.
+            offsets: The characters of each token.
+            watch: The spans.
+
+        Returns:
+            [tokens, spans]; a token has the attention of the line that it stands in.
+        """
         columns = [self._text_of(watched) for watched in watch]
         rows = np.zeros((len(offsets), len(columns)))
         for row, (_, end) in enumerate(offsets):
@@ -211,12 +224,23 @@ class ScriptedSession(Session):
 
 
 class ScriptedModel(LanguageModel):
-    """A table as a model. `attention` may be a function (row text, column text) -> weight instead
-    of rows."""
+    """A table as a model.
+
+    Attributes:
+        prompts: The contexts for which a rule was looked for.
+        thinking: Markers in its replies; None for none.
+    """
 
     def __init__(
         self, script: Script, name: str = "scripted", attention: Attention | None = None
     ) -> None:
+        """Make a model of a table.
+
+        Args:
+            script: The table.
+            name: As in tables.
+            attention: (row text, column text) -> weight, instead of the table's rows.
+        """
         self.name, self.window, self.shape = name, script.window, None
         self.capabilities = _CAPABILITIES
         self.identity = {"script": hashlib.sha256(script.model_dump_json().encode()).hexdigest()}

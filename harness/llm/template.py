@@ -71,8 +71,16 @@ class Framed(Protocol):
 
 
 def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
-    """Template tokens from turn `before` ("start": none) to `turn`. Raises CannotRun where it has
-    no system turn."""
+    """The template's tokens between two turns.
+
+    Args:
+        model: With the template's pieces.
+        before: The turn that is open; "start" for none.
+        turn: The turn that begins.
+
+    Raises:
+        CannotRun: The template has no system turn.
+    """
     if turn == "system":
         if model.system is None:
             raise no_system(model.name)
@@ -266,8 +274,19 @@ def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, 
 
 
 def _split_at(text: str, sentinels: list[str], name: str) -> list[str]:
-    """The parts of `text` around the sentinels. Raises CannotRun, naming `name`, where one is not
-    there once."""
+    """Split a rendered template at its contents.
+
+    Args:
+        text: The rendered template.
+        sentinels: The contents, in their order.
+        name: Of the model, for messages.
+
+    Returns:
+        What stands before, between and after the contents.
+
+    Raises:
+        CannotRun: A content is not there once.
+    """
     parts = []
     for s in sentinels:
         if text.count(s) != 1:

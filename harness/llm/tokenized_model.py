@@ -48,11 +48,19 @@ class NetworkEnds:
 class TokenizedModel(LanguageModel):
     """A model whose contexts are token ids.
 
-    text: encodes and decodes; pieces: of the chat template, also as tokens: begin, mid, next,
-    system (before and after a system turn's content), opens, closes, skips (what opens a thinking,
-    ends one at its limit, and is an empty one);
-    stop_ids: tokens that end a reply; endings: markers that are cut off a reply; thinking: of a
-    reasoning model.
+    Attributes:
+        text: Encodes and decodes.
+        pieces: Of the chat template, as text.
+        begin: What stands before the first user turn, as tokens.
+        mid: Between a user turn and the reply.
+        next: Between a reply and the next user turn.
+        system: Before and after a system turn's content; None where the template has no such turn.
+        opens: What opens a thinking.
+        closes: What ends one at its limit.
+        skips: An empty thinking.
+        stop_ids: Tokens that end a reply.
+        endings: A pattern of markers that are cut off a reply; None for none.
+        thinking: Of a reasoning model; None for another.
     """
 
     thinking: Thinking | None = None
@@ -170,7 +178,16 @@ class TokenizedModel(LanguageModel):
 
 
 def _tokenizer(config: ModelConfig, folder: str, name: str) -> Any:
-    """The tokenizer of the model `name`, whose files are in `folder`. Raises CannotRun."""
+    """Load the tokenizer of a model.
+
+    Args:
+        config: Of the model.
+        folder: With its files.
+        name: For messages.
+
+    Raises:
+        CannotRun: There is none that can be loaded.
+    """
     from transformers import AutoTokenizer
 
     try:
@@ -187,8 +204,16 @@ def _tokenizer(config: ModelConfig, folder: str, name: str) -> Any:
 
 
 def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
-    """The chat template's pieces: of the model's own, of a file, or PLAIN for "none". Raises
-    CannotRun."""
+    """The pieces of the chat template in use: the model's own, that of a file, or PLAIN for "none".
+
+    Args:
+        config: Of the model.
+        tokenizer: Of transformers; gets the template of a file.
+        name: Of the model, for messages.
+
+    Raises:
+        CannotRun: There is no template, or one that no session can use.
+    """
     if config.template == "none":
         return PLAIN
     if config.template != "model":

@@ -15,16 +15,27 @@ TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
 
 def _made_up_tokens(start: int, size: int, vocabulary: int) -> list[int]:
-    """`size` token ids below `vocabulary`, another text for each `start`."""
+    """Made-up token ids.
+
+    Args:
+        start: Another text for each.
+        size: How many.
+        vocabulary: They are below it.
+    """
     return [(7 * n + start) % vocabulary for n in range(size)]
 
 
 def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int) -> bool:
-    """Whether a context's logits are the same to the bit at each tried place in a pass of `rows`
-    tokens.
+    """Whether a context's logits are the same to the bit at each tried place in a pass.
 
     Tried are 1 and 3 new tokens of a short context after 0, 1, half and all possible rows of a
     longer one.
+
+    Args:
+        net: The network.
+        device: Of its inputs.
+        layers: Of the network.
+        rows: Tokens of a pass.
     """
     vocabulary = net.config.vocab_size
     short = _made_up_tokens(3, 9, vocabulary)
@@ -52,9 +63,17 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
 def trial_pack_problem(
     net: Any, device: torch.device, dtype: str, layers: int, in_one_call: bool = False
 ) -> str | None:
-    """Try a pass over several contexts; returns why they cannot share one, None for equal logits.
+    """Try a pass over several contexts.
 
-    in_one_call: Whether one call of the attention serves all contexts, as in `run_packed`.
+    Args:
+        net: The network.
+        device: Of its inputs.
+        dtype: The name of its weights' type.
+        layers: Of the network.
+        in_one_call: Whether one call of attention serves all contexts, as in `run_packed`.
+
+    Returns:
+        Why they cannot share a pass; None for equal logits.
     """
     config = net.config
     if config._attn_implementation != NAME:
@@ -93,14 +112,29 @@ def trial_pack_problem(
 
 
 def _are_close(logits: torch.Tensor, expected: torch.Tensor, dtype: str) -> bool:
-    """Whether logits are equal up to the rounding of a type of numbers."""
+    """Whether logits are equal up to the rounding of a type of numbers.
+
+    Args:
+        logits: [rows, vocab].
+        expected: Like `logits`.
+        dtype: The name of the type.
+    """
     difference = (expected - logits).norm()
     return bool(difference <= TOLERANCE[dtype] * expected.norm())
 
 
 def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
-    """Why sessions cannot use this model's cache; None where passes in pieces, one of them undone,
-    equal one pass."""
+    """Try passes in pieces, one of them undone, against one pass.
+
+    Args:
+        net: The network.
+        device: Of its inputs.
+        dtype: The name of its weights' type.
+        layers: Of the network.
+
+    Returns:
+        Why sessions cannot use this model's cache; None for equal logits.
+    """
     text = _made_up_tokens(11, 24, net.config.vocab_size)
     cache = KVPool(layers).cache()
     try:

@@ -47,10 +47,18 @@ class PassCost:
 class Writing:
     """The state of one reply.
 
-    ids: of the context; written tokens are appended; cache: its keys and values; start: where the
-    reply begins; cached: tokens that the model has run; stop_ids: tokens that end a reply; text: of
-    token ids; cost: counts what is run;
-    capture: measures attention; finish: why the reply ended.
+    Attributes:
+        ids: Of the context; written tokens are appended.
+        cache: Keys and values of the context.
+        cached: Tokens that the model has run.
+        start: Where the reply begins.
+        sampler: Picks the tokens.
+        decoding: How long the reply may be, and where it stops.
+        stop_ids: Tokens that end it.
+        text: Token ids -> their text.
+        cost: Counts what is run.
+        capture: Measures attention; None for nothing.
+        finish: Why the reply ended: "stop" or "length".
     """
 
     ids: list[int]
