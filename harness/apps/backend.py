@@ -132,6 +132,14 @@ class ApplicationModel(LanguageModel):
     def __init__(
         self, config: ModelConfig, facts: ModelFacts, call: AppCall, settings: AppSettings
     ) -> None:
+        """Make a model of an application.
+
+        Args:
+            config: Its settings.
+            facts: Of the application.
+            call: How it is called.
+            settings: How questions and replies are mapped.
+        """
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
         self.window, self.shape, self.first_prompts = 0, None, {}
         self.own_name = config.source or config.name
@@ -142,7 +150,13 @@ class ApplicationModel(LanguageModel):
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None
     ) -> ApplicationSession:
-        """A session that answers questions."""
+        """A session that answers questions.
+
+        Args:
+            meter: Counts what they cost.
+            role: Under which it counts.
+            adapter: Not used.
+        """
         return ApplicationSession(self, meter, role)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -197,7 +211,13 @@ class ApplicationSession(Session):
         return reply
 
     def _book_call(self, reply: AppReply | None, took: Took, tries: Tries) -> None:
-        """Book a call with what its reply says of tokens and money."""
+        """Book a call with what its reply says of tokens and money.
+
+        Args:
+            reply: None where there is none that can be used.
+            took: The time of the call.
+            tries: How often it was sent.
+        """
         said = reply or AppReply("")
         tokens_known = said.tokens_in is not None and said.tokens_out is not None
         read, written = said.tokens_in or 0, said.tokens_out or 0

@@ -161,6 +161,16 @@ class FunctionCall:
     """Calls a function of the user's own; it may be async, and any thread may call it."""
 
     def __init__(self, target: str, timeout: float, option: str) -> None:
+        """Find the function.
+
+        Args:
+            target: "module:name".
+            timeout: Seconds that an async function may take.
+            option: What names the function, for messages.
+
+        Raises:
+            UserError: Nobody chose it, or it is not there.
+        """
         self._target = target
         self._timeout = timeout
         self._option = option

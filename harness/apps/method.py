@@ -27,7 +27,17 @@ class Application(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """The application's answer, and what it says that it rests on."""
+        """Ask the application.
+
+        Args:
+            question: Given to it as it is.
+            documents: Not used: the application has its own.
+            indexes: Not used.
+            tools: Give the application's session and the task.
+
+        Returns:
+            Its answer, and what it says that it rests on.
+        """
         session = tools.model().session()
         assert isinstance(session, ApplicationSession)  # the only one with this capability
         asked = AppQuestion(

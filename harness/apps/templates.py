@@ -74,6 +74,7 @@ def _with_variables(value: str, owner: str) -> str:
     """A header's value with environment variables in place of their names."""
 
     def of_environment(found: re.Match[str]) -> str:
+        """The value of the variable that `found` names. Raises Missing where it is not set."""
         name = found.group(1)
         text = os.environ.get(name, "").strip()
         if not text:
@@ -147,7 +148,13 @@ def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> d
 
 
 def wrong_field(field: str, problem: str, option: str) -> ModelOutputError:
-    """The error for a field of a reply that cannot be read."""
+    """The error for a field of a reply that cannot be read.
+
+    Args:
+        field: Its name.
+        problem: What is wrong with it, as the rest of a sentence.
+        option: What names its place.
+    """
     return ModelOutputError(f"{field} of the reply: {problem}; correct {option} {field}=PATH")
 
 

@@ -60,7 +60,13 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
 
 
 def _conflicts(config: EncoderConfig, folder: Path, of_queries: Path) -> list[str]:
-    """What `config` says otherwise than the folders of its networks."""
+    """What a configuration says otherwise than the folders of its networks.
+
+    Args:
+        config: Of the encoder.
+        folder: Of the network for passages.
+        of_queries: Of the network for questions, perhaps the same.
+    """
     sentences = [conflict(folder, config)]
     if of_queries != folder:
         sentences.append(conflict(of_queries, config))
@@ -164,8 +170,16 @@ def _token_limit(path: Path, key: str) -> int | None:
 
 
 def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
-    """The warning for a run whose encoders cut `cut` of `texts` (None: unknown) texts; None below 1
-    %."""
+    """The warning for a run whose encoders cut texts.
+
+    Args:
+        configs: The encoders that it used.
+        texts: How many they read; None where it is unknown.
+        cut: How many they cut.
+
+    Returns:
+        A sentence; None where fewer than 1 % were cut.
+    """
     if cut < 0.01 * (texts or 1):
         return None
     used = list(configs)
@@ -182,11 +196,17 @@ def _reading(config: EncoderConfig) -> str:
 
 
 def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
-    """The warning before a run whose chunks of `tokens` tokens exceed the encoder's limit, None
-    where they do not.
+    """The warning before a run whose chunks exceed the encoder's limit.
 
     The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely
     smaller. Chunks of short sections may all fit, so no text need be cut.
+
+    Args:
+        config: Of the encoder.
+        tokens: Of a chunk; None where it is unknown.
+
+    Returns:
+        A sentence; None where chunks fit.
     """
     limit = None
     if tokens is not None:

@@ -267,8 +267,16 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
 
 
 def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Together:
-    """The SentenceTransformer in `folder`, pooling as it says, else by `config`. Raises what the
-    libraries raise."""
+    """Load a network for encoding, pooling as its folder says, else by the configuration.
+
+    Args:
+        folder: With its files.
+        config: The encoder's settings.
+        device: Where it is loaded; None for the best.
+
+    Raises:
+        Exception: What the libraries raise.
+    """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
@@ -295,8 +303,14 @@ class CrossEncoderReranker:
         meter: Meter,
         role: str,
     ) -> None:
-        """config: the reranker's settings; loaded: its network; meter, role: count what it
-        costs."""
+        """Bind a network to a meter.
+
+        Args:
+            config: The reranker's settings.
+            loaded: Its network.
+            meter: Counts what it costs.
+            role: Under which it counts.
+        """
         self.name, self.identity = config.name, loaded.identity
         self._config, self._meter, self._role = config, meter, role
         self._together = loaded.nets
@@ -356,7 +370,17 @@ def _scores(
 
 
 def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Reranker:
-    """Bind the cross-encoder that `config` names to `meter`, as `load_encoder` does an encoder."""
+    """Bind a cross-encoder to a meter; loads it once a process.
+
+    Args:
+        config: The reranker's settings.
+        meter: Counts what it costs.
+        role: Under which it counts.
+        alone: As of `load_encoder`.
+
+    Raises:
+        CannotRun: It cannot be loaded, or is no reranker.
+    """
     if config.base_url is not None:
         return ServedReranker(config, meter, role)
     from sentence_transformers import CrossEncoder

@@ -48,7 +48,9 @@ def _server(config: EncoderConfig, role: str) -> Server:
 class _Results(Generic[T]):
     """A reply: a result for each text of a batch, in the order of the texts.
 
-    tokens: read, as the server counts them; None where it does not say.
+    Attributes:
+        results: The results.
+        tokens: Read, as the server counts them; None where it does not say.
     """
 
     results: list[T]

@@ -90,6 +90,14 @@ class Retryable(Exception):
     def __init__(
         self, why: str, wait: float | None = None, sent: bool = True, gone: bool = False
     ) -> None:
+        """Say why a try failed.
+
+        Args:
+            why: As the rest of a sentence.
+            wait: As the attribute.
+            sent: As the attribute.
+            gone: As the attribute.
+        """
         super().__init__(why)
         self.wait, self.sent, self.gone = wait, sent, gone
 

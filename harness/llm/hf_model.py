@@ -30,12 +30,21 @@ _NARROW_WIDTH = 512
 
 
 class LoadedModel(Network, TokenizedModel):
-    """A causal language model of transformers. Raises CannotRun when it cannot be loaded as
-    configured."""
+    """A causal language model of transformers, with its tokenizer and template."""
 
     shape: ModelShape
 
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
+        """Load the weights and the tokenizer.
+
+        Args:
+            config: The settings of the model.
+            facts: What is known of it.
+            folder: With its files.
+
+        Raises:
+            CannotRun: It cannot be loaded as configured.
+        """
         super().__init__(config, facts)
         self._take_facts(facts)
         free = free_bytes_for_weights(self.device, spread=config.device_map is not None)

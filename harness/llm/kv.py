@@ -42,6 +42,13 @@ class KVPool:
     """
 
     def __init__(self, layers: int, limit: int | None = None, kept: int = 0) -> None:
+        """Make no buffers yet.
+
+        Args:
+            layers: Of the network.
+            limit: Most tokens that it may hold; None for any number.
+            kept: Most tokens of contexts that ended and stay, for contexts that begin like them.
+        """
         self.keys: list[Tensor | None] = [None] * layers
         self.values: list[Tensor | None] = [None] * layers
         self.limit = limit
@@ -462,6 +469,14 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
     def __init__(
         self, layer: int, pool: KVPool, rows: Tensor, slots: Sequence[tuple[Slot, int]] = ()
     ) -> None:
+        """Note where the tokens of a pass go.
+
+        Args:
+            layer: The number of the layer.
+            pool: Holds the contexts.
+            rows: The pool's position of each new token [sum of new].
+            slots: (slot, number of new tokens) of each context; () where the caller counts these.
+        """
         super().__init__()
         self._layer, self._pool, self._rows, self._slots = layer, pool, rows, slots
         self.is_initialized = True

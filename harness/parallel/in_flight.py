@@ -33,12 +33,18 @@ R = TypeVar("R")
 def map_together(
     scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter
 ) -> list[R]:
-    """Return [fn(item), ...] in order; threads of `scheduler` that have a free place help. `meter`
-    counts in order.
+    """Call a function on items, in several threads where places are free, and return its results in
+    order.
 
-    When one raises, no further item is begun, those that have begun are waited for (their cost is
-    counted, the parts they stored stay), and the exception of the first failed item in order is
+    When one call raises, no further item is begun, those that have begun are waited for (their cost
+    is counted, the parts they stored stay), and the exception of the first failed item in order is
     raised.
+
+    Args:
+        scheduler: Its threads that have a free place help.
+        fn: The function.
+        items: What it is called with, one at a time.
+        meter: Counts what the calls cost, in the order of the items.
     """
     job = _Map(scheduler, fn, items, meter)
     job.work()
@@ -52,8 +58,14 @@ def map_together(
 
 
 class _Map(Generic[T, R]):
-    """The state of one `map_together`. branches: of the meter; results, errors: by the item's
-    position."""
+    """The state of one `map_together`.
+
+    Attributes:
+        branches: Of the meter, one an item.
+        results: By the item's position.
+        errors: By the item's position.
+        others: Members beside the calling thread that are at work on this map.
+    """
 
     def __init__(
         self, scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter
@@ -165,7 +177,12 @@ class _Answered(Generic[O]):
 
 
 class _Flight(Generic[E, O]):
-    """The state of one `in_flight`. errors: of `answer`, by the example's position."""
+    """The state of one `in_flight`; the arguments are the same.
+
+    Attributes:
+        scheduler: Of the threads.
+        errors: Of `answer`, by the example's position.
+    """
 
     def __init__(
         self,
@@ -245,13 +262,22 @@ class _Flight(Generic[E, O]):
 def places_for(
     models: Sequence[Any], requested: int, note: Note, longest: Callable[[], int] | None = None
 ) -> int:
-    """Number of questions in flight: `requested`, or fewer if fewer contexts of a model fit into
-    memory.
+    """How many questions may be in flight.
 
-    longest: about how many tokens the longest context of a question has; asked for a model whose
-    waiting contexts make room for others, as on a GPU. Any other model has room for whole windows.
-    Calls `note` if the number is lower, and for each model that cannot run several contexts in one
-    pass.
+    Expects the memory of contexts that make room for others, and notes why questions run one after
+    the other.
+
+    Args:
+        models: Of the run.
+        requested: How many are wanted.
+        note: Called with a sentence if the number is lower, and for each model that cannot run
+            several contexts in one pass.
+        longest: About how many tokens the longest context of a question has; called for a model
+            whose waiting contexts make room for others, as on a GPU. Any other model has room for
+            whole windows.
+
+    Returns:
+        `requested`, or fewer where fewer contexts of a model fit into memory.
     """
     places = requested
     sharing = [model for model in models if getattr(model, "contexts_make_room", False)]

@@ -220,8 +220,13 @@ class Scheduler:
     def _start_member(
         self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None
     ) -> None:
-        """Start a thread that takes a slot unless `reserved`, runs work(), calls ended() and gives
-        the slot back."""
+        """Start a thread that takes a slot, works, and gives the slot back.
+
+        Args:
+            work: What it does.
+            reserved: Whether it has its slot already, and counts as working.
+            ended: Called after its work, even if the run ended before it began.
+        """
         member = object()  # stands for the thread, before and while it works
         if reserved:
             # Counted before it runs: the next batch waits for what the new member will ask.

@@ -169,7 +169,16 @@ class Corpus:
 
 
 def _id(row: RawRow, key: str, place: RowPlace) -> str:
-    """The id in field `key`, a string or a whole number, as text. Raises DataError at `place`."""
+    """The id in a field of a row, a string or a whole number, as text.
+
+    Args:
+        row: Of the corpus.
+        key: The field.
+        place: Of the row, for messages.
+
+    Raises:
+        DataError: It is missing, or something else.
+    """
     value = row.get(key)
     if value is None:
         raise place.error(key, "is missing")
@@ -179,7 +188,16 @@ def _id(row: RawRow, key: str, place: RowPlace) -> str:
 
 
 def _string(row: RawRow, key: str, place: RowPlace) -> str:
-    """The string in field `key`. Raises DataError at `place`."""
+    """The string in a field of a row.
+
+    Args:
+        row: Of the corpus.
+        key: The field.
+        place: Of the row, for messages.
+
+    Raises:
+        DataError: It is missing, or something else.
+    """
     if key not in row:
         raise place.error(key, "is missing")
     value = row[key]
@@ -189,7 +207,13 @@ def _string(row: RawRow, key: str, place: RowPlace) -> str:
 
 
 def _titled_page(number: str, title: str, text: str) -> Page:
-    """A row of a corpus whose rows of one title are one document; without a title it is its own."""
+    """A row of a corpus whose rows of one title are one document; without a title it is its own.
+
+    Args:
+        number: Its id.
+        title: "" for none.
+        text: Without the title.
+    """
     document = f"row {number}"
     if title:
         document = f"title {title}"

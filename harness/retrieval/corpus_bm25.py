@@ -311,7 +311,14 @@ class BM25Index:
     def search(
         self, questions: Sequence[str], k: int, report: Report, meter: Meter
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rank by BM25, which calls no model; see PassageRanker."""
+        """Rank by BM25, which calls no model; see PassageRanker.
+
+        Args:
+            questions: Their texts.
+            k: Passages of each question.
+            report: Called with the progress.
+            meter: Counts nothing.
+        """
         queries = [self._hashes(question) for question in questions]
         scores = np.zeros((len(questions), k), dtype=np.float32)
         passages = np.full((len(questions), k), -1, dtype=np.int64)

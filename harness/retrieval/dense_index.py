@@ -82,7 +82,14 @@ class DenseIndex:
     def search(
         self, questions: Sequence[str], k: int, report: Report, meter: Meter
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rank by inner product with the question's vector; see PassageRanker."""
+        """Rank by inner product with the question's vector; see PassageRanker.
+
+        Args:
+            questions: Their texts.
+            k: Passages of each question.
+            report: Called with the progress.
+            meter: Counts the cost of encoding the questions.
+        """
         encoder = load_encoder(self._config, meter, ROLE)
         queries = np.asarray(encoder.encode(list(questions), "query"))
         heap = faiss.ResultHeap(len(queries), k, keep_max=True)

@@ -198,6 +198,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def make_server(index: SearchIndex, host: str, port: int) -> ThreadingHTTPServer:
-    """A server for an index; port 0: any free one. Raises OSError."""
+    """A server for an index.
+
+    Args:
+        index: What is searched.
+        host: The address to listen at.
+        port: Its port; 0 for any free one.
+
+    Raises:
+        OSError: The address cannot be used.
+    """
     handler = type("Handler", (_Handler,), {"answers": Answers(index)})
     return ThreadingHTTPServer((host, port), handler)

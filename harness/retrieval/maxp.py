@@ -21,13 +21,20 @@ def best_documents(
     top: int,
     passages: int,
 ) -> list[list[Hit]]:
-    """The `top` documents of each question, best first; fewer where fewer have a passage that
-    matches.
+    """The best documents of each question; fewer where fewer have a passage that matches.
 
-    search: (questions, k) -> scores and passage numbers [questions, k], best first, -1 where there
-    are no more;
-    documents_of: passage numbers -> their documents' numbers; passages: of the whole corpus. The
-    result is exact: `k` grows until the best passages belong to `top` documents.
+    The result is exact: `k` grows until the best passages belong to `top` documents.
+
+    Args:
+        search: (questions, k) -> scores and passage numbers [questions, k], best first, -1 where
+            there are no more.
+        documents_of: Passage numbers -> their documents' numbers.
+        questions: Their texts.
+        top: Documents of each question.
+        passages: Of the whole corpus.
+
+    Returns:
+        For each question its documents, best first.
     """
     hits: list[list[Hit]] = [[] for _ in questions]
     pending = list(range(len(questions)))

@@ -13,7 +13,13 @@ class OpenIndex(Protocol):
     """What can be searched."""
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The `k` best passages, best first; meter: counts the cost of encoding the query."""
+        """The best passages for a query, best first.
+
+        Args:
+            query: A text.
+            k: Most passages.
+            meter: Counts the cost of encoding the query.
+        """
 
 
 def _is_server(place: str) -> bool:

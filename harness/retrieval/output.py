@@ -56,11 +56,14 @@ def _holds_words(texts: Sequence[str], answers: Sequence[str]) -> bool:
 
 @dataclass
 class Recall:
-    """How many of `questions` have an answer in their documents; left_out: further ones without a
-    short answer.
+    """How many questions have an answer in their documents.
 
-    words: in whole words, both texts normalised as SQuAD does; characters: as FlashRAG does, so
-    "art" is in "party".
+    Attributes:
+        questions: How many were counted.
+        words: Those whose documents have an answer in whole words, both texts normalised as SQuAD
+            does.
+        characters: Those whose documents have one as FlashRAG counts, so that "art" is in "party".
+        left_out: Further questions, without a short answer.
     """
 
     questions: int = 0
@@ -105,7 +108,13 @@ class _DocumentTexts:
         self._places: dict[int, list[tuple[int, int]]] = {}
 
     def read(self, table: Passages, documents: set[int], report: Report) -> None:
-        """Copy the texts of these documents (numbers) from the corpus to the file, for `entry`."""
+        """Copy the texts of documents from the corpus to the file, for `entry`.
+
+        Args:
+            table: The passages of the corpus.
+            documents: Their numbers.
+            report: Called with the progress.
+        """
         for document, page in table.pages(documents):
             self._heads.setdefault(document, (page.id, page.title))
             text = page.text.encode()

@@ -27,7 +27,16 @@ class _Piece:
 
 
 def search_documents(documents: Sequence[Document], query: str, k: int) -> list[SearchHit]:
-    """The `k` best passages of the documents, best first; only those with a word of the query."""
+    """Search in documents by BM25.
+
+    Args:
+        documents: Of a question.
+        query: A text.
+        k: Most passages.
+
+    Returns:
+        The best passages, best first; only those with a word of the query.
+    """
     hits: list[SearchHit] = []
     for document in documents:
         hits += _hits(document, tuple(_pieces(document)))
@@ -57,8 +66,16 @@ def _pieces(document: Document) -> tuple[_Piece, ...]:
 
 
 def _cut(text: str, part: Passage, whole: bool) -> Iterator[_Piece]:
-    """A part as one passage, where it is a titled part that is not too long; else every 100
-    words."""
+    """Cut a part of a document into passages.
+
+    Args:
+        text: Of the document.
+        part: A titled part of it, or all of it.
+        whole: Whether a part that is not too long stays one passage.
+
+    Yields:
+        Passages of 100 words.
+    """
     places = [match.span() for match in _WORD.finditer(text, part.start, part.end)]
     size = WORDS
     if whole and len(places) <= 2 * WORDS:

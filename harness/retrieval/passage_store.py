@@ -45,7 +45,16 @@ def passages_of(table: Passages) -> Iterator[StoredPassage]:
 
 
 def write_passages(table: Passages, folder: Path, report: Report) -> None:
-    """Write the passages of a corpus, where they are not written yet. Raises SaveError."""
+    """Write the passages of a corpus, where they are not written yet.
+
+    Args:
+        table: The passages.
+        folder: Of the index.
+        report: Called with the progress.
+
+    Raises:
+        SaveError: A file cannot be written.
+    """
     if (folder / _OFFSETS).exists():
         return
     offsets = array("q", [0])

@@ -206,7 +206,13 @@ def build_index(request: IndexRequest, report: Report) -> IndexFacts:
 def _facts_of(
     request: IndexRequest, table: Passages, rankers: Sequence[PassageRanker]
 ) -> IndexFacts:
-    """What an index is that was built with these rankers from the passages of a corpus."""
+    """What an index is that was built.
+
+    Args:
+        request: What was asked for.
+        table: The passages of its corpus.
+        rankers: Those that rank them.
+    """
     identity: dict[str, object] = {
         "kind": request.kind,
         "sha256": table.counts.sha256,
@@ -251,7 +257,14 @@ def _encoders(kind: Kind, encoder: EncoderConfig | None) -> list[EncoderConfig |
 def _rankers(
     folder: Path, passages: int, kind: Kind, encoder: EncoderConfig | None
 ) -> list[PassageRanker]:
-    """The rankers that an index of this kind has in its folder, that of words first."""
+    """The rankers that an index has in its folder, that of words first.
+
+    Args:
+        folder: Of the index.
+        passages: Of the corpus.
+        kind: Which rankings it has.
+        encoder: None for BM25 alone.
+    """
     return [open_ranker(folder, passages, each) for each in _encoders(kind, encoder)]
 
 
@@ -303,7 +316,17 @@ class SearchIndex:
     def _ranking(
         self, ranker: PassageRanker, query: str, k: int, meter: Meter
     ) -> list[tuple[int, float]]:
-        """(passage number, score) of the best passages by one ranker; meter: counts its cost."""
+        """The best passages by one ranker.
+
+        Args:
+            ranker: Of this index.
+            query: A text.
+            k: Most passages.
+            meter: Counts the cost of encoding the query.
+
+        Returns:
+            (passage number, score), best first.
+        """
         scores, numbers = ranker.search([query], k, _no_report, meter)
         found: list[tuple[int, float]] = []
         for number, score in zip(numbers[0].tolist(), scores[0].tolist(), strict=True):

@@ -88,7 +88,13 @@ class ServedRetriever:
         return self._hits(reply)[:k]
 
     def _body(self, query: str, k: int, vector: Sequence[float] | None) -> str:
-        """The body of a request."""
+        """The body of a request.
+
+        Args:
+            query: What is looked for.
+            k: Most passages.
+            vector: Of the query; None where the body has no variable of that name.
+        """
         variables: dict[str, object] = {"query": query, "k": k}
         if vector is not None:
             variables["vector"] = [float(number) for number in vector]

@@ -49,14 +49,12 @@ _LONGEST_END = 120.0  # seconds that the command waits for the last pass
 
 
 class BackgroundTracking(Hook):
-    """Logs the runs of a command below `out`. mlflow: a URI, "off", or None for the default, whose
-    failure only warns.
+    """Logs the runs of a command below a folder of results.
 
-    suite: name of the parent run that holds them; traces: of each run, at most; note: gets a
-    sentence for what was not logged; shared: several processes answer a row, so that only whoever
-    merges it logs it. required: MLflow was asked for, so that what is not logged is an error;
-    unusable: why the default one cannot be used, in sentences. Raises ConfigError for an MLflow
-    that was asked for and cannot be used at all.
+    Attributes:
+        required: Whether MLflow was asked for, so that what is not logged is an error.
+        unusable: Why the default MLflow cannot be used, in sentences.
+        thread: That logs; None before the first run.
     """
 
     def __init__(
@@ -69,6 +67,19 @@ class BackgroundTracking(Hook):
         note: Callable[[str], None] = lambda _: None,
         shared: bool = False,
     ) -> None:
+        """Find the store; nothing is logged yet.
+
+        Args:
+            out: The folder of results.
+            mlflow: A URI, "off", or None for the default, whose failure only warns.
+            suite: The name of the parent run that holds the runs.
+            traces: Of each run, at most.
+            note: Gets a sentence for what was not logged.
+            shared: Several processes answer a row, so that only whoever merges it logs it.
+
+        Raises:
+            ConfigError: An MLflow that was asked for cannot be used at all.
+        """
         self._out = out
         self._suite = suite
         self._traces = traces

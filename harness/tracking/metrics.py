@@ -200,7 +200,13 @@ def _param_text(value: object) -> str:
 
 
 def _says_nothing(key: str, value: object, models: Mapping[str, object]) -> bool:
-    """Whether a setting is left out, of a part that no role used, or a default of a model."""
+    """Whether a setting is left out, of a part that no role used, or a default of a model.
+
+    Args:
+        key: Of the setting, "model.dtype".
+        value: The run's.
+        models: As of `params`.
+    """
     if _LEFT_OUT.match(key):
         return True
     part, _, field_name = key.removeprefix("roles.").partition(".")

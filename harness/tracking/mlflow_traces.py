@@ -50,10 +50,16 @@ _COMPLETE = "mlflow.trace.spansLocation"
 
 
 class MlflowTraces:
-    """The traces of one MLflow run; experiment, run_id: MLflow's ids. Methods raise what MLflow
-    raises."""
+    """The traces of one MLflow run. Methods raise what MLflow raises."""
 
     def __init__(self, uri: str, experiment: str, run_id: str) -> None:
+        """Connect to a store.
+
+        Args:
+            uri: Of the store.
+            experiment: MLflow's id of the experiment.
+            run_id: MLflow's id of the run.
+        """
         self._client = TracingClient(uri)
         self._experiment = experiment
         self._run_id = run_id
@@ -125,7 +131,13 @@ class MlflowTraces:
         return "tr-" + hashlib.sha256(place.encode()).hexdigest()[:32]
 
     def _trace_info(self, question: TracedQuestion, trace_id: str, end_ns: int) -> TraceInfo:
-        """What MLflow lists of a question; end_ns: when it ended, nanoseconds since 1970."""
+        """What MLflow lists of a question.
+
+        Args:
+            question: With all that its trace shows.
+            trace_id: Of the trace.
+            end_ns: When the question ended, nanoseconds since 1970.
+        """
         record = question.record
         tokens = token_usage(sum_phases([record.usage], "search", "answer"))
         metadata = {

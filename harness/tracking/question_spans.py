@@ -185,7 +185,13 @@ class QuestionSpans:
         self._add_requests(answer, times, ("answer",))
 
     def _add_requests(self, parent: LiveSpan, times: _Times, phases: Sequence[str]) -> None:
-        """Add a span for each of the first requests of some phases."""
+        """Add a span for each of the first requests of some phases.
+
+        Args:
+            parent: The span above them.
+            times: Start and end of the phases.
+            phases: "search", "answer" and the like.
+        """
         sent = [request for request in self._question.requests if request.phase in phases]
         for number, request in enumerate(sent[:MOST_SPANS]):
             part = _Part(

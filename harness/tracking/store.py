@@ -99,8 +99,18 @@ def artifacts_uri(uri: str, name: str) -> str | None:
 
 
 def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None:
-    """Write the files of a folder as a run's artifacts, replacing older ones. Raises OSError and
-    what MLflow raises."""
+    """Write the files of a folder as a run's artifacts, replacing older ones.
+
+    Args:
+        client: Of MLflow.
+        uri: Of the store.
+        run_id: MLflow's id of the run.
+        folder: With the files.
+
+    Raises:
+        OSError: A file cannot be written.
+        MlflowException: MLflow refuses them.
+    """
     address = str(client.get_run(run_id).info.artifact_uri)
     own_folder = artifacts_folder(uri)
     if own_folder is not None and address.startswith(_SCHEME):

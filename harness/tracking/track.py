@@ -58,10 +58,22 @@ BOUNDS = {
 
 
 class StoreError(SaveError):
-    """The store at `uri` failed for `reason`, so `folders` are not logged; names the command that
-    logs them later."""
+    """A store failed, so that runs are not logged; the sentence names the command that logs them
+    later.
+
+    Attributes:
+        uri: Of the store.
+        reason: Why it failed, short and without secrets.
+    """
 
     def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
+        """Make the sentence.
+
+        Args:
+            folders: Of the runs that are not logged.
+            uri: Of the store.
+            reason: Why it failed.
+        """
         self.uri = uri
         self.reason = _short_reason(reason, uri)
         where = os.path.commonpath([str(folder) for folder in folders])
@@ -218,7 +230,16 @@ def track(
 
 
 def _log_to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
-    """Log a run to W&B. Raises StoreError."""
+    """Log a run to W&B.
+
+    Args:
+        run: That has ended.
+        uri: "wandb:PROJECT".
+        suite: Its group there; None for that of the run's own command.
+
+    Raises:
+        StoreError: W&B refuses it.
+    """
     # Late, as they load W&B, and pandas for the table.
     from wandb.errors import Error
 
