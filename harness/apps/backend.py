@@ -140,8 +140,12 @@ class ApplicationModel(LanguageModel):
             call: How it is called.
             settings: How questions and replies are mapped.
         """
-        self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
-        self.window, self.shape, self.first_prompts = 0, None, {}
+        self.name = facts.name
+        self.identity = facts.identity
+        self.capabilities = facts.capabilities
+        self.window = 0
+        self.shape = None
+        self.first_prompts = {}
         self.own_name = config.source or config.name
         self.has_price = config.price is not None
         self.call = call

@@ -29,7 +29,9 @@ CARD = "card.json"
 WEIGHTS = "adapter_model.safetensors"
 SETTINGS = "adapter_config.json"
 _PACKAGE = "package:"
-_KEY_PREFIX, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
+# Names of an adapter's matrices: the prefix of all, and the endings of A and B.
+_KEY_PREFIX = "base_model.model."
+_A, _B = ".lora_A.weight", ".lora_B.weight"
 # Kinds of adapters of peft whose sum with the weights is not W + alpha / rank x B A.
 _NOT_MERGEABLE = (
     "use_dora",
@@ -365,17 +367,17 @@ def _training_shares(name: str, base: Base, trained: object) -> list[str]:
         type(n) is int and n > 0 for n in (rows, *methods.values())
     ):
         return []
-    shares = [
-        f"{method} {100 * n / rows:.0f} %"
-        for method, n in sorted(methods.items(), key=lambda item: -item[1])
-    ]
-    unequal = f"the adapter '{name}' of '{base.name}' has seen the prompts of some methods more often than others'"
-    least = "a method with a small share, or none, can score low because of the adapter, not because it is worse"
-    if shares:
-        return [
-            f"{unequal} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))} of its rows): {least}"
-        ]
-    return []
+    if not methods:
+        return []
+    most_first = sorted(methods.items(), key=lambda item: -item[1])
+    shares = [f"{method} {100 * n / rows:.0f} %" for method, n in most_first]
+    extremes = " to ".join(dict.fromkeys((shares[0], shares[-1])))
+    sentence = (
+        f"the adapter '{name}' of '{base.name}' has seen the prompts of some methods more often "
+        f"than others' ({extremes} of its rows): a method with a small share, or none, can score "
+        "low because of the adapter, not because it is worse"
+    )
+    return [sentence]
 
 
 def adapter_folder(setting: str) -> Path:

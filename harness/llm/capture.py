@@ -126,7 +126,8 @@ class FeedCapture:
 
     def take(self, call: AttentionCall) -> None:
         """Add the attention of one layer's call for this context alone."""
-        query, key, lse, scaling = call.query[0], call.key[0], call.lse, call.scaling
+        query, key = call.query[0], call.key[0]
+        lse, scaling = call.lse, call.scaling
         new = query.shape[1]
         if lse is None:
             for n, rows in self.in_pass(new):

@@ -78,7 +78,9 @@ class EndpointModel(LanguageModel):
 
     def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
         assert config.base_url is not None  # endpoint_facts refuses it otherwise
-        self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
+        self.name = facts.name
+        self.identity = facts.identity
+        self.capabilities = facts.capabilities
         self.window, self.logprobs = facts.window, config.logprobs
         self.shape, self.thinking = endpoint_shape(config), config.thinking
         self.first_prompts, self.extra = {}, config.extra

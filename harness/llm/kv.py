@@ -18,13 +18,27 @@ import threading
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 BLOCK = 256  # tokens; the smallest slot, and what is shared is whole blocks
+
+
+class FreeRange(NamedTuple):
+    """Positions [start, end) of a pool that no context holds."""
+
+    start: int
+    end: float
+
+    def holds(self, tokens: int, limit: int | None) -> bool:
+        """Whether there is room for `tokens` tokens, all of them below the position `limit`."""
+        end = self.end
+        if limit is not None:
+            end = min(end, limit)
+        return end - self.start >= tokens
 
 
 class KVPool:
@@ -55,9 +69,8 @@ class KVPool:
         self.lock = threading.RLock()  # a context may be rolled back while a pass over others runs
         self.clock = 0  # passes so far
         self.capacity = self.growths = 0
-        self._free: list[tuple[int, float]] = [
-            (0, math.inf)
-        ]  # in order, never adjacent; the last one has no end
+        # In order, never adjacent; the last one has no end.
+        self._free = [FreeRange(0, math.inf)]
         # Of collected contexts, until the next `allocate`.
         self._to_release: deque[tuple[int, int]] = deque()
         self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
@@ -80,8 +93,11 @@ class KVPool:
         (cuda_graphs.py).
         """
         wanted = _with_spare_room(contexts * tokens)
+        possible = wanted
+        if self.limit is not None:
+            possible = min(wanted, self.limit)
         with self.lock:
-            if self.capacity < (wanted if self.limit is None else min(wanted, self.limit)):
+            if self.capacity < possible:
                 self._grow(wanted)
 
     def allocate(self, tokens: int) -> int:
@@ -91,43 +107,38 @@ class KVPool:
             while True:
                 while self._to_release:
                     self.release(*self._to_release.popleft())
-                n, start = next(
-                    (n, start) for n, (start, end) in enumerate(self._free) if end - start >= tokens
-                )
-                if self.limit is None or start + tokens <= self.limit:
-                    self._take_from(n, tokens)
-                    return start
+                for n, free in enumerate(self._free):
+                    if free.holds(tokens, self.limit):
+                        self._take_from(n, tokens)
+                        return free.start
                 self._make_room(tokens)
 
     def extend(self, end: int, tokens: int) -> bool:
         """Reserve the `tokens` positions from `end` on if all are free; returns whether they
         were."""
         with self.lock:
-            for n, (start, stop) in enumerate(self._free):
-                if (
-                    start == end
-                    and stop - start >= tokens
-                    and (self.limit is None or end + tokens <= self.limit)
-                ):
+            for n, free in enumerate(self._free):
+                if free.start == end and free.holds(tokens, self.limit):
                     self._take_from(n, tokens)
                     return True
         return False
 
     def release(self, start: int, end: int) -> None:
         """Make the positions [start, end) free."""
+        if start >= end:
+            return
         with self.lock:
-            if start < end:
-                merged: list[tuple[int, float]] = []
-                for a, b in sorted([*self._free, (start, end)]):
-                    if merged and merged[-1][1] == a:
-                        merged[-1] = merged[-1][0], b
-                    else:
-                        merged.append((a, b))
-                self._free = merged
+            merged: list[FreeRange] = []
+            for free in sorted([*self._free, FreeRange(start, end)]):
+                if merged and merged[-1].end == free.start:
+                    merged[-1] = FreeRange(merged[-1].start, free.end)
+                else:
+                    merged.append(free)
+            self._free = merged
 
     def is_free_before(self, start: int) -> bool:
         """Whether the position before `start` is free."""
-        return any(end == start for _, end in self._free)
+        return any(free.end == start for free in self._free)
 
     def release_later(self, start: int, end: int) -> None:
         """Release the positions [start, end) at the next `allocate`; takes no lock, for the garbage
@@ -137,10 +148,14 @@ class KVPool:
     def _take_from(self, n: int, tokens: int) -> None:
         """Reserve the first `tokens` positions of the free range number `n`; the buffers grow if
         they are too short."""
-        start, stop = self._free[n]
-        if start + tokens > self.capacity:
-            self._grow(start + tokens)
-        self._free[n : n + 1] = [(start + tokens, stop)] if start + tokens < stop else []
+        free = self._free[n]
+        end = free.start + tokens
+        if end > self.capacity:
+            self._grow(end)
+        # Only now: where memory ends while the buffers grow, nothing is reserved.
+        del self._free[n]
+        if end < free.end:
+            self._free.insert(n, FreeRange(end, free.end))
 
     def _grow(self, tokens: int) -> None:
         """Make room for `tokens` positions. Where memory ends half-way, `capacity` stays what all
@@ -184,21 +199,17 @@ class KVPool:
         names: of successive blocks of a context (prefix_sharing.py); at: the number of the first
         one in that context.
         """
-        best: tuple[Slot | None, int] = None, 0
+        best: Slot | None = None
+        most = 0
         with self.lock:
             for slot in list(self._slots):
-                held_names = []
+                held_names: list[bytes] = []
                 if slot.capacity:
                     held_names = slot.names[at : at + len(names)]
-                # A name stands for all tokens up to its end, so only the last common one is
-                # compared.
-                n_common = next(
-                    (n for n in range(len(held_names), 0, -1) if held_names[n - 1] == names[n - 1]),
-                    0,
-                )
-                if n_common > best[1]:
-                    best = slot, n_common
-        return best
+                n_common = _common_blocks(held_names, names)
+                if n_common > most:
+                    best, most = slot, n_common
+        return best, most
 
     def _make_room(self, tokens: int) -> None:
         """Make room in the pool by the cheapest of three ways.
@@ -206,11 +217,10 @@ class KVPool:
         Close gaps between idle contexts; else drop the oldest ended context; else move the context
         that is idle the longest to main memory. Raises MemoryError where no context is idle.
         """
-        ended = set(self._ended.values())
-        idle = [s for s in list(self._slots) if s.capacity and (s.last < self.clock or s in ended)]
-        for slot in sorted(idle, key=lambda s: s.start):
+        idle = self._idle_slots()
+        for slot in sorted(idle, key=lambda slot: slot.start):
             slot.close_gap()
-        if any(min(end, self.limit or 0) - start >= tokens for start, end in self._free):
+        if any(free.holds(tokens, self.limit) for free in self._free):
             return
         if self._ended:
             self._ended.popitem(last=False)
@@ -221,7 +231,13 @@ class KVPool:
                 "more of this context; "
                 "set a smaller model.window, or fewer questions at once with --parallel"
             )
-        min(idle, key=lambda s: s.last).evict()
+        min(idle, key=lambda slot: slot.last).evict()
+
+    def _idle_slots(self) -> list[Slot]:
+        """The slots in the pool that the pass under way does not use."""
+        ended = set(self._ended.values())
+        in_pool = [slot for slot in list(self._slots) if slot.capacity]
+        return [slot for slot in in_pool if slot.last < self.clock or slot in ended]
 
     def write(self, layer: int, rows: Tensor | slice, keys: Tensor, values: Tensor) -> None:
         """Put keys and values at positions of a layer's buffers.
@@ -243,6 +259,15 @@ class KVPool:
                     buffer[rows] = states
                 else:
                     buffer.index_copy_(0, rows, states)
+
+
+def _common_blocks(held: Sequence[bytes], names: Sequence[bytes]) -> int:
+    """How many of the first blocks `names` a context holds whose blocks are `held`."""
+    # A name stands for all tokens up to its end, so only the last common one is compared.
+    for n in range(len(held), 0, -1):
+        if held[n - 1] == names[n - 1]:
+            return n
+    return 0
 
 
 def _whole_blocks(tokens: int) -> int:
@@ -273,7 +298,8 @@ class Slot:
     """
 
     def __init__(self, pool: KVPool) -> None:
-        self.pool, self.start, self.capacity = pool, 0, 0
+        self.pool = pool
+        self.start = self.capacity = 0
         self.used = [0] * len(pool.keys)
         self.last = pool.clock
         self.before_leaving: Callable[[], None] | None = None
@@ -309,7 +335,8 @@ class Slot:
             start = self.pool.allocate(size)
         states = self.away or self.states()
         old = self.start, self.start + self.capacity
-        self.start, self.capacity, self.away = start, size, None
+        self.start, self.capacity = start, size
+        self.away = None
         for layer, keys, values in states:
             kept = self.used[layer]  # it may have been rolled back while it was away
             self.pool.write(layer, self.rows(0, kept), keys[:kept], values[:kept])
@@ -320,10 +347,10 @@ class Slot:
         `reserve`."""
         if self.before_leaving is not None:
             self.before_leaving()
-        self.away = [
-            (n, keys.to("cpu", copy=True), values.to("cpu", copy=True))
-            for n, keys, values in self.states()
-        ]
+        away: list[tuple[int, Tensor, Tensor]] = []
+        for layer, keys, values in self.states():
+            away.append((layer, keys.to("cpu", copy=True), values.to("cpu", copy=True)))
+        self.away = away
         self.pool.release(self.start, self.start + self.capacity)
         self.start = self.capacity = 0
 
@@ -456,10 +483,8 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         if tokens_to_remove > 0:
             raise ValueError("crop wants a negative count")
         self.slot.used[self._layer] += tokens_to_remove
-        if not self._layer:
-            del self.slot.names[
-                self.slot.used[0] // BLOCK :
-            ]  # names of blocks that were taken away
+        if not self._layer:  # names of blocks that were taken away
+            del self.slot.names[self.slot.used[0] // BLOCK :]
 
 
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
@@ -509,12 +534,10 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
     """The cache for a pass over several contexts. parts: (cache, number of new tokens) of each,
     their room reserved."""
     slots = [(slot_of(cache), new) for cache, new in parts]
-    firsts = [slot.start + slot.used[0] for slot, _ in slots]
-    rows = [
-        row
-        for first, (_, new) in zip(firsts, slots, strict=True)
-        for row in range(first, first + new)
-    ]
+    rows: list[int] = []
+    for slot, new in slots:
+        first = slot.start + slot.used[0]
+        rows += range(first, first + new)
     index = torch.tensor(rows, device=device)
     pool = slots[0][0].pool
     return Cache(layers=[PackedLayer(layer, pool, index, slots) for layer in range(len(pool.keys))])

@@ -255,9 +255,14 @@ class Network:
         """The GPUs that hold layers, and keys and values with them."""
         if not self._is_spread:
             return [self.device]
-        places = {str(place) for place in self.net.hf_device_map.values()} - {"cpu", "disk"}
-        names = [f"cuda:{place}" if place.isdigit() else place for place in sorted(places)]
-        return [torch.device(name) for name in names] or [self.device]
+        places = set(map(str, self.net.hf_device_map.values())) - {"cpu", "disk"}
+        devices: list[torch.device] = []
+        for place in sorted(places):
+            name = place
+            if place.isdigit():
+                name = f"cuda:{place}"
+            devices.append(torch.device(name))
+        return devices or [self.device]
 
     @property
     def pool(self) -> KVPool:

@@ -35,7 +35,9 @@ class Sampler:
 
     def pick(self, logits: Tensor) -> int:
         """Next token id from one row of logits [vocab]."""
-        return int(logits.argmax() if self.greedy else draw(logits[None], [self]))
+        if self.greedy:
+            return int(logits.argmax())
+        return int(draw(logits[None], [self]))
 
 
 def draw(rows: Tensor, samplers: Sequence[Sampler]) -> Tensor:
@@ -43,18 +45,17 @@ def draw(rows: Tensor, samplers: Sequence[Sampler]) -> Tensor:
 
     A row of NaN or infinite logits gets a token id that means nothing.
     """
-    temperatures, limits, uniform = torch.tensor(
-        [(s.temperature, s.top_p, s.generator.random()) for s in samplers],
-        dtype=torch.float64,
-        device=rows.device,
-    ).T[:, :, None]
+    settings = [
+        (sampler.temperature, sampler.top_p, sampler.generator.random()) for sampler in samplers
+    ]
+    columns = torch.tensor(settings, dtype=torch.float64, device=rows.device).T[:, :, None]
+    temperatures, limits, uniform = columns
     p = (rows.float() / temperatures.float()).softmax(-1)
-    if any(s.top_p < 1 for s in samplers):
+    if any(sampler.top_p < 1 for sampler in samplers):
         p = nucleus(p, limits)
     sums = p.cumsum(-1, dtype=torch.float64)
-    return torch.searchsorted(sums, uniform * sums[:, -1:], right=True).clamp(max=p.shape[-1] - 1)[
-        :, 0
-    ]
+    drawn = torch.searchsorted(sums, uniform * sums[:, -1:], right=True)
+    return drawn.clamp(max=p.shape[-1] - 1)[:, 0]
 
 
 def nucleus(p: Tensor, limits: Tensor, likely: int = _MOST_LIKELY) -> Tensor:
@@ -71,10 +72,10 @@ def nucleus(p: Tensor, limits: Tensor, likely: int = _MOST_LIKELY) -> Tensor:
     """
     ranked, order = p.topk(min(likely, p.shape[-1]))
     # A token is dropped when those before it already reach top_p.
-    kept = torch.zeros_like(p).scatter(
-        -1, order, ranked.where(ranked.cumsum(-1) - ranked < limits, 0)
-    )
+    before = ranked.cumsum(-1) - ranked
+    in_nucleus = ranked.where(before < limits, 0)
+    result = torch.zeros_like(p).scatter(-1, order, in_nucleus)
     broad = ranked.sum(-1) < limits[:, 0]
     if likely < p.shape[-1] and broad.any():
-        kept[broad] = nucleus(p[broad], limits[broad], p.shape[-1])
-    return kept
+        result[broad] = nucleus(p[broad], limits[broad], p.shape[-1])
+    return result

@@ -101,10 +101,8 @@ class TokenizedModel(LanguageModel):
         last = known.intersection(self.next[:1])
         ends = {*network.end_tokens, tokenizer.eos_token_id, *last}
         self.stop_ids = frozenset(ends - {None})
-        added = [
-            (token.content, token.special)
-            for token in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
-        ]
+        added_tokens = tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
+        added = [(token.content, token.special) for token in added_tokens]
         template = self.pieces.begin + self.pieces.mid + self.pieces.next
         self.endings = endings_pattern(markers_of(added, template, self.pieces.next))
 

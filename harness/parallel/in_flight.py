@@ -81,12 +81,14 @@ class _Map(Generic[T, R]):
     def work(self) -> None:
         """Call fn on items in order, in the calling thread, until none is left or one has
         failed."""
-        while (n := self._next_index()) is not None:
+        n = self._next_index()
+        while n is not None:
             try:
                 with self.branches[n]:
                     self.results[n] = self._fn(self._items[n])
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that called map
                 self.errors[n] = error
+            n = self._next_index()
 
     def _next_index(self) -> int | None:
         """Take the next item's position and start a helper if more are left; None to end the
@@ -152,9 +154,11 @@ def in_flight(
             return
     except BaseException as error:  # an interrupt, or what `finish` raised
         interrupted = isinstance(error, KeyboardInterrupt)
-        flight.end(_LONGEST_WAIT if interrupted else None)
         if interrupted:
+            flight.end(_LONGEST_WAIT)
             flight.finish_waiting()
+        else:
+            flight.end(None)
         raise
     flight.end(None)
     flight.finish_waiting()

@@ -7,7 +7,21 @@ with on_signals(stop, signal.SIGINT): ... any other handler
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+
+_HANDLER = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
+"""What Python keeps for a signal."""
+
+
+def _unhandled(numbers: Sequence[signal.Signals]) -> dict[signal.Signals, _HANDLER]:
+    """Those of the signals that are neither ignored nor handled yet, and what is kept for each."""
+    unhandled: dict[signal.Signals, _HANDLER] = {}
+    for number in numbers:
+        kept = signal.getsignal(number)
+        if kept in (signal.SIG_DFL, signal.default_int_handler):
+            unhandled[number] = kept
+    return unhandled
 
 
 @contextlib.contextmanager
@@ -17,9 +31,9 @@ def on_signals(handler: Callable[[int], None], *numbers: signal.Signals) -> Iter
     A signal that is ignored (nohup) or handled already keeps its handler. Outside the main thread,
     which alone may handle signals, nothing changes.
     """
-    unhandled = (signal.SIG_DFL, signal.default_int_handler)
-    main = threading.current_thread() is threading.main_thread()
-    before = {n: old for n in numbers if main and (old := signal.getsignal(n)) in unhandled}
+    before: dict[signal.Signals, _HANDLER] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = _unhandled(numbers)
     for number in before:
         signal.signal(number, lambda number, _frame: handler(number))
     try:

@@ -63,16 +63,17 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, tuple[str, ...]]:
         DataError: The folder has no page, or two pages with one id.
     """
     read = read_pages(folder)
-    rows = [
-        {"wikipedia_id": page.id, "wikipedia_title": page.title, "text": _paragraphs(page)}
-        for page in read.pages
-    ]
-    content = b"".join(map(json_line, rows))
+    content = b"".join(json_line(_kilt_row(page)) for page in read.pages)
     name = folder.resolve().name
     file = place / f"{name}-{hashlib.sha256(content).hexdigest()[:8]}.jsonl"
     make_folder(place, "HARNESS_HOME")
     write_atomic(file, content, setting="HARNESS_HOME")
     return file, read.notes(name)
+
+
+def _kilt_row(page: FolderPage) -> dict[str, object]:
+    """A page of a folder as a row of KILT's form."""
+    return {"wikipedia_id": page.id, "wikipedia_title": page.title, "text": _paragraphs(page)}
 
 
 def _paragraphs(page: FolderPage) -> list[str]:
@@ -84,12 +85,20 @@ def _paragraphs(page: FolderPage) -> list[str]:
 
 
 class Corpus:
-    """A file of pages or passages. form: "rows", "flashrag", "dpr" or "kilt"; words: the length of a
-    passage cut here."""
+    """A file of pages or passages.
+
+    Attributes:
+        path: Of the file.
+        name: Of the file.
+        words: The length of a passage that is cut here.
+        form: "rows", "flashrag", "dpr" or "kilt".
+    """
 
     def __init__(self, path: Path, words: int) -> None:
-        """words: see the class. Raises DataError for a file without rows or in another form."""
-        self.path, self.words, self.name = path, words, path.name
+        """Find out the form. Raises DataError for a file without rows or in another form."""
+        self.path = path
+        self.name = path.name
+        self.words = words
         if path.name.lower().endswith((".zip", ".tar", ".parquet")):
             raise DataError(
                 path,

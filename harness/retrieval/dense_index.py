@@ -70,10 +70,11 @@ class DenseIndex:
         encoder = load_encoder(self._config, Meter(), ROLE)
         texts = table.passage_texts(first * SIZE)
         for n in range(first, self._count):
-            shard_texts = itertools.islice(texts, SIZE)
+            shard_texts = list(itertools.islice(texts, SIZE))
             parts: list[np.ndarray] = []
-            while batch := list(itertools.islice(shard_texts, BATCH)):
-                report("encoding passages", n * SIZE + len(parts) * BATCH, self._passages)
+            for start in range(0, len(shard_texts), BATCH):
+                report("encoding passages", n * SIZE + start, self._passages)
+                batch = shard_texts[start : start + BATCH]
                 parts.append(encoder.encode(batch, "passage"))
             buffer = io.BytesIO()
             np.save(buffer, np.concatenate(parts))

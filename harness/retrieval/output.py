@@ -37,11 +37,12 @@ def _short_gold_answers(row: OpenRow) -> list[str]:
     for group in row.short_answers:
         accepted += group
     accepted = accepted or list(row.answers)
-    return [
-        answer
-        for answer in accepted
-        if normalize_answer(answer) and len(answer.split()) <= _MOST_WORDS
-    ]
+    return list(filter(_can_be_held, accepted))
+
+
+def _can_be_held(answer: str) -> bool:
+    """Whether a passage can be expected to hold an answer as it is."""
+    return bool(normalize_answer(answer)) and len(answer.split()) <= _MOST_WORDS
 
 
 def _holds_words(texts: Sequence[str], answers: Sequence[str]) -> bool:

@@ -276,8 +276,9 @@ def _added_by_people(before: TraceInfo | None, record: StoredRecord) -> list[Ass
         return []
     if _answer_digest_of(before) != answer_digest(record):
         return []
-    return [
-        assessment
-        for assessment in before.assessments
-        if not str(assessment.source.source_id).startswith(_SENDER)
-    ]
+    return [each for each in before.assessments if not _is_ours(each)]
+
+
+def _is_ours(assessment: Assessment) -> bool:
+    """Whether the harness made an assessment."""
+    return str(assessment.source.source_id).startswith(_SENDER)
