@@ -56,6 +56,20 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
         if config.window:
             known["window"] = config.window
         return ModelFacts.without_weights(config.name, error, known)
+    return _facts_in(folder, config, origin)
+
+
+def _facts_in(folder: Path, config: ModelConfig, origin: object) -> ModelFacts:
+    """Facts of a model whose files are here.
+
+    Args:
+        folder: With the files.
+        config: The settings of the model.
+        origin: What identifies the weights, as `local_folder` returns it.
+
+    Raises:
+        CannotRun: A file cannot be read.
+    """
     settings = _read_config(folder, config.name)
     _check_sizes(settings, config.name)
     reason = families.cache_problem(settings)
@@ -71,6 +85,15 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
     capabilities = _ALL_CAPABILITIES - refusals.keys()
     if config.adapters:
         capabilities |= {"adapters"}
+    identity = {
+        "weights": origin,
+        **_loaded_as(config, settings),
+        "adapters": adapters.hashes,
+        **_read_by(config, tokenizer),
+        "window": config.window or positions,
+        **_set_only(config),
+        **_quantised(settings),
+    }
     if not problems:
         try:
             _template_pieces(config, tokenizer)
@@ -80,15 +103,7 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
         name=config.name,
         capabilities=capabilities,
         window=window,
-        identity={
-            "weights": origin,
-            **_loaded_as(config, settings),
-            "adapters": adapters.hashes,
-            **_read_by(config, tokenizer),
-            "window": config.window or positions,
-            **_set_only(config),
-            **_quantised(settings),
-        },
+        identity=identity,
         problems=problems,
         warnings=adapters.warnings,
         refusals=refusals,
