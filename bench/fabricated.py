@@ -1,7 +1,7 @@
 """Edited run folders, judged by the commands: python -m bench.fabricated [--careful] [--only NAME]
 
 Honest runs of the embedded model are made once. For each edit of bench/fabrications*.py, a copy of
-a BM25 run is edited on disk, and `harness compare`, `report`, `export` and `verify` are called on
+one (mostly BM25's) is edited on disk, and `harness compare`, `report`, `export` and `verify` are called on
 it beside honest runs of other methods. --careful: the checksums in summary.json are computed anew
 after the edit, as a forger who has read the code would.
 
@@ -24,10 +24,21 @@ from bench.fabrications import EDITS, Edit, Folder
 from bench.fabrications_fifth import FIFTH_EDITS
 from bench.fabrications_fourth import FOURTH_EDITS
 from bench.fabrications_read import HONEST, READ_EDITS, Honest
+from bench.fabrications_sixth import SEARCH_EDITS, SIXTH_EDITS
 from bench.fabrications_third import THIRD_EDITS
 
 METHODS = ("bm25", "full-context", "sbert", "closed-book")
 QUESTIONS = 6
+SEARCHES = "--method pecan --limit 2 --set dataset.tokens=300 --profile pocket --record-stops 2"
+BESIDE_SEARCHES = "--method full-context --limit 2 --set dataset.tokens=300 --profile pocket"
+ALL_EDITS = (
+    *EDITS,
+    *READ_EDITS,
+    *THIRD_EDITS,
+    *FOURTH_EDITS,
+    *FIFTH_EDITS,
+    *SIXTH_EDITS,
+)
 
 
 @dataclass
@@ -42,15 +53,13 @@ class Found:
     hidden: list[str] = field(default_factory=list)
 
 
-def make_runs(root: Path) -> dict[str, Path]:
-    """Run METHODS on the made-up data; returns method -> run folder."""
-    methods = ",".join(METHODS)
-    said = call(
-        "run", "--method", methods, "--dataset", "pocket/musique", "--limit", str(QUESTIONS),
-        "--out", str(root), "--mlflow", "off",
-    )  # fmt: skip
-    if said.code:
-        raise SystemExit(said.text)
+def make_runs(root: Path, *commands: str) -> dict[str, Path]:
+    """Run what the options of each command say on the made-up data; returns method -> run folder."""
+    for command in commands:
+        options = [*command.split(), "--dataset", "pocket/musique", "--mlflow", "off"]
+        said = call("run", *options, "--out", str(root))
+        if said.code:
+            raise SystemExit(said.text)
     return {path.parent.name.partition("--")[0]: path.parent for path in root.rglob("run.yaml")}
 
 
@@ -65,13 +74,13 @@ def copies(runs: dict[str, Path]) -> Iterator[dict[str, Path]]:
         yield made
 
 
-def judged(here: dict[str, Path]) -> tuple[Said, Said, Said]:
-    """What compare, report and verify say of bm25 beside the others."""
-    root = str(here["bm25"].parent.parent)
-    compared = call("compare", str(here["bm25"]), str(here["full-context"]))
+def judged(here: dict[str, Path], of: str = "bm25") -> tuple[Said, Said, Said]:
+    """What compare, report and verify say of the run of a method beside the others."""
+    root = str(here[of].parent.parent)
+    compared = call("compare", str(here[of]), str(here["full-context"]))
     reported = call("report", root)
     bundle = str(Path(root, "b.zip"))
-    exported = call("export", str(here["bm25"]), bundle)
+    exported = call("export", str(here[of]), bundle)
     verified = call("verify", bundle) if exported.code == 0 else exported
     return compared, reported, verified
 
@@ -92,18 +101,20 @@ def is_certified(said: Said, edit: Edit) -> bool:
 
 def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, found: Found) -> None:
     """Judge a copy of the runs after each edit."""
-    with copies(runs) as here:
-        plain = judged(here)
+    plain = {}
+    for method in dict.fromkeys(edit.of for edit in edits):
+        with copies(runs) as here:
+            plain[method] = judged(here, method)
     for edit in edits:
         with copies(runs) as here:
-            folder = Folder(here["bm25"], here["full-context"])
+            folder = Folder(here[edit.of], here["full-context"])
             edit.change(folder)
             if careful:
                 folder.seal()
-            here["bm25"] = folder.path
-            compared, reported, verified = judged(here)
-        silent_compare = is_silent(compared, plain[0])
-        silent_report = is_silent(reported, plain[1])
+            here[edit.of] = folder.path
+            compared, reported, verified = judged(here, edit.of)
+        silent_compare = is_silent(compared, plain[edit.of][0])
+        silent_report = is_silent(reported, plain[edit.of][1])
         if careful and edit.hidden_by and (silent_compare or silent_report):
             found.hidden.append(f"{edit.name}: {edit.hidden_by}")
             silent_compare = silent_report = False
@@ -140,14 +151,21 @@ def main() -> None:
     parser.add_argument("--careful", action="store_true")
     parser.add_argument("--only", help="the edit of this name alone")
     options = parser.parse_args()
-    edits = chosen((*EDITS, *READ_EDITS, *THIRD_EDITS, *FOURTH_EDITS, *FIFTH_EDITS), options.only)
+    edits = chosen(ALL_EDITS, options.only)
+    searches = chosen(SEARCH_EDITS, options.only)
     pairs = () if options.only else HONEST
     found = Found()
     with TemporaryDirectory() as folder:
-        runs = make_runs(Path(folder))
-        try_edits(runs, edits, options.careful, found)
+        runs = {}
+        if edits:
+            methods = f"--method {','.join(METHODS)} --limit {QUESTIONS}"
+            runs = make_runs(Path(folder, "runs"), methods)
+            try_edits(runs, edits, options.careful, found)
+        if searches:
+            made = make_runs(Path(folder, "searches"), SEARCHES, BESIDE_SEARCHES)
+            try_edits(made, searches, options.careful, found)
         how = ", checksums computed anew" if options.careful else ""
-        print(f"{len(edits)} kinds of edits{how}")
+        print(f"{len(edits) + len(searches)} kinds of edits{how}")
         print(f"silent in compare: {len(found.compare)}", *found.compare, sep="\n  ")
         print(f"silent in report: {len(found.report)}", *found.report, sep="\n  ")
         print(f"certified in verify: {len(found.verify)}", *found.verify, sep="\n  ", flush=True)

@@ -122,14 +122,18 @@ def _set(held: Record, keys: list[str], value: Any) -> None:
 
 @dataclass(frozen=True)
 class Edit:
-    """One kind of edit. topic: what verify says that it never checks, where this is of it;
-    hidden_by: why no file shows it once the checksums are computed anew, for kinds that compare and
-    report cannot see."""
+    """One kind of edit.
+
+    topic: what verify says that it never checks, where this is of it; hidden_by: why no file shows
+    it once the checksums are computed anew, for kinds that compare and report cannot see; of: the
+    method whose run is edited.
+    """
 
     name: str
     change: Callable[[Folder], None]
     topic: str = ""
     hidden_by: str = ""
+    of: str = "bm25"
 
 
 def setting(name: str, key: str, value: Any, topic: str = "") -> Edit:

@@ -185,7 +185,7 @@ FIFTH_EDITS: tuple[Edit, ...] = (
     _of_folder("called sbert", _called_another),
     _of_each("the cost of answers called search", _called_search),
     _scored_again("long answers of one token", _one_token),
-    _of_each("an easier kind of question", _easier_kind, hidden_by=_IN_THE_DATA),
+    _of_each("an easier kind of question", _easier_kind),
     _of_each("questions faster than their requests", _faster_questions),
     _of_each("requests slower than their questions", _slower_requests),
     _scored_again("passages of other places", _moved_passages, _IN_THE_DATA),

@@ -159,6 +159,10 @@ class TopK(ReadingMethod):
         tokens: int = self.config.k * self.config.chunk_tokens
         return tokens
 
+    def passages_are_disjoint(self) -> bool:
+        """The chunks are those of one cut."""
+        return True
+
     def prepare(self, texts: list[str], tools: Tools) -> Index:
         """What the ranking needs beside the chunks' `texts` in the document's index (nothing by
         default)."""

@@ -31,7 +31,7 @@ from harness.errors import SaveError
 from harness.storage.file_hash import file_hash, hash_named
 from harness.storage.files import make_folder, replacing, user_home
 from harness.storage.records import StoredRecord
-from harness.storage.run_files import DOCUMENTS, RECORDS, TEXTS, os_error_as_data_error
+from harness.storage.run_files import DOCUMENTS, RECORDS, REQUESTS, TEXTS, os_error_as_data_error
 from harness.storage.run_folder import (
     NumbersInFile,
     RecordPass,
@@ -169,7 +169,7 @@ def _key(run: StoredRun, names: Sequence[str]) -> str:
     installed = [name for name in names if name in scorers.names()]
     read = {
         "records": file_hash(run.path / RECORDS),
-        "others": hash_named(run.path, (DOCUMENTS, TEXTS, f"{TEXTS}.gz")),
+        "others": hash_named(run.path, (DOCUMENTS, TEXTS, f"{TEXTS}.gz", REQUESTS)),
         "folder": run.path.name,
         "config": run.config.to_json(),
         "manifest": run.manifest.to_json(),

@@ -4,8 +4,6 @@ checks = Checks()
 checks.examined(run).golds          checks.rescored(run, "em.squad")        checks.misfits(run)
 """
 
-import numpy as np
-
 from harness.storage.run_folder import StoredRun
 from reports.cached_checks import Checked, checked
 from reports.consistency import file_misfits, unchecked
@@ -56,8 +54,7 @@ class Checks:
         second run measures; 0 for copies of one run."""
         if identity(run) == identity(base):
             return 0
-        ours, theirs = self.examined(run).spent, self.examined(base).spent
-        return len(np.intersect1d(ours[ours != 0], theirs))
+        return self.examined(run).copied(self.examined(base))
 
     def misfits(self, run: StoredRun) -> list[str]:
         """What does not fit in the run, a sentence each."""

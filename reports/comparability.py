@@ -28,7 +28,10 @@ from reports.settings import made_with
 
 _CORPUS = "manifest.corpus.searched"
 _RECALL = "evidence_recall"  # which a table shows beside the headline
-_NOTED = re.compile(r"whether its files .*|what was asked.*|.*, a score of its data set")
+_NOTED = re.compile(
+    r"whether its files .*|what was asked.*|.*, a score of its data set"
+    r"|whether .* is its preset's.*"
+)
 """What tables say was not checked; verify says all."""
 QuestionSet = tuple[str | None, frozenset[str]]
 
@@ -228,6 +231,7 @@ def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
     counted = (
         (ours.different_golds(theirs), "other gold answers of {} questions"),
         (ours.different_questions(theirs), "other texts of {} questions"),
+        (ours.different_marks(theirs), "other kinds of {} questions"),
         (ours.different_documents(theirs), "other documents of {} questions"),
         (ours.different_lengths(theirs), "documents of other lengths of {} questions"),
         (

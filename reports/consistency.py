@@ -13,27 +13,31 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.config.schema import canonical
 from harness.config.yaml_tree import flatten
 from harness.engine.run_hash import recorded_inputs
+from harness.errors import DataError
 from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import Interval, interval
 from harness.storage.checksums import changed_files
+from harness.storage.kept_requests import StoredRequest, read_requests
 from harness.storage.manifest_file import RunManifest
-from harness.storage.records import StoredRecord, read_records
-from harness.storage.run_files import RECORDS
+from harness.storage.records import IndexLine, StoredRecord, read_records
+from harness.storage.run_files import RECORDS, REQUESTS
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import summarise
 from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import ScoreMean
 from harness.types import LOGGED
 from reports.clock import clock_misfits, date_misfits
-from reports.declared import declared
-from reports.differences import facts_of, kind_of
-from reports.examined import Examined
+from reports.declared import Declared, declared
+from reports.differences import facts_of, kind_of, weights_of
+from reports.examined import Examined, index_problems
 from reports.run_presets import mark_misfits, preset_gaps
 from reports.run_records import count_failed
 
@@ -54,10 +58,12 @@ _HASHED = re.compile(
     rf"|model\.({'|'.join(_IN_IDENTITY)})(\..*)?"
 )
 """Settings that the hash or the reader's identity covers."""
+_ENCODERS = {"encoder"}  # roles that an index of any text asks
 _FLAGS = ("model.name", "model.embedded", "model.small", "model.logprobs", "model.keep_thinking")
 """Settings that no hash covers at any value, the default included."""
 _IN_FLIGHT = 64  # questions that may be begun before the first prompt is sent
 _STATIC = 12  # characters of a prompt that are enough to know it by
+_LONGEST_REPLY = 20_000  # characters of the end of a reply
 _LEAST_KNOWN = 3  # characters beside a question that are enough to find it by
 _FIELD = re.compile(r"\{[a-z_]+\}")
 _NAME = re.compile(r".+--([0-9a-f]{8})")
@@ -92,6 +98,9 @@ def record_misfits(run: StoredRun, found: Examined) -> list[str]:
     sentences += _count_misfits(run)
     sentences += _score_misfits(run)
     sentences += _index_misfits(run)
+    sentences += _size_misfits(run)
+    sentences += _judge_misfits(run)
+    sentences += misfits_outside_bundles(run)
     sentences += _prompt_misfits(run)
     sentences += _first_question_misfits(run)
     sentences += _example_misfits(run)
@@ -368,6 +377,112 @@ def _index_misfits(run: StoredRun) -> Iterator[str]:
         yield "indexes have requests to a language model, and the method makes none for them"
     if says.indexes and run.records and not run.documents:
         yield "the method builds indexes, and documents.jsonl has none"
+    total = len(run.documents)
+    for what, number in index_problems(run).items():
+        yield f"{number} of {total} indexes have {what}"
+    free = _free_indexes(run, says)
+    if free:
+        roles = " and ".join(sorted(says.index_models))
+        yield f"{free} of {total} indexes have no request, and the method asks its {roles} for each"
+
+
+def _free_indexes(run: StoredRun, says: Declared) -> int:
+    """The indexes without a request, where the method asks a model for each; a text of one part may
+    need no summary, so without an encoder only where all of them have none."""
+    if not says.indexes or not says.index_models or run.manifest.hashed is None:
+        return 0
+    lines = [line for line in run.documents if not line.failed]
+    free = [line for line in lines if not _requests_of(line)]
+    if says.index_models & _ENCODERS or len(free) == len(lines):
+        return len(free)
+    return 0
+
+
+def _requests_of(line: IndexLine) -> float:
+    """The requests to any model that building an index took."""
+    total = 0.0
+    for used in line.usage.values():
+        total += used.get("requests") or 0
+    return total
+
+
+def misfits_outside_bundles(run: StoredRun) -> Iterator[str]:
+    """What does not fit in what bundles leave out: earlier records of questions, and requests."""
+    again = _answered_again(run)
+    if again:
+        yield f"{again} of its questions were answered, and then answered otherwise"
+    yield from _reply_misfits(run)
+
+
+def _answered_again(run: StoredRun) -> int:
+    """How many questions have an answer in records.jsonl that is not their last one. A question
+    that failed is asked again; one that was answered never is."""
+    path = run.path / RECORDS
+    if not path.is_file() or _count_lines(path) == len(run.records):
+        return 0
+    answers: dict[str, str] = {}
+    again = set()
+    for record in read_records(path):
+        said = record.prediction
+        if record.error is None and answers.setdefault(record.question_id, said) != said:
+            again.add(record.question_id)
+    return len(again)
+
+
+def _judge_misfits(run: StoredRun) -> Iterator[str]:
+    """Judges that gave verdicts without a request."""
+    for name, judge in run.manifest.judges.items():
+        if sum(judge.verdicts.values()) and not judge.usage.get("requests"):
+            yield f"{name} gave verdicts, and no request of it is recorded"
+
+
+def _reply_misfits(run: StoredRun) -> Iterator[str]:
+    """Answers that are in none of the replies that the run kept (--keep-prompts), where each answer
+    is one reply."""
+    says = declared(run)
+    if says is None or not says.one_request or not (run.path / REQUESTS).is_file():
+        return
+    ids = run.columns.id_set
+    try:
+        kept = read_requests(run.path, ids, _end_of)
+    except (DataError, OSError):
+        return  # it was torn by a kill; nothing else is read from it
+    others = 0
+    for record in run.whole_records:
+        replies = [row.reply for row in kept.get(record.question_id, ()) if _is_answer(row)]
+        if replies and record.error is None:
+            others += not any(_spaced(record.prediction) in _spaced(reply) for reply in replies)
+    if others:
+        yield f"{others} of {len(run.records)} answers are in none of the replies that it kept"
+
+
+def _is_answer(request: StoredRequest) -> bool:
+    return request.kind == "write" and request.phase == "answer"
+
+
+def _end_of(text: str) -> str:
+    return text[-_LONGEST_REPLY:]
+
+
+def _spaced(text: str) -> str:
+    """The text with single spaces."""
+    return " ".join(text.split())
+
+
+def _count_lines(path: Path) -> int:
+    with open(path, "rb") as file:
+        return sum(1 for _ in file)
+
+
+def _size_misfits(run: StoredRun) -> Iterator[str]:
+    """Roles of one model that are recorded with several sizes."""
+    sizes: dict[str, Mapping[str, Any]] = {}
+    for role, shape in run.manifest.shapes.items():
+        weights = weights_of(run, role)
+        if weights is None or not shape:
+            continue
+        if sizes.setdefault(weights, shape) != shape:
+            yield f"the {role} has the weights of another role, and other sizes"
 
 
 def _used_reader(run: StoredRun) -> bool:

@@ -16,6 +16,8 @@ from harness.errors import UserError
 from harness.method import Method
 from harness.storage.run_folder import StoredRun
 
+_TOKENIZING = {"reader"}  # a role of an index that may need its tokenizer alone
+
 
 @dataclass(frozen=True)
 class Declared:
@@ -31,6 +33,8 @@ class Declared:
         most_shown: Most passages that an answer shows by the run's settings; None where they set no
             number or are not those of this version.
         most_tokens_shown: Most tokens of these passages together; None likewise.
+        index_models: Roles whose models are asked for every index.
+        disjoint: Whether the passages that an answer shows never overlap.
     """
 
     one_request: bool
@@ -41,10 +45,16 @@ class Declared:
     asks_application: bool
     most_shown: int | None
     most_tokens_shown: int | None
+    index_models: frozenset[str]
+    disjoint: bool
 
     def as_json(self) -> dict[str, object]:
         """The values by name, equal for equal ones."""
-        return {**asdict(self), "scoring_roles": sorted(self.scoring_roles)}
+        roles = {
+            "scoring_roles": sorted(self.scoring_roles),
+            "index_models": sorted(self.index_models),
+        }
+        return {**asdict(self), **roles}
 
 
 def declared(run: StoredRun) -> Declared | None:
@@ -56,8 +66,12 @@ def declared(run: StoredRun) -> Declared | None:
     if run.config.retriever:
         settled = None  # passages are quotes of any length, which may have several places
     most_shown = most_tokens_shown = None
+    index_models: frozenset[str] = frozenset()
+    disjoint = False
     if settled is not None:
         most_shown, most_tokens_shown = settled.most_shown(), settled.most_tokens_shown()
+        index_models = frozenset(settled.index_roles) - _TOKENIZING
+        disjoint = settled.passages_are_disjoint()
     return Declared(
         one_request=method.traits.one_request,
         reads_documents=method.traits.reads_documents,
@@ -67,6 +81,8 @@ def declared(run: StoredRun) -> Declared | None:
         asks_application="application" in method.needs.get("reader", ()),
         most_shown=most_shown,
         most_tokens_shown=most_tokens_shown,
+        index_models=index_models,
+        disjoint=disjoint,
     )
 
 

@@ -23,7 +23,13 @@ from typing import Literal
 from pydantic import BaseModel
 
 from harness.config.registry import short_name
-from harness.config.schema import SAMPLING, DatasetConfig, GeneralSettings, ModelConfig
+from harness.config.schema import (
+    SAMPLING,
+    DatasetConfig,
+    GeneralSettings,
+    ModelConfig,
+    canonical,
+)
 from harness.config.yaml_tree import flatten
 from harness.storage.paths import without_home
 from harness.storage.run_folder import StoredRun
@@ -115,6 +121,35 @@ def differences(run: StoredRun, base: StoredRun) -> list[Difference]:
         if reader_is_the_same and _is_place(key, our_value, their_value):
             kind = "neutral"
         found.append(Difference(kind, key, our_value, their_value))
+    listed = tuple(one.key for one in found)
+    sizes = size_differences(run, base)
+    return [*found, *(one for one in sizes if not _is_listed(one, listed))]
+
+
+def _is_listed(one: Difference, keys: Iterable[str]) -> bool:
+    """Whether the values of a difference are among these keys already."""
+    return any(key.startswith(f"{one.key}.") for key in keys)
+
+
+def weights_of(run: StoredRun, role: str) -> str | None:
+    """What identifies the weights of a role; None where they are not recorded."""
+    weights = run.manifest.identity(role).get("weights")
+    return canonical(weights) if weights else None
+
+
+def size_differences(run: StoredRun, base: StoredRun) -> list[Difference]:
+    """The sizes of models that both runs use, in one role or several, where they are not the
+    same."""
+    known = {}
+    for role, shape in base.manifest.shapes.items():
+        weights = weights_of(base, role)
+        if weights is not None and shape:
+            known[weights] = shape
+    found = []
+    for role, shape in run.manifest.shapes.items():
+        theirs = known.get(weights_of(run, role) or "", shape)
+        if shape and shape != theirs:
+            found.append(Difference("cost", f"manifest.shapes.{role}", shape, theirs))
     return found
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import blake2b
+from itertools import pairwise
 from operator import attrgetter
 from typing import Literal
 
@@ -24,18 +25,21 @@ from numpy.typing import NDArray
 from harness.config.schema import canonical
 from harness.cost.flops import DEFAULT, ModelShape
 from harness.cost.usage import PhaseUsage
+from harness.datasets.question_kinds import kinds
+from harness.method.abilities import ChecksStops
 from harness.storage.manifest_file import RunManifest
-from harness.storage.record_notes import is_joined
+from harness.storage.record_notes import is_joined, judgements_of
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig
-from reports.declared import Declared, declared
+from reports.declared import Declared, declared, shipped_method
 from reports.rescored import Rescoring
 
 _Hashes = NDArray[np.uint64]
 _UNKNOWN = 0  # the hash of a text that the record does not hold
-_COLUMNS = ("ids", "questions", "golds", "documents", "lengths", "spent")
+_COLUMNS = ("ids", "questions", "golds", "marks", "documents", "lengths", "spent")
 _PHASES = ("search", "answer")  # whose costs are those of a question
+_STUDY = "study"  # the phase and the steps behind a question's own stop
 _CHARACTERS = 5.0  # of a token, where no prompt says how many
 _MANY = 4  # times more characters of a token than usual are none of that model
 _LONGER = 2.5  # times more characters of a token than in the first prompt are none of its language
@@ -57,7 +61,8 @@ class Examined:
     Args:
         ids: Hashes of the question ids, sorted.
         questions: Of question and options.
-        golds: Of gold answers and marks.
+        golds: Of gold answers and supporting passages.
+        marks: Of the kind of the question.
         documents: Of the ids of the question's documents.
         lengths: Of their numbers of characters.
         spent: Of the answer with all that it cost, seconds included.
@@ -68,6 +73,7 @@ class Examined:
     ids: _Hashes
     questions: _Hashes
     golds: _Hashes
+    marks: _Hashes
     documents: _Hashes
     lengths: _Hashes
     spent: _Hashes
@@ -92,6 +98,10 @@ class Examined:
         """How many questions of both have a text or options here that are not those there."""
         return self._different(other, self.questions, other.questions)
 
+    def different_marks(self, other: "Examined") -> int:
+        """How many questions of both are of another kind here than there."""
+        return self._different(other, self.marks, other.marks)
+
     def different_documents(self, other: "Examined") -> int:
         """How many questions of both belong to other documents here than there."""
         return self._different(other, self.documents, other.documents)
@@ -99,6 +109,10 @@ class Examined:
     def different_lengths(self, other: "Examined") -> int:
         """How many questions of both have documents of other lengths here than there."""
         return self._different(other, self.lengths, other.lengths)
+
+    def copied(self, other: "Examined") -> int:
+        """How many answers of both have one cost, to the last digit of the seconds."""
+        return len(np.intersect1d(self.spent[self.spent != _UNKNOWN], other.spent))
 
     def _different(self, other: "Examined", here: _Hashes, there: _Hashes) -> int:
         """How many questions that both runs have differ in a hash that both know.
@@ -135,6 +149,7 @@ class Examination:
         self._columns["ids"].append(_hash(record.question_id))
         self._columns["questions"].append(_question_hash(record))
         self._columns["golds"].append(_gold_hash(record))
+        self._columns["marks"].append(_marks_hash(record))
         self._columns["documents"].append(_hash(record.document_ids))
         self._columns["lengths"].append(_lengths_hash(record))
         self._columns["spent"].append(_spent_hash(record))
@@ -186,6 +201,14 @@ def _gold_hash(record: StoredRecord) -> int:
     if gold is None:
         return _UNKNOWN
     return _hash([gold["answers"], gold.get("supporting")])
+
+
+def _marks_hash(record: StoredRecord) -> int:
+    """The hash of a question's kind; unknown where the record does not hold it."""
+    found = kinds(record.gold_extra)
+    if not found:
+        return _UNKNOWN
+    return _hash(found)
 
 
 def _lengths_hash(record: StoredRecord) -> int:
@@ -263,28 +286,49 @@ def _finder(run: StoredRun) -> Callable[[StoredRecord], Iterator[str]]:
     """The function that yields what does not fit in a record of the run."""
     if run.manifest.imported is not None:
         return _imported_problems
+    return partial(_problems, made=_made(run))
+
+
+def _made(run: StoredRun) -> "Made":
+    """What the records and indexes of a run are compared with."""
     unknown = []
     if run.manifest.hashed is not None:
         unknown = [role for role, shape in run.manifest.shapes.items() if not shape]
-    return partial(
-        _problems,
-        made=Made(
-            declared=declared(run),
-            sizes=_sizes(_known_shapes(run.manifest)),
-            unknown=unknown,
-            recalls=_may_recall(run),
-            has_models=bool(run.manifest.models),
-            is_application=_is_application(run, declared(run)),
-            characters=_characters_of_a_token(run.manifest),
-            prompts=sum(map(len, run.manifest.prompts.values())),
-            task=len(run.config.dataset.instruction or ""),
-            longest=_longest_answer(run.config),
-            evidence=run.config.method.view == "evidence",
-            at_once=_questions_at_once(run),
-            is_loaded=_backend(run) == "hf",
-            roles=_roles(run),
-        ),
+    return Made(
+        declared=declared(run),
+        sizes=_sizes(_known_shapes(run.manifest)),
+        unknown=unknown,
+        recalls=_may_recall(run),
+        has_models=bool(run.manifest.models),
+        is_application=_is_application(run, declared(run)),
+        characters=_characters_of_a_token(run.manifest),
+        prompts=sum(map(len, run.manifest.prompts.values())),
+        task=len(run.config.dataset.instruction or ""),
+        longest=_longest_answer(run.config),
+        evidence=run.config.method.view == "evidence",
+        at_once=_questions_at_once(run),
+        is_loaded=_backend(run) == "hf",
+        roles=_roles(run),
+        stops=_stop_check(run),
     )
+
+
+def index_problems(run: StoredRun) -> Mapping[str, int]:
+    """What does not fit in the costs of a run's indexes -> number of indexes."""
+    made = _made(run)
+    problems = Counter[str]()
+    for line in run.documents:
+        if not line.failed:
+            problems.update(dict.fromkeys(_usage_problems(line.usage.values(), made), 1))
+    return problems
+
+
+def _stop_check(run: StoredRun) -> Callable[..., bool] | None:
+    """What says whether a search may stop for its reason; None for methods that do not say."""
+    method: object = shipped_method(run)
+    if run.manifest.hashed is not None and isinstance(method, ChecksStops):
+        return method.may_stop
+    return None
 
 
 @dataclass(frozen=True)
@@ -306,6 +350,7 @@ class Made:
         at_once: Most questions in flight; 0 if unknown or sent as a batch.
         is_loaded: Whether the reader is no server.
         roles: Those of the run's models; None where a search has others.
+        stops: Whether a search may stop for its reason; None where the method does not say.
     """
 
     declared: Declared | None
@@ -322,6 +367,7 @@ class Made:
     at_once: int
     is_loaded: bool
     roles: frozenset[str] | None
+    stops: Callable[..., bool] | None
 
 
 def _questions_at_once(run: StoredRun) -> int:
@@ -389,6 +435,8 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
     values = record.scores.values()
     if min(values, default=0) < 0 or max(values, default=0) > 1:
         yield "a score below 0 or above 1"
+    if any(map(_is_other_score, *_verdicts_and_scores(record))):
+        yield "a judge's score that is not its verdict"
     yield from _place_problems(record)
     unknown = any(map(_lacks_tokens, record.usage.values()))
     if unknown and not made.is_application:
@@ -399,8 +447,15 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
         yield from _number_problems(record, made.declared.most_shown)
         yield from _length_problems(record, made)
     yield from _step_problems(record)
+    yield from _phase_problems(record)
     if record.error is not None:
         return
+    if made.declared.disjoint and not made.evidence and _overlap(record.shown):
+        yield "passages shown that overlap, where the method cuts them once"
+    if made.stops is not None and record.steps and not made.stops(record.stop_reason, record.steps):
+        yield "a stop that its steps do not give"
+    if made.stops is not None and _has_other_answer(record):
+        yield "an answer that is not the one recorded at its stop"
     phases = [record.usage.get(phase) or {} for phase in _PHASES]
     yield from _usage_problems(phases, made)
     if made.declared.one_request:
@@ -410,6 +465,23 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
     elif made.has_models:
         yield from _request_problems(record, phases, made)
         yield from _token_problems(record, phases, made)
+
+
+_VERDICT_SCORES = {"yes": 1.0, "no": 0.0}
+
+
+def _verdicts_and_scores(record: StoredRecord) -> tuple[list[str], list[float | None]]:
+    """The verdicts of a record's judges, and the scores of these judges."""
+    verdicts, scores = [], []
+    for name, judged in judgements_of(record.notes).items():
+        verdicts.append(judged.get("verdict"))
+        scores.append(record.scores.get(name))
+    return verdicts, scores
+
+
+def _is_other_score(verdict: str, score: float | None) -> bool:
+    """Whether a judge that says yes or no has a score of another verdict."""
+    return score is not None and _VERDICT_SCORES.get(verdict, score) != score
 
 
 def _lacks_tokens(phase: PhaseUsage) -> bool:
@@ -543,6 +615,8 @@ def _request_problems(
         and len(prediction or "") > _MANY * made.characters * tokens_out + _STATIC
     ):
         yield "fewer tokens written than the answer has"
+    elif made.is_loaded and tokens_out and len((prediction or "").split()) > tokens_out:
+        yield "fewer tokens written than the answer has words"
     if made.longest is not None and tokens_out > made.longest:
         yield "more tokens written than an answer may have"
     cut = 0
@@ -584,6 +658,34 @@ def _token_problems(
     most = 2.5 * (shown + made.prompts + 2 * made.task) + _FRAME
     if known and fresh * made.characters > most:
         yield "more tokens than the prompt and the passages shown have"
+
+
+def _has_other_answer(record: StoredRecord) -> bool:
+    """Whether the last step of a question's own search holds another answer than the record."""
+    own = [step for step in record.steps if step.get("action") != _STUDY]
+    answer = own[-1].get("answer") if own else None
+    return answer is not None and answer.strip() != (record.prediction or "").strip()
+
+
+def _phase_problems(record: StoredRecord) -> Iterator[str]:
+    """Costs in a phase that no table counts for the question."""
+    names = {name for name, phase in record.usage.items() if phase.get("requests")}
+    if names - {*_PHASES, _STUDY}:
+        yield "costs in a phase that is none of a question"
+    studied = any(step.get("action") == _STUDY or step.get("answer") for step in record.steps)
+    if _STUDY in names and not studied:
+        yield "costs of a study, and no step of one"
+
+
+def _overlap(pieces: Iterable[StoredPiece]) -> bool:
+    """Whether two spans of a document have characters in common."""
+    spans: list[tuple[str, int, int]] = []  # document, start and end
+    for piece in pieces:
+        if piece.get("kind") == "span":
+            place = (piece.get("document_id") or "", piece.get("start") or 0, piece.get("end") or 0)
+            spans.append(place)
+    pairs = pairwise(sorted(spans))
+    return any(before[0] == after[0] and after[1] < before[2] for before, after in pairs)
 
 
 def _shown_characters(pieces: Iterable[StoredPiece]) -> int:
@@ -648,9 +750,10 @@ def _number_problems(record: StoredRecord, most: int | None) -> Iterator[str]:
 def _step_problems(record: StoredRecord) -> Iterator[str]:
     """What does not fit between the steps of a search and the costs of the question."""
     total = 0.0
-    for phase in record.usage.values():
+    for name, phase in record.usage.items():
         flops = phase.get("flops") or {}
-        total += flops.get(DEFAULT) or 0
+        if name != _STUDY:
+            total += flops.get(DEFAULT) or 0
     before = 0.0
     for step in record.steps:
         so_far = step.get("flops")

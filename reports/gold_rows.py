@@ -25,7 +25,7 @@ from harness.storage.record_texts import POINTER, checksum, gold_of
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.storage.serialize import json_values
-from harness.types import Document, Example, Question
+from harness.types import Document, Example, Gold, Question
 from reports import facts
 
 offline = partial(patch.dict, os.environ, HF_HUB_OFFLINE="1")
@@ -232,6 +232,17 @@ def _load_data_set(run: StoredRun) -> Dataset | str:
     return data
 
 
+def known_golds(run: StoredRun) -> dict[str, Gold] | None:
+    """Question id -> gold answers by the data set; None where it is not at hand, as in
+    `data_misfits`, or not the one the run was made with."""
+    if run.config.dataset.data:
+        return None
+    loaded = _load_data_set(run)
+    if isinstance(loaded, str):
+        return None
+    return {example.question.id: example.gold for example in loaded.examples}
+
+
 def data_misfits(run: StoredRun) -> list[str] | None:
     """What a run holds otherwise than its data set, a sentence each: questions and gold answers,
     passages shown, and which questions were asked; None if that is unknown.
@@ -302,6 +313,8 @@ def _differs(record: StoredRecord, rows: Rows) -> bool:
         return True
     question = example.question
     if record.question != question.text:
+        return True
+    if list(record.document_ids) != list(question.document_ids):
         return True
     if list(record.options or ()) != list(question.options or ()):
         return True

@@ -7,6 +7,8 @@ Several scores are computed in one pass by a Rescoring each, as reports/checks.p
 """
 
 import math
+from collections.abc import Mapping
+from functools import cache
 
 from harness import scorers
 from harness.config.schema import DatasetConfig
@@ -18,6 +20,8 @@ from harness.storage.record_notes import counts_of
 from harness.storage.record_texts import gold_of
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
+from harness.types import Gold
+from reports.gold_rows import known_golds
 
 _SAME = 1e-9
 
@@ -26,7 +30,8 @@ class Rescoring:
     """One score of a run, computed again record by record.
 
     Args:
-        run: A stored run, with or without the gold answers of its questions.
+        run: A stored run; where its records hold no gold answers, those of its data set are used,
+            if that is at hand.
         name: A score that the run has.
     """
 
@@ -35,6 +40,7 @@ class Rescoring:
         self._config = _config_of(run, name)
         self._all_checked = self._config is not None
         self._broken: str | None = None
+        self._golds = cache(lambda: _golds_of(run))
         self._checked = self._odd = 0
 
     @property
@@ -47,7 +53,7 @@ class Rescoring:
         if self._config is None or self._broken is not None or record.error is not None:
             return
         try:
-            gold = gold_of(record)
+            gold = gold_of(record) or self._golds().get(record.question_id)
             if gold is None:
                 self._all_checked = False
                 return
@@ -99,14 +105,19 @@ def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
     Returns:
         A sentence where scores, or their counts for a score of the corpus, are not those of the
         stored answers, or where the scorer fails; else None. And whether every answer was checked:
-        not where the gold answers were not kept, or the scorer is a model, the user's own function
-        or not installed.
+        not where the gold answers were not kept and the data set is not at hand, or the scorer is a
+        model, the user's own function or not installed.
     """
     rescoring = Rescoring(run, name)
     if rescoring.is_possible:
         for record in run.whole_records:
             rescoring.add(record)
     return rescoring.result
+
+
+def _golds_of(run: StoredRun) -> Mapping[str, Gold]:
+    """Question id -> gold answers by the data set; {} where it is not at hand."""
+    return known_golds(run) or {}
 
 
 def _config_of(run: StoredRun, name: str) -> DatasetConfig | None:

@@ -16,9 +16,10 @@ from harness.config.layers import Choices
 from harness.config.registry import short_name
 from harness.config.resolve import DEFAULT, resolve_dataset, resolve_method
 from harness.config.run_label import changes_from_preset
-from harness.config.schema import DatasetConfig, MethodChoice
+from harness.config.schema import DatasetConfig, MethodChoice, canonical
 from harness.config.yaml_tree import value_text
 from harness.errors import UserError
+from harness.method import Method
 from harness.storage.run_folder import StoredRun
 from reports.declared import shipped_method
 
@@ -64,6 +65,8 @@ def preset_gaps(run: StoredRun) -> Iterator[str]:
     method = shipped_method(run)
     if method is not None and method.prompts() != run.manifest.prompts:
         yield "what was asked, as its prompts are not those of the method in this version"
+    if method is not None:
+        yield from _values_of_no_preset(run, method)
     dataset = run.config.dataset
     try:
         preset: DatasetConfig = resolve_dataset(Choices(dataset=dataset.name)).value
@@ -72,6 +75,24 @@ def preset_gaps(run: StoredRun) -> Iterator[str]:
     for name in preset.scorers:
         if name not in dataset.scorers:
             yield f"{name}, a score of its data set"
+
+
+def _values_of_no_preset(run: StoredRun, method: Method) -> Iterator[str]:
+    """Parameters that are said to come from the preset, a profile or the method's defaults, and that
+    have another value there in this version, a phrase each."""
+    preset = _preset_params(run, str(run.config.profile or _PAPER))
+    for name, value in run.config.method.params.items():
+        origin = run.origins.get(f"{_PARAMS}{name}", "")
+        said = origin == DEFAULT or origin.startswith(("configs/", "profile "))
+        form = type(method.config).model_fields.get(name)
+        if not said or form is None or name in run.manifest.amounts:
+            continue
+        usual = preset.get(name, form.get_default(call_default_factory=True))
+        if canonical(usual) != canonical(value):
+            yield (
+                f"whether {name}={value_text(value)} is its preset's, which has "
+                f"{name}={value_text(usual)} in this version"
+            )
 
 
 def _changes(run: StoredRun) -> str:

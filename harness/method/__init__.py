@@ -150,6 +150,11 @@ class Method(abc.ABC):
         settings say nothing of it."""
         return None
 
+    def passages_are_disjoint(self) -> bool:
+        """Whether the passages of a document that an answer shows never overlap, as those of one
+        cut of it; False where that is not known."""
+        return False
+
     def templates(self) -> Sequence[Prompt]:
         """Every prompt that this method may send, as its code has it; a configuration may replace
         any of them."""

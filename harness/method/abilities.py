@@ -67,6 +67,19 @@ class ReplaysSearches(Protocol):
 
 
 @runtime_checkable
+class ChecksStops(Protocol):
+    """Says whether the steps of a search may have ended for the reason that a record gives."""
+
+    def may_stop(self, reason: str, steps: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether a search with these steps ends here, and for this reason.
+
+        Args:
+            reason: The stop reason of a record.
+            steps: Its steps; those behind the stop have the action "study".
+        """
+
+
+@runtime_checkable
 class ChecksModels(Protocol):
     """Has demands on a model that its capabilities do not say."""
 

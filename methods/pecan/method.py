@@ -14,7 +14,7 @@ from methods.pecan.build import build_graph
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import prompts_of
 from methods.pecan.recording import RecordingSearch
-from methods.pecan.search import Search, StopRule, replay
+from methods.pecan.search import Search, StopRule, may_stop, replay
 from methods.retrieval import similarity_to
 
 
@@ -102,3 +102,7 @@ class Pecan(Method):
         if self.config.record_t_p is not None:
             t_p = self.config.record_t_p
         return StopRule(self.config.record_stops, t_p)
+
+    def may_stop(self, reason: str, steps: Sequence[StoredStep]) -> bool:
+        """Whether a search with these steps ends here, and for this reason."""
+        return may_stop(reason, steps, self._own_rule())

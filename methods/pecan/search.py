@@ -97,6 +97,22 @@ def _yes_steps(steps: Sequence[StoredStep], t_p: float | None) -> list[int]:
     return found
 
 
+def may_stop(reason: str, steps: Sequence[StoredStep], rule: StopRule) -> bool:
+    """Whether a search with these steps ends here, and for this reason: "yes" exactly where the
+    probe of its last step is the t_n-th Yes.
+
+    Args:
+        reason: The stop reason of a record.
+        steps: Its steps; those behind the stop have the action "study".
+        rule: By which the search ends.
+    """
+    own = [step for step in steps if step.get("action") != "study"]
+    reached = _yes_steps(own, rule.t_p)
+    if reason != "yes":
+        return len(reached) < rule.t_n
+    return len(reached) == rule.t_n and reached[-1] == len(own) - 1
+
+
 def _recording_failed(steps: Sequence[StoredStep]) -> bool:
     """Whether an error ended the recording, which left a last step without a probe (recording.py)."""
     last = steps[-1]

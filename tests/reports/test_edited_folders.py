@@ -11,17 +11,23 @@ import shutil
 import pytest
 
 from bench.commands import call
-from bench.fabricated import copies, is_certified, is_silent, judged
-from bench.fabrications import EDITS, Folder
-from bench.fabrications_fifth import FIFTH_EDITS
+from bench.fabricated import (
+    ALL_EDITS,
+    BESIDE_SEARCHES,
+    SEARCHES,
+    copies,
+    is_certified,
+    is_silent,
+    judged,
+    make_runs,
+)
+from bench.fabrications import Folder
 from bench.fabrications_fourth import FOURTH_EDITS
-from bench.fabrications_read import READ_EDITS
-from bench.fabrications_third import THIRD_EDITS
-from harness.cli.main import main
+from bench.fabrications_sixth import SEARCH_EDITS, SIXTH_EDITS
 from harness.storage import file_hash
 from tests.reports.build import record, span, write_run
 
-ALL = {edit.name: edit for edit in (*EDITS, *READ_EDITS, *THIRD_EDITS, *FOURTH_EDITS, *FIFTH_EDITS)}
+ALL = {edit.name: edit for edit in ALL_EDITS}
 KINDS = (
     "gold is the answer",
     "question text",
@@ -62,41 +68,69 @@ KINDS = (
     "retries of a loaded model",
     "another method's rows and id",
     "shorter chunks, hash anew",
+    "an easier kind of question",
+    *(edit.name for edit in SIXTH_EDITS),
 )
 
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
     """Two honest runs of the embedded model: method -> run folder."""
-    root = tmp_path_factory.mktemp("honest")
-    command = "run --method bm25,full-context --dataset pocket/musique --limit 2 --mlflow off"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_CACHE", str(root / "cache"))
-        with pytest.raises(SystemExit) as ended:
-            main([*command.split(), "--out", str(root)])
-    assert not ended.value.code
-    return {path.parent.name.partition("--")[0]: path.parent for path in root.rglob("run.yaml")}
+    return _made(tmp_path_factory, "--method bm25,full-context --limit 2")
 
 
 @pytest.fixture(scope="module")
-def plain(honest):
-    """What the commands say of the honest runs."""
-    with copies(honest) as here:
-        said = judged(here)
+def honest_with_encoder(honest, tmp_path_factory):
+    """These runs, and one of a method that builds an index with an encoder."""
+    return {**honest, **_made(tmp_path_factory, "--method sbert --limit 2")}
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """Honest runs of a search with recorded stops, and of a method beside it."""
+    return _made(tmp_path_factory, SEARCHES, BESIDE_SEARCHES)
+
+
+def _made(folders, *commands):
+    root = folders.mktemp("honest")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_CACHE", str(root / "cache"))
+        return make_runs(root, *commands)
+
+
+@pytest.fixture(scope="module")
+def plain(honest_with_encoder):
+    """What the commands say of the honest runs, by the method that is judged."""
+    return {of: _plain(honest_with_encoder, of) for of in ("bm25", "sbert")}
+
+
+def _plain(runs, of):
+    with copies(runs) as here:
+        said = judged(here, of)
     assert [one.code for one in said] == [0, 0, 0]
     assert not said[0].marks
     return said
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_edit_with_new_checksums_is_seen_by_every_command(name, honest, plain):
+def test_an_edit_with_new_checksums_is_seen_by_every_command(name, honest_with_encoder, plain):
     edit = ALL[name]
-    with copies(honest) as here:
-        folder = Folder(here["bm25"], here["full-context"])
+    _is_seen(edit, honest_with_encoder, plain[edit.of])
+
+
+@pytest.mark.parametrize("edit", SEARCH_EDITS, ids=lambda edit: edit.name)
+def test_an_edited_search_is_seen_by_every_command(edit, searched):
+    _is_seen(edit, searched, _plain(searched, edit.of))
+
+
+def _is_seen(edit, runs, plain):
+    """No command is silent on the edit with new checksums; plain: what they say without it."""
+    with copies(runs) as here:
+        folder = Folder(here[edit.of], here["full-context"])
         edit.change(folder)
         folder.seal()
-        here["bm25"] = folder.path
-        compared, reported, verified = judged(here)
+        here[edit.of] = folder.path
+        compared, reported, verified = judged(here, edit.of)
     assert not is_silent(compared, plain[0])
     assert not is_silent(reported, plain[1])
     assert not is_certified(verified, edit)
@@ -106,6 +140,7 @@ def test_an_edit_with_new_checksums_is_seen_by_every_command(name, honest, plain
     ("name", "sentence"),
     [
         ("an easier kind of question", "gold answers are not those of the data set"),
+        ("documents of their own", "gold answers are not those of the data set"),
         ("passages of other places", "show texts that are not in their documents"),
         ("the last questions called the first", "questions are not the first ones of its data set"),
     ],
@@ -161,6 +196,8 @@ def test_a_run_made_twice_is_two_runs_of_a_report_and_a_bundle(honest, command):
         shutil.copytree(here["bm25"], again)
         other = Folder(again, here["full-context"])
         other.manifest(id="0123456789abcdef")
+        other.usage(_a_little_faster)
+        other.summarise()
         other.seal()
         bundle = str(root / "b.zip")
         pair = (str(here["bm25"]), str(again))
@@ -171,6 +208,37 @@ def test_a_run_made_twice_is_two_runs_of_a_report_and_a_bundle(honest, command):
     for text in (reported, said):
         assert "the same run made twice: 2 of 2 answers are alike" in " ".join(text.split())
     assert "2 runs, 4 answers" in said
+
+
+def _a_little_faster(phase):
+    phase["seconds"] *= 0.98765
+
+
+def test_a_copy_that_is_called_a_second_run_is_not_consistent(honest, command):
+    with copies(honest) as here:
+        root = here["bm25"].parent.parent
+        again = root / "again" / here["bm25"].name
+        shutil.copytree(here["bm25"], again)
+        other = Folder(again, here["full-context"])
+        other.manifest(id="0123456789abcdef")
+        other.seal()
+        bundle = str(root / "b.zip")
+        command("export", str(here["bm25"]), str(again), bundle)
+        code, out, _ = command("verify", bundle)
+    assert code == 4
+    assert "2 of its answers have the costs of those of" in out
+
+
+def test_models_of_one_weight_have_one_size_in_a_bundle(honest, command):
+    with copies(honest) as here:
+        folder = Folder(here["bm25"], here["full-context"])
+        ALL["half of the layers"].change(folder)
+        folder.seal()
+        bundle = str(folder.path.parent.parent / "b.zip")
+        command("export", str(folder.path), str(here["full-context"]), bundle)
+        code, out, _ = command("verify", bundle)
+    assert code == 4
+    assert "other sizes of the same weights than in" in out
 
 
 def test_two_copies_of_a_run_are_not_exported(honest, command):

@@ -49,6 +49,7 @@ from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, TEXTS
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import VERSION
+from reports.consistency import misfits_outside_bundles
 from reports.main_table import frame
 
 LARGEST = 2**30
@@ -152,8 +153,8 @@ _FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
 
 @dataclass(frozen=True)
 class RunEntry:
-    """What bundle.json says of a run. Of a bundle that was read, values but those of `changed` may
-    be anything.
+    """What bundle.json says of a run. Of a bundle that was read, values but those of `changed` and
+    `misfits` may be anything.
 
     Args:
         texts: "whole", or "hashed" where the data set's texts are left out.
@@ -162,6 +163,8 @@ class RunEntry:
         licence: Of its rows.
         scorers: Scorer -> version.
         changed: Files that had been changed since the run ended; None where nobody knows.
+        misfits: What did not fit in files that the bundle leaves out, a sentence each; None of
+            older bundles.
         answers: Question -> digest of the answer.
         questions: Question -> digest of question, options and gold.
     """
@@ -172,6 +175,7 @@ class RunEntry:
     licence: object
     scorers: Mapping[str, object]
     changed: Sequence[str] | None
+    misfits: Sequence[str] | None
     answers: Mapping[str, object]
     questions: Mapping[str, object]
 
@@ -398,6 +402,7 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[RunEntry, str]:
         licence=dataset.licence,
         scorers=run.manifest.scorers,
         changed=changed_files(run.path, run.manifest, run.summary),
+        misfits=list(misfits_outside_bundles(run)),
         answers=answers,
         questions=questions,
     )
@@ -554,5 +559,8 @@ def _parse_index(path: Path, file: Path) -> Index:
 def _is_entry(values: object) -> bool:
     """Whether a value of bundle.json has the form of a run's entry."""
     if not isinstance(values, dict):
+        return False
+    misfits = values.get("misfits") or []
+    if not isinstance(misfits, list) or not all(isinstance(one, str) for one in misfits):
         return False
     return all(isinstance(values.get(part), dict) for part in ("answers", "questions", "scorers"))

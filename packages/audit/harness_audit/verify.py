@@ -22,6 +22,7 @@ from them: for that, compare the printed sha256 with a published one.
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
@@ -55,8 +56,9 @@ from harness_audit.bundle import (
 )
 from reports.consistency import misfits, unchecked
 from reports.copies import reproductions
+from reports.differences import size_differences
 from reports.examined import examine
-from reports.gold_rows import data_misfits
+from reports.gold_rows import data_misfits, known_golds
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table", "does not fit"]
 NEVER_CHECKED = (
@@ -65,6 +67,7 @@ NEVER_CHECKED = (
     "seconds",
     "prices",
     "packages, code and machine",
+    "sizes of models",
     "sources of rows and weights",
 )
 """What no bundle can prove, whatever it holds."""
@@ -161,10 +164,12 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             sentence = "it is not as it was exported (checksum)"
             report.differences.append(Difference("file", name, None, sentence))
         rescored: list[StoredRun] = []
+        checks: list[_RunCheck] = []
         for place, run in bundle.runs.items():
             # Digests of 100,000 answers take 40 MB, so they go before the table.
             entry = bundle.index.runs.pop(place)
             check = _RunCheck(place, run, entry, report)
+            checks.append(check)
             rescored.append(check.rescored(data))
         stored = _rows_by_run(bundle.index.table)
         here = _rows_by_run(table(rescored))
@@ -177,6 +182,8 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
                 report,
                 with_intervals=with_intervals,
             )
+        for check, other in combinations(checks, 2):
+            _compare_pair(check, other, report)
         _note_reproductions(bundle, report)
         for run in against:
             _compare_own_run(bundle, run, report)
@@ -207,6 +214,23 @@ def _rows_by_run(rows: Sequence[Mapping[str, object]]) -> dict[_TableKey, Mappin
             key = replace(key, number=key.number + 1)
         found[key] = row
     return found
+
+
+def _compare_pair(check: "_RunCheck", other: "_RunCheck", report: Report) -> None:
+    """Compare two runs of a bundle: answers of one cost, which no second run has, and sizes of one
+    model."""
+    sentences = []
+    copied = check.found.copied(other.found)
+    if copied:
+        sentences.append(
+            f"{copied} of its answers have the costs of those of {other.place}, seconds included"
+        )
+    sentences += [
+        f"other sizes of the same weights than in {other.place} ({one})"
+        for one in size_differences(check.run, other.run)
+    ]
+    for sentence in sentences:
+        report.differences.append(Difference("does not fit", check.place, None, sentence))
 
 
 def _note_reproductions(bundle: Bundle, report: Report) -> None:
@@ -282,9 +306,10 @@ class _RunCheck:
             n_asked=stated.n_asked, n_left_out=stated.n_left_out, edited=stated.edited
         )
         run = replace(self.run, summary=summary)
-        found = examine(self.run)
+        self.found = found = examine(self.run)
         sentences = misfits(run, found)
         sentences += self._entry_misfits()
+        sentences += self.entry.misfits or ()
         changed = self.entry.changed
         if changed:
             sentences.append(f"{', '.join(changed)} had been changed when the run was exported")
@@ -297,11 +322,13 @@ class _RunCheck:
             self._add_once("whether the files are as the run left them")
 
     def _read_golds(self, data: str | None) -> dict[str, Gold]:
-        """Question id -> gold, from the rows at `data`; {} where None. Raises UserError,
-        DataError."""
+        """Question id -> gold, from the rows at `data`; where None, those of the data set for a
+        bundle without gold answers, if it is at hand. Raises UserError, DataError."""
         golds: dict[str, Gold] = {}
         if data is None:
             self._compare_with_known_rows()
+            if not any(self.questions.values()):
+                golds = known_golds(self.run) or {}
             return golds
         config = self._dataset_config()
         if config is None:
