@@ -223,9 +223,7 @@ def _prepare_repeat(
         raise UserError(f"{run.files[0]} holds no score; {why}")
     settings = _settings(run, repeat, config, names)
     files = [ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files]
-    known: dict[str, str] = {}
-    if dataset is not None:
-        known = {"fingerprint": dataset.fingerprint, "source": dataset.source}
+    known = _known_of_rows(dataset)
     rows = DatasetRows(name=config.name, questions=max(run.asked, len(answers)))
     versions: dict[str, str | None] = {name: scorers.version(name) for name in computed}
     versions.update(dict.fromkeys(logged, run.tool))
@@ -247,6 +245,13 @@ def _prepare_repeat(
     )
     stored = StoredConfig.from_json(settings)
     return Imported(replace(run, answers=Answers()), stored, manifest, records, matched.lost)
+
+
+def _known_of_rows(dataset: Dataset | None) -> dict[str, str]:
+    """What the manifest says of the rows; nothing of the file's own questions."""
+    if dataset is None:
+        return {}
+    return {"fingerprint": dataset.fingerprint, "source": dataset.source}
 
 
 def _settings(
@@ -428,6 +433,30 @@ class _OwnQuestions(Iterable[_Pair]):
             yield answer, Example(question, Gold(answer.answers, extra=answer.extra))
 
 
+class _CostCounts:
+    """Of how many answered questions each cost is known."""
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self._counts = dict.fromkeys(COSTS, 0)
+
+    def add(self, answer: ForeignAnswer) -> None:
+        """Count the costs of an answered question."""
+        self.answered += 1
+        for name in COSTS:
+            if getattr(answer, name) is not None:
+                self._counts[name] += 1
+
+    def known(self) -> set[str]:
+        """The costs that are known of every answered question."""
+        return {name for name, count in self._counts.items() if count == self.answered}
+
+    def notes(self) -> list[str]:
+        """A sentence on each cost that is known of some questions only."""
+        partly = [name for name, count in self._counts.items() if 0 < count < self.answered]
+        return [f"{name} is not known of all questions, so it is left out" for name in partly]
+
+
 def _score_answers(
     config: DatasetConfig,
     pairs: Iterable[_Pair],
@@ -447,28 +476,20 @@ def _score_answers(
     Returns:
         The scorers that do not flag all of these answers, and the records with their scores.
     """
-    answered = 0
-    counts = dict.fromkeys(COSTS, 0)
+    costs = _CostCounts()
     for answer, _ in pairs:
-        if answer.error is not None:
-            continue
-        answered += 1
-        for name in COSTS:
-            counts[name] += getattr(answer, name) is not None
-    useless = _useless_scorers(config.scorers, pairs, only_answered=answered > 0)
+        if answer.error is None:
+            costs.add(answer)
+    useless = _useless_scorers(config.scorers, pairs, only_answered=costs.answered > 0)
     for name, why in useless.items():
         notes.append(f"{name} scores none of these answers: {why}")
     useful = tuple(name for name in config.scorers if name not in useless)
     config = config.model_copy(update={"scorers": useful})
-    costs_of_all: set[str] = set()
-    for name, count in counts.items():
-        if count == answered:
-            costs_of_all.add(name)
-        elif count > 0:
-            notes.append(f"{name} is not known of all questions, so it is left out")
+    notes += costs.notes()
+    known = costs.known()
     records = PackedRecords()
     for answer, example in pairs:
-        unscored = _record(answer, example, costs_of_all, dataset)
+        unscored = _record(answer, example, known, dataset)
         record = score_record(unscored, config, example.gold)
         logged_scores = {LOGGED + name: value for name, value in answer.scores.items()}
         if answer.error is not None:
