@@ -69,12 +69,17 @@ class Probe:
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a reply is written: at most `max_tokens` tokens, up to the first of `stop`; temperature 0
-    is greedy.
+    """How a reply is written.
 
-    seed: of a sampled reply; None draws as 0 does, but the cache of replies (--cache replies) does
-    not keep the reply. schema: JSON text of the JSON schema that a server holds the reply to, "" for
-    none; a loaded model writes freely.
+    Attributes:
+        max_tokens: Most tokens.
+        stop: The reply ends before the first of these texts.
+        temperature: 0 is greedy.
+        top_p: Of a sampled reply.
+        seed: Of a sampled reply; None draws as 0 does, but the cache of replies (--cache replies)
+            does not hold the reply.
+        schema: JSON text of the JSON schema that a server holds the reply to, "" for none; a loaded
+            model writes freely.
     """
 
     max_tokens: int
@@ -87,11 +92,14 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the replies to one question are drawn where a method leaves them greedy; max_tokens: of
-    any reply.
+    """How the replies to one question are drawn where a method leaves them greedy.
 
-    seed: of the question; each request draws by it and by its own context, so that no order of
-    requests changes a draw.
+    Attributes:
+        seed: Of the question; each request draws by it and by its own context, so that no order of
+            requests changes a draw.
+        temperature: 0 leaves them greedy.
+        top_p: Of a sampled reply.
+        max_tokens: Most tokens of any reply; None: as the method says.
     """
 
     seed: int

@@ -70,7 +70,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     """Whether a reply may be begun for the model (`begin` of `write`, `after` of `probe`)."""
 
     chat = True
-    """Whether turns stand in the chat template; False: their texts alone, behind BOS. A server
+    """Whether turns stand in the chat template; False: their texts alone, after BOS. A server
     always uses its own."""
 
     keep_thinking = False
@@ -377,7 +377,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
     @abc.abstractmethod
     def _save(self) -> Any:
-        """The state that `_restore` goes back to, `_turn` apart; nothing is queued."""
+        """The state that `_restore` goes back to, without `_turn`; nothing is queued."""
 
     @abc.abstractmethod
     def _restore(self, state: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a reasoning model writes in front of its answer, told from the answer by markers.
+"""Splits the thinking of a reasoning model from its answer, by the markers between them.
 
     split_known_thinking("<think>A city.</think> Paris")   SplitReply("<think>A city.</think> ", "Paris", True)
     split_known_thinking("A city.</think>Paris")           the opening marker stood in the prompt

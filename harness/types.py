@@ -58,7 +58,7 @@ class Question:
 
     @property
     def example(self) -> str:
-        """A solved example, which the shared prompt begins with; "" for none."""
+        """A solved example at the beginning of the shared prompt; "" for none."""
         return ""
 
 
@@ -73,8 +73,13 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What only scorers may see. `answers` are alternatives; `extra` holds a data set's own
-    fields."""
+    """What only scorers may see.
+
+    Attributes:
+        answers: Alternatives, each of which is right.
+        supporting: The parts of documents that support them.
+        extra: A data set's own fields.
+    """
 
     answers: tuple[str, ...]
     supporting: tuple[Support, ...] = ()
@@ -100,10 +105,15 @@ ShownKind = Literal["span", "generated", "source", "quote", "unknown"]
 class Shown:
     """One piece of what the reader saw.
 
-    kind "span": text[start:end] of a document; "generated": `text` that a model wrote from the
-    spans `sources`; and of an application of the user's own: "source": the page `text` that it
-    names, with its place where there is such a page; "quote": `text` that it used and that is in no
-    document; "unknown": it does not say which texts it used.
+    Attributes:
+        kind: "span": text[start:end] of a document; "generated": `text` that a model wrote. Of an
+            application of the user's own: "source": the page `text` that it names; "quote": `text`
+            that it used and that is in no document; "unknown": it does not say which texts it used.
+        document_id: Of a span, or of a source that is a page of the documents.
+        start: First character of that place.
+        end: The character after the last.
+        text: Of what is no span.
+        sources: The spans (document_id, start, end) that a generated text was written from.
     """
 
     kind: ShownKind
@@ -118,9 +128,12 @@ class Shown:
 class SearchHit:
     """A passage that a search found (`Tools.search`).
 
-    id: of the passage, in its corpus or document; title: "" for none; text: without the title;
-    score: of the retriever, higher is better; shown: what `Answer.shown` says of a reader that saw
-    it.
+    Attributes:
+        id: Of the passage, in its corpus or document.
+        title: "" for none.
+        text: Without the title.
+        score: Of the retriever; higher is better.
+        shown: What `Answer.shown` says of a reader that saw it.
     """
 
     id: str
@@ -151,8 +164,12 @@ class Search:
 class Found:
     """A passage that a search found, as a record holds it.
 
-    shown: its text, as spans of the question's own documents where these have it; pages: the
-    passages of these documents that have its title, as (document id, start, end).
+    Attributes:
+        id: Of the passage, in its corpus or document.
+        title: "" for none.
+        score: Of the retriever; higher is better.
+        shown: Its text, as spans of the question's own documents where these have it.
+        pages: The passages (document_id, start, end) of these documents that have its title.
     """
 
     id: str
@@ -176,11 +193,21 @@ class Searched:
 class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
 
-    scores: the parts of the choice (attention, similarity, total). p_yes: the probe after the move.
-    flops: what the question has cost so far, convention -> FLOPs; older runs hold one number, of
-    the convention "full". probe_flops: the part that this step's probe took. answer, answer_flops:
-    only where other stop rules are recorded: the answer if the search stopped here, and what
-    writing it costs.
+    Attributes:
+        action: What was done, in a word.
+        node: That it was done with; None for none.
+        level: Of the node.
+        scores: The parts of the choice (attention, similarity, total).
+        tokens: Of the text of the move.
+        p_yes: P(Yes) of the probe after the move; None without a probe.
+        flops: What the question has cost so far, convention -> FLOPs; older runs hold one number,
+            of the convention "full".
+        shown: The text that the reader saw.
+        note: Words for people.
+        answer: The answer if the search stopped after this move; only where other stop rules are
+            recorded.
+        answer_flops: What writing that answer costs.
+        probe_flops: The part of `flops` that this step's probe took.
     """
 
     action: str
@@ -199,8 +226,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a method returns. `truncated` describes a cut ({"side", "tokens_before",
-    "tokens_after"}) or is None."""
+    """What a method returns.
+
+    Attributes:
+        text: The answer.
+        shown: What the reader saw.
+        stop_reason: Why the search ended.
+        steps: Of the search.
+        truncated: A cut of the context, {"side", "tokens_before", "tokens_after"}; None without one.
+    """
 
     text: str
     shown: tuple[Shown, ...] = ()

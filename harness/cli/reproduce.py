@@ -346,7 +346,7 @@ class _Listed:
 
     @property
     def memory(self) -> str:
-        """GPU memory that it needs, "16 GiB"; "–" where its size is not told."""
+        """GPU memory that it needs, "16 GiB"; "–" where its size is not known."""
         for check in self.checks:
             if check.part == "GPU":
                 size, has_size, _ = check.text.partition(" for ")

@@ -112,7 +112,8 @@ class DatasetConfig(Frozen):
         answer_prefix: A phrase that a reply has before its final answer, which scorers then see
             alone (harness/datasets/answer_prefix.py); None: the reply is the answer.
         demonstration: A question with its reply, shown after the instruction as an example.
-        answer_schema: The JSON schema that a reply has to follow (harness/datasets/answer_schema.py).
+        answer_schema: The JSON schema that a reply has to follow
+            (harness/datasets/answer_schema.py).
         answer_field: The property of such a reply that is the answer.
         raw_replies: Whether scorers see white space around a reply, too (code).
         chat: False shows the shared prompt without the model's chat template.
@@ -252,7 +253,8 @@ class ModelConfig(_Weights):
     Attributes:
         backend: "hf", "endpoint" (an OpenAI-compatible server), "scripted", that of a package
             ("vllm") or one of your own (harness/llm/backend.py).
-        tokenizer: Of a server's model; None: lengths are estimated (harness/llm/endpoint_tokens.py).
+        tokenizer: Of a server's model; None: lengths are estimated
+            (harness/llm/endpoint_tokens.py).
         dtype: Of weights and cache; "auto": the one that the checkpoint's config.json names, else
             float32.
         device_map: As transformers takes it, for weights on several devices.
@@ -274,7 +276,7 @@ class ModelConfig(_Weights):
         script: Replies of the back end "scripted".
         embedded: Whether it comes with the project.
         small: Whether tables say that it is a small one.
-        thinking: Of a reasoning model: its thinking is cut off before scoring and reported apart.
+        thinking: Of a reasoning model: its thinking is cut off before scoring and reported by itself.
         keep_thinking: Without `thinking`, whether what the markers of known models enclose stays in
             the answer.
         logprobs: How many tokens the server gives probabilities of; 0 for one that gives none.

@@ -133,7 +133,7 @@ def roles_with_adapters(method: Method) -> frozenset[str]:
 
 
 def used_adapters(method: Method, role: str) -> dict[str, AdapterUse]:
-    """Task -> the adapter that the method switches on for it in the model of `role`; {} for none."""
+    """Task -> the adapter that the method switches on for it in a role's model; {} for none."""
     if not isinstance(method, UsesAdapters):
         return {}
     return method.adapters().get(role, {})

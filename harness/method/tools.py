@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 SHOTS = "\n\nExamples:\n\n"
-"""Begins the solved examples behind an instruction (dataset.shots)."""
+"""The heading of the solved examples after an instruction (dataset.shots)."""
 
 
 class Task(BaseModel):
@@ -37,7 +37,8 @@ class Task(BaseModel):
             nearest ones; "" for none.
         raw_replies: Whether white space around a reply is part of the answer (code).
         chat: Whether the shared prompt stands in the model's chat template.
-        reply_schema: A reply's JSON schema as JSON text, which the instruction has too; "" for none.
+        reply_schema: A reply's JSON schema as JSON text, which the instruction has too; "" for
+            none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
