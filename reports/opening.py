@@ -91,7 +91,8 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
     labels: dict[str, None] = {}
     marks: dict[str, None] = {}
     for row in rows:
-        models.add(row.model)
+        if not facts.is_application(row.run):
+            models.add(row.model)
         labels[row.label] = None
         marks.update(dict.fromkeys(row.marks))
     return Opening(

@@ -127,7 +127,7 @@ class Group:
         score: Name of the score.
         cost: The kind of cost that all methods have ("FLOPs"), or None.
         without_flops: Names of the methods whose FLOPs are unknown.
-        several_models: Whether the runs differ in their model.
+        several_models: Whether the runs differ in their model, applications aside.
     """
 
     methods: Sequence[Ranked]
@@ -176,7 +176,8 @@ def rank_runs(rows: Sequence[TableRow]) -> Group:
     for row in comparable:
         if row.score(score).mean is None:
             continue
-        models.add(row.model)
+        if not facts.is_application(row.run):
+            models.add(row.model)
         if row.is_floor:
             floors.append(row)
         elif row.is_upper_bound:

@@ -144,6 +144,14 @@ def test_an_embedded_model_that_is_none_for_the_questions_is_named_where_the_pag
     ) in lines
 
 
+def test_the_one_model_of_the_methods_beside_an_application_is_not_repeated(page):
+    _, lines = page("--method", "closed-book", "--model", "pocket-llama")
+    text = "|".join(lines)
+    assert "good scores highest of the 2 methods that are no floor" in text
+    assert "|closed-book|" in text
+    assert "with pocket-llama" not in text
+
+
 def test_all_pages_of_a_folder_are_one_document_and_intervals_are_over_questions(page, table, here):
     _, lines = page()
     assert "on 5 questions about the folder." in "|".join(lines)
