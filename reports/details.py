@@ -250,8 +250,7 @@ def questions(
     score = facts.headline(runs[0])
     ids = _question_ids(runs)
     detailed_ids = ids[: limits.questions]
-    long_texts = _long_texts(runs, set(detailed_ids))
-    of_runs = _questions_of_runs(runs, labels, rows, long_texts)
+    of_runs = _questions_of_runs(runs, labels, rows, _long_texts(runs, set(detailed_ids)))
     listed = compress_json(_question_list(of_runs, ids, score))
     room = limits.size - len(listed)
     answers = _Answers(of_runs, convention)
@@ -259,6 +258,10 @@ def questions(
     searches = Searches(limits.graphs)
     parts = _Parts(room)
     parts.add_answers(answers.parts(detailed_ids, length, searches))
+    notes = _missing_rows(rows)
+    notes += _missing_details(parts.starts[-1], len(ids), limits, length)
+    notes += searches.notes()
+    notes += _cost_notes(runs, convention)
     head = QuestionsHead(
         name=runs[0].config.dataset.name,
         score=score,
@@ -267,12 +270,6 @@ def questions(
         count=len(ids),
         starts=parts.starts,
     )
-    notes = [
-        *_missing_rows(rows),
-        *_missing_details(parts.starts[-1], len(ids), limits, length),
-        *searches.notes(),
-        *_cost_notes(runs, convention),
-    ]
     return Questions(head, {"list": listed, **parts.blocks, **_graph_blocks(searches)}, notes)
 
 

@@ -145,7 +145,7 @@ class Examination:
         self._longest = self._total = 0.0
 
     def add(self, record: StoredRecord) -> None:
-        """Examine the next record."""
+        """Examine the next record: add to the columns, the problems and the rescorings."""
         self._columns["ids"].append(_hash(record.question_id))
         self._columns["questions"].append(_question_hash(record))
         self._columns["golds"].append(_gold_hash(record))
@@ -161,7 +161,7 @@ class Examination:
             rescoring.add(record)
 
     def finished(self) -> Examined:
-        """What was found."""
+        """What was found in all records that were added, in the order of their ids' hashes."""
         order = np.argsort(np.frombuffer(self._columns["ids"], dtype=np.uint64))
         columns = {}
         for name, column in self._columns.items():

@@ -87,7 +87,8 @@ class Live:
         self._find_runs()
 
     def _find_runs(self) -> None:
-        """Look for run folders; those that were found before keep what was read of them."""
+        """Set the followed runs to those that are there now; what was read of a run before is
+        not lost."""
         found = {}
         for root in self._roots:
             for folder in find_runs(root):
@@ -288,7 +289,12 @@ class _FollowedRun:
         self._documents = list(built.values())
 
     def _describe(self, manifests: Sequence[RunManifest]) -> None:
-        """Set `stored`, `state` and the row's numbers from files and answers."""
+        """Set `stored`, `state` and the numbers of the row from the files and the answers read so
+        far.
+
+        Args:
+            manifests: Of the run's folder and of its parts that are not merged yet.
+        """
         described = run_yaml(self.folder)
         summary = read_summary(self.folder)
         self.state = "not started"

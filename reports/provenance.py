@@ -97,7 +97,11 @@ def _command(run: StoredRun) -> str:
 
 
 def _dates(runs: Sequence[StoredRun]) -> str:
-    """When the first run was started and the last one ended or was started."""
+    """When the first run was started and the last one ended or was started.
+
+    "2026-01-02 03:04 to 05:06 UTC" within a day, else with both dates; "not recorded" where no run
+    says it.
+    """
     moments = []
     for run in runs:
         for start in run.manifest.run_and_starts:

@@ -122,7 +122,7 @@ def _spread_note(repeats: Sequence[StoredRun], questions: Sequence[Repeated]) ->
     for name in _score_names(questions):
         means = [_mean_points(repeat, name) for repeat in zip(*questions, strict=True)]
         deviations.append(f"{name} {statistics.stdev(means):.2f}")
-    seeds = ", ".join(str(run.config.seed) for run in repeats)
+    seeds = ", ".join(map(str, map(_seed, repeats)))
     note = f"mean of {len(repeats)} repeats (seeds {seeds})"
     if not deviations:
         return note

@@ -323,7 +323,12 @@ class _Row:
         return _DOT_CELL * self._lines
 
     def spot(self, place: int, top: float) -> _Spot:
-        """The spot of the node at a place of the row; top: of the row."""
+        """Where a node of the row is drawn.
+
+        Args:
+            place: Its place in the row, from 0 at the left.
+            top: The upper end of the row, in pixels.
+        """
         x = _LEFT + (place + 0.5) * self._cell
         stagger = (place % self._lines - (self._lines - 1) / 2) * _DOT_CELL
         y = top + self.height / 2 + stagger

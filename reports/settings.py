@@ -294,8 +294,11 @@ class _GroupNames:
         return {k: v for k, v in versions.items() if k.split()[0] not in changed_by_ignored}
 
     def _add_dates(self) -> None:
-        """When a run was started, where runs still look alike; runs that may be one line of a
-        figure get the date of the first."""
+        """Add start and hash to the names of runs that still look alike.
+
+        Runs that may be one line of a figure get those of the first of them; nothing is added where
+        all runs may be one line.
+        """
         for alike in _alike(self._members):
             lines: dict[str, list[_Member]] = defaultdict(list)
             for member in alike:

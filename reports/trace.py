@@ -236,7 +236,7 @@ def _shown_lines(search: Search) -> list[str]:
     shown = search.record.shown
     if not shown:
         return [_headed("shown", "nothing")]
-    places = [_place_or_kind(piece) for piece in shown]
+    places = list(map(_place_or_kind, shown))
     width = max(map(len, places))
     lines = []
     for place, piece in zip(places, shown, strict=True):

@@ -219,8 +219,8 @@ def _compare_with_reference(costs: QueryCosts, references: Sequence[QueryCosts],
     """Set the cost of the reference and the break-even point of a row, and note what they say.
 
     Args:
-        costs: The row.
-        references: The rows that may be its reference; one that can be used.
+        costs: The row, which is changed.
+        references: The rows that `name` means; only a single one can be used.
         name: The name of the reference.
     """
     if len(references) != 1:
@@ -276,8 +276,15 @@ def _query_costs(row: TableRow) -> QueryCosts:
 
 
 def _add_index_of_questions(costs: QueryCosts, run: StoredRun) -> None:
-    """Count the index that a question needs: a part of the query where it belongs to the question,
-    several where the question is about several documents."""
+    """Set `query` and `index` of a row to what a question needs, and note it.
+
+    An index that belongs to a question is a part of the query. Where questions are about several
+    documents, a question needs several indexes: `index` becomes their mean cost together.
+
+    Args:
+        costs: The row, with the cost of one index and of a query; it is changed.
+        run: Its run.
+    """
     answered = [record for record in run.records if record.error is None]
     if run.documents and not any(line.question_id is None for line in run.documents):
         costs.query = _query_with_own_index(costs, run, len(answered))

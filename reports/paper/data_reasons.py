@@ -72,8 +72,12 @@ def _sample_reasons(run: StoredRun, rule: DatasetRule) -> list[str]:
 def _setting_reasons(config: StoredDataset, paper: Settings) -> list[str]:
     """A sentence for each setting of the data set that is not the paper's.
 
-    An option that is not there is not set. Where the rows come from is not compared, as what is
-    published of the rows decides; but the subset of the official repository is.
+    An option that a run does not list is not set. Where the rows come from is not compared, as what
+    is published of the rows decides; but the subset of the official repository is.
+
+    Args:
+        config: The settings of the run's data set.
+        paper: What they must be.
     """
     places = {"split", "hub", "revision"}
     if config.data or config.hub != paper.dataset.get("hub"):
