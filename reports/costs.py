@@ -143,9 +143,13 @@ def _index_usages(run: StoredRun) -> list[PhaseUsage]:
 
 
 def _columns(usages: Iterable[PhaseUsage], convention: str) -> Costs:
-    """The costs of usages; what one of them lacks is unknown for all.
+    """The costs of usages as columns; what one of them lacks is unknown for all.
 
     The usages are read once: a run may have a million questions.
+
+    Args:
+        usages: What a phase cost, one a question or document; {} for one without calls.
+        convention: How FLOPs are counted.
     """
     columns = {key: array("d") for key in _COUNTED}
     tokens: array[float] | None = array("d")
@@ -171,8 +175,13 @@ def _columns(usages: Iterable[PhaseUsage], convention: str) -> Costs:
 
 
 def tokens_of_call(usage: PhaseUsage) -> int | None:
-    """Tokens read and written; None where they are not known. usage: of a phase, {} for one without
-    calls."""
+    """Tokens read and written in a phase, {} being one without calls; None where they are not
+    known.
+
+    {"tokens_in": 90, "tokens_out": 10}     -> 100
+    {"tokens_total": 100}                   -> 100
+    {"seconds": 1.0}                        -> None
+    """
     if not usage or "tokens_total" in usage or {"tokens_in", "tokens_out"} <= usage.keys():
         return tokens_of(usage)
     return None
@@ -419,7 +428,19 @@ def _question_column(
 
 
 def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
-    """What each index costs a question that needs it; None where that is not known."""
+    """What each index costs each question that needs it: its cost over the number of these
+    questions.
+
+    {("d1", None): 12.0} with 4 questions about d1 -> {("d1", None): 3.0}
+
+    Args:
+        run: The run.
+        cost: Gives the cost of an index from its usage.
+
+    Returns:
+        Index -> share; None where the cost of an index is not known, or documents.jsonl lacks
+        some.
+    """
     usages = {line.place: line.usage for line in run.documents if not line.failed}
     indexes: dict[_IndexKey, float] = {}
     for place, usage in usages.items():
@@ -449,8 +470,15 @@ class _Group:
 def _groups_by_indexes(
     columns: RecordColumns, indexes: Mapping[_IndexKey, float]
 ) -> Iterator[_Group]:
-    """Yield the records in groups. indexes: none leaves nothing to group; where one belongs to a
-    question, each record is a group."""
+    """Yield the records in groups that may have needed the same indexes.
+
+    A group holds the records with the same documents, read as one or not; where an index belongs to
+    a question, each record is a group of its own.
+
+    Args:
+        columns: The records.
+        indexes: Index -> its cost; nothing is yielded where there is none.
+    """
     if not indexes:
         return
     joined = columns.notes.where(is_joined)
@@ -542,10 +570,13 @@ def _percent(part: float, whole: float) -> str:
 
 
 def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
-    """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under
-    another one. Older runs kept the FLOPs of steps by "full" alone.
+    """FLOPs of a stored step under a convention, nothing in it being 0.
 
-    value: `flops`, `probe_flops` or `answer_flops` of a step, by convention; nothing in it is 0.
+    Older runs hold a plain number, of the convention "full"; under another one that gives None.
+
+    Args:
+        value: `flops`, `probe_flops` or `answer_flops` of a step: by convention, or a number.
+        convention: How FLOPs are counted.
     """
     if isinstance(value, Mapping):
         return float(value.get(convention, 0.0))
