@@ -70,7 +70,7 @@ class ReplaysSearches(Protocol):
 class ChecksStops(Protocol):
     """Says whether the steps of a search may have ended for the reason that a record gives."""
 
-    def may_stop(self, reason: str, steps: Sequence[Mapping[str, Any]]) -> bool:
+    def may_stop(self, reason: str, steps: Sequence[Mapping[str, object]]) -> bool:
         """Whether a search with these steps ends here, and for this reason.
 
         Args:
