@@ -68,8 +68,8 @@ def perplexities(
 ) -> list[float]:
     """PPL of each sentence of a text, in nats.
 
-    Sentences are scored in windows, each after as much of the text before it as fits. A sentence
-    longer than a window is scored by its beginning.
+    They are scored in windows, each after as much of the text before it as fits; one that is longer
+    than a window is scored by its beginning.
 
     Args:
         text: The text.
@@ -101,8 +101,7 @@ def perplexities(
             end += 1
         before = ""
         if at > 0 and context > 0:
-            first = max(0, token(begin) - context)
-            before = text[starts[first] : begin]
+            before = text[starts[max(0, token(begin) - context)] : begin]
         inside = text[begin : spans[end - 1][1]]
         firsts = [start - begin for start, _ in spans[at:end]]
         values += _perplexities_in_window(before, inside, firsts, size, model)

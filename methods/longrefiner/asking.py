@@ -243,10 +243,8 @@ def select_titles(
     selected = titles or frozenset()
     known = selected & selectable
     unknown = selected - known
-    note = f"{name}: {prompts.titles_reply(sorted(known))}"
-    if unknown:
-        note += f"; not in the outline: {prompts.titles_reply(sorted(unknown))}"
-    elif titles is None:
+    note = f"{name}: {_titles_note(known, unknown)}"
+    if titles is None:
         note += f"; no list in the reply {written.text.strip()[:60]!r}"
     scores = {"selected": float(len(known)), "unknown": float(len(unknown))}
     step = Step(
@@ -257,6 +255,14 @@ def select_titles(
         note=note,
     )
     return TitleSelection(known, step)
+
+
+def _titles_note(known: frozenset[str], unknown: frozenset[str]) -> str:
+    """The selected titles, for the trace: those of the outline, then those that it has not."""
+    note = prompts.titles_reply(sorted(known))
+    if unknown:
+        note += f"; not in the outline: {prompts.titles_reply(sorted(unknown))}"
+    return note
 
 
 def _truncated(text: str, max_tokens: int, model: MeteredModel) -> str:

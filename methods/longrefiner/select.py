@@ -52,7 +52,9 @@ def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) 
         budget: Most tokens of what is read; separators are not counted.
     """
     order = _by_score(showing, scores)
-    size = {place: showing.tokens([showing.node_piece(*place)]) for place in order}
+    size: dict[Place, int] = {}
+    for place in order:
+        size[place] = showing.tokens([showing.node_piece(*place)])
     chosen: list[Place] = []
     left = budget
     total = 0
@@ -64,17 +66,19 @@ def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) 
         if node.leaf and Place(place.document, node.parent) in chosen:
             continue
         inside = _chosen_children(showing, chosen, place)
-        freed = sum(size[child] for child in inside)
+        freed = sum(map(size.__getitem__, inside))
         if inside and left + freed < size[place]:
             continue
-        chosen = [other for other in chosen if other not in inside]
+        for child in inside:
+            chosen.remove(child)
         chosen.append(place)
         left += freed - size[place]
-    kept = tuple(chosen[:-1])
+    read = chosen[:-1]
     reason = "exhausted"
     if left < 0:
         reason = "budget"
-    return Choice(kept, tuple(showing.node_piece(*place) for place in kept), reason)
+    pieces = [showing.node_piece(*place) for place in read]
+    return Choice(tuple(read), tuple(pieces), reason)
 
 
 def _chosen_children(showing: Showing, chosen: Sequence[Place], part: Place) -> list[Place]:
