@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -457,10 +456,12 @@ def _reply_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _is_answer(request: StoredRequest) -> bool:
+    """Whether a request is one whose reply is the answer of a question."""
     return request.kind == "write" and request.phase == "answer"
 
 
 def _end_of(text: str) -> str:
+    """The end of a long reply, in which its answer is sought."""
     return text[-_LONGEST_REPLY:]
 
 
@@ -470,13 +471,14 @@ def _spaced(text: str) -> str:
 
 
 def _count_lines(path: Path) -> int:
+    """The number of lines of a file."""
     with open(path, "rb") as file:
         return sum(1 for _ in file)
 
 
 def _size_misfits(run: StoredRun) -> Iterator[str]:
     """Roles of one model that are recorded with several sizes."""
-    sizes: dict[str, Mapping[str, Any]] = {}
+    sizes: dict[str, Mapping[str, object]] = {}
     for role, shape in run.manifest.shapes.items():
         weights = weights_of(run, role)
         if weights is None or not shape:

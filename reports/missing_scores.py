@@ -25,7 +25,13 @@ class MissingScores(str):
 
     @classmethod
     def of(cls, names: Sequence[str], n_lacking: int, n_answered: int) -> MissingScores:
-        """The sentence on scores that as many of the answered questions lack."""
+        """The sentence on scores that some of the answered questions lack.
+
+        Args:
+            names: The scores.
+            n_lacking: Answered questions that lack them.
+            n_answered: All answered questions.
+        """
         have = f"{n_answered - n_lacking} of the {n_answered} answered questions have a value"
         note = cls(f"{', '.join(names)}: {have}")
         note.names = names
