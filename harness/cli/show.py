@@ -41,7 +41,7 @@ from harness.config.schema import (
 )
 from harness.config.yaml_tree import Tree, as_typed, flatten, mapping_at
 from harness.datasets.formats import documents_given, option_fields
-from harness.engine.numbers_from_runs import asked_from_runs
+from harness.engine.numbers_from_runs import parameters_naming_runs
 from harness.engine.plan import mistakes_in_parts
 from harness.engine.settled_method import make_method
 from harness.errors import UnknownName, UserError
@@ -385,7 +385,7 @@ def _shown_config(parts: Mapping[str, object], part_origins: Mapping[str, str]) 
             prompts = method.prompts()
             parameters = _setting_texts(type(method.config))
             params = method.config.model_dump(mode="json", exclude={"prompts"})
-            params |= asked_from_runs(type(method), part.params)
+            params |= parameters_naming_runs(type(method), part.params)
             part = part.model_copy(update={"params": params})
         values.update(flatten(_as_plain(part), path))
     origins = {key: part_origins.get(key, "default") for key in values}

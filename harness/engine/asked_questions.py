@@ -24,7 +24,7 @@ class AskedQuestions:
     config: DatasetConfig
 
 
-def load_asked(settings: Settings, method: Method, findings: Findings) -> AskedQuestions:
+def load_questions(settings: Settings, method: Method, findings: Findings) -> AskedQuestions:
     """Load the questions that a run asks, and warn where the first ones are not like the rest.
 
     A method that reads no documents, and one that reads a corpus, also gets questions for which

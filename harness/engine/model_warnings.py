@@ -63,15 +63,16 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
         method: That uses them.
         preset: The method's name.
     """
-    warnings = []
-    for model in {m.name: m for m in models if m.embedded and m.package}.values():
-        if (hooks := registry.model_hooks(model.package or "")) is None:
+    warnings: list[str] = []
+    embedded = {model.name: model for model in models if model.embedded and model.package}
+    for model in embedded.values():
+        hooks = registry.model_hooks(model.package or "")
+        if hooks is None:
             continue
         stale = hooks.stale_skills(local_folder(model)[0], method)
         if stale:
             warnings.append(
                 f"{model.name} was not trained on what '{preset}' asks of it now "
-                f"({'; '.join(stale)}), so it may do "
-                "worse than its card says  (harness pocket check)"
+                f"({'; '.join(stale)}), so it may do worse than its card says  (harness pocket check)"
             )
     return warnings

@@ -78,14 +78,14 @@ class NumberFromRun:
         return Amount.from_json(asdict(self))
 
 
-def asked_from_runs(cls: type[Method], params: Mapping[str, object]) -> dict[str, str]:
+def parameters_naming_runs(cls: type[Method], params: Mapping[str, object]) -> dict[str, str]:
     """The parameters whose value names a run: {"max_nodes": "from:results/..."}."""
-    asked: dict[str, str] = {}
+    naming: dict[str, str] = {}
     for name in numbers_from_runs(cls):
         value = params.get(name)
         if isinstance(value, str) and value.startswith(FROM):
-            asked[name] = value
-    return asked
+            naming[name] = value
+    return naming
 
 
 def number_from_run(method: Method, preset: str, name: str, text: str) -> NumberFromRun:

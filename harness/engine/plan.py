@@ -21,7 +21,7 @@ from harness.config.resolve import Parts, Settings, resolve
 from harness.config.schema import EncoderConfig, ModelConfig, RunConfig
 from harness.datasets import answer_prefix, answer_schema
 from harness.datasets.base import Dataset
-from harness.engine.asked_questions import AskedQuestions, check_questions_fit, load_asked
+from harness.engine.asked_questions import AskedQuestions, check_questions_fit, load_questions
 from harness.engine.findings import Findings
 from harness.engine.numbers_from_runs import NumberFromRun, differing_source
 from harness.engine.plan_models import ModelPlanner, PlannedModels
@@ -173,7 +173,7 @@ def _questions(
         findings: Gets mistakes and warnings.
         elsewhere: Files missing here are no error, so that the models are checked too.
     """
-    asked = attempt(findings.problems, load_asked, settings, method, findings)
+    asked = attempt(findings.problems, load_questions, settings, method, findings)
     if elsewhere:
         findings.allow_missing()
     if asked is not None:

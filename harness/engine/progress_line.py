@@ -29,9 +29,8 @@ _BAR = 20  # characters
 class ProgressLine(Progress):
     """Draws the line, on a terminal in place."""
 
-    _result_follows = (
-        True  # whether the scores are printed after the last line, which then leaves them out
-    )
+    _result_follows = True
+    """Whether the scores are printed after the last line, which then leaves them out."""
 
     def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
         """stream: None for stderr; name: of the run, before the live line: a log has it in a line
@@ -85,14 +84,20 @@ class ProgressLine(Progress):
         """Print a line that stays on the screen; on a terminal, where runs have no heading, with
         the run's name."""
         with self._lock:
-            super().note((f"{self._name}: " if self._live and self._name else "") + text)
+            if self._live and self._name:
+                text = f"{self._name}: {text}"
+            super().note(text)
             self._drawn = 0.0
 
     def stop(self) -> None:
         """End the run: the last state stays on the terminal as a line, where a question was
         asked."""
-        if self._live:
-            self._write(self._named_line() + "\n" if self._done_now else "")
+        if not self._live:
+            return
+        text = ""  # erases the live line
+        if self._done_now:
+            text = self._named_line() + "\n"
+        self._write(text)
 
     def line(self) -> str:
         """What is done and spent so far, as the line in the module's docstring."""
@@ -121,12 +126,11 @@ class ProgressLine(Progress):
     def _time(self) -> str:
         """The time left, by the mean of this start's questions; at the end the time that it
         took."""
-        passed, left = time.monotonic() - self._begun, self._total - self._done
-        return (
-            duration(passed)
-            if left <= 0
-            else f"{duration(round(passed / self._done_now * left))} left"
-        )
+        passed = time.monotonic() - self._begun
+        left = self._total - self._done
+        if left <= 0:
+            return duration(passed)
+        return f"{duration(round(passed / self._done_now * left))} left"
 
     def _draw(self) -> None:
         """Redraw the live line, or log a line when another tenth of the questions is done."""
@@ -144,9 +148,8 @@ class ProgressLine(Progress):
             bar = tqdm.format_meter(
                 self._done, max(self._total, 1), 0, ncols=_BAR, bar_format="{bar}"
             )
-            self._write(
-                f"{bar} {printable(self._named_line())}"[: shutil.get_terminal_size().columns - 1]
-            )
+            width = shutil.get_terminal_size().columns - 1
+            self._write(f"{bar} {printable(self._named_line())}"[:width])
 
     def _log(self) -> None:
         """Write the line to a log."""

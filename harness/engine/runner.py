@@ -304,7 +304,8 @@ class Job:
         left = self._progress.left
         if budget.hit and left:
             raise LimitReached(
-                f"stopped at {budget.hit_text()}: {left} of {len(self.examples)} questions are not answered yet"
+                f"stopped at {budget.hit_text()}: {left} of {len(self.examples)} questions are not "
+                "answered yet"
             )
         summary = self._write_summary(FINISHED, early_stop)
         self._note_odd_results(summary)

@@ -12,7 +12,7 @@ from harness.config.resolve import DEFAULT, Settings
 from harness.config.run_label import SYSTEM_PROMPT, changes_from_preset
 from harness.config.schema import MethodChoice
 from harness.config.yaml_tree import Tree, build, flatten, mapping_at
-from harness.engine.numbers_from_runs import NumberFromRun, asked_from_runs, number_from_run
+from harness.engine.numbers_from_runs import NumberFromRun, number_from_run, parameters_naming_runs
 from harness.errors import UserError, raise_all
 from harness.method import Method, misdeclared
 from harness.prompt_replacements import replacement_problem
@@ -108,7 +108,7 @@ def _numbers_from_runs(
     choice: MethodChoice, origins: Mapping[str, str]
 ) -> dict[str, NumberFromRun]:
     """The numbers of the parameters that name a finished run. Raises UserError."""
-    asked = asked_from_runs(registry.method_class(choice.implementation), choice.params)
+    asked = parameters_naming_runs(registry.method_class(choice.implementation), choice.params)
     if not asked:
         return {}
     method = make_method(choice, origins)
@@ -131,7 +131,7 @@ def make_method(choice: MethodChoice, origins: Mapping[str, str]) -> Method:
     if wrong:
         raise UserError(f"the method '{choice.implementation}' has {wrong} (docs/extending.md)")
     tree = Tree()
-    tree.values = {**choice.params, **dict.fromkeys(asked_from_runs(cls, choice.params), 1)}
+    tree.values = {**choice.params, **dict.fromkeys(parameters_naming_runs(cls, choice.params), 1)}
     tree.origins = {
         path.removeprefix(_PARAMS): origin
         for path, origin in origins.items()

@@ -209,7 +209,8 @@ def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
         role: That it asked for.
         known: The declared ones.
     """
-    return f"the method asks for role '{role}', but its '{attribute}' declares only: {', '.join(known) or 'none'}"
+    declared = ", ".join(known) or "none"
+    return f"the method asks for role '{role}', but its '{attribute}' declares only: {declared}"
 
 
 @dataclass(frozen=True)

@@ -189,9 +189,8 @@ class RunStore:
         """Write run.yaml: the settings and where each came from. Raises SaveError."""
         used, used_origins = used_settings(config.to_json(), origins)
         plain = without_home({"config": used, "origins": used_origins})
-        dumper = getattr(
-            yaml, "CSafeDumper", yaml.SafeDumper
-        )  # C: the same bytes in a fifth of the time, 4 ms a run
+        # C: the same bytes in a fifth of the time, 4 ms a run.
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True)
         self._replace_file(self.run / RUN, text.encode())
 
@@ -286,12 +285,12 @@ class RunStore:
     def _append_texts(self, each: Sequence[Mapping[str, str]]) -> None:
         """Append texts that are not stored yet, each once, under their checksums."""
         with self._lock:
-            new: dict[str, str] = {}
+            together: dict[str, str] = {}
             for texts in each:
-                known = self._text_checksums
-                new.update((key, text) for key, text in texts.items() if key not in known)
-            self._append(TEXTS, [{"sha256": key, "text": text} for key, text in new.items()])
-            self._text_checksums |= new.keys()
+                together.update(texts)
+            new = [key for key in together if key not in self._text_checksums]
+            self._append(TEXTS, [{"sha256": key, "text": together[key]} for key in new])
+            self._text_checksums.update(new)
 
     def keep_requests(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Append the requests of a question or an index to requests.jsonl. Raises SaveError."""

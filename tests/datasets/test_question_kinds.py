@@ -16,7 +16,7 @@ from harness.datasets.question_kinds import (
     kinds,
     random_sample,
 )
-from harness.engine.asked_questions import load_asked
+from harness.engine.asked_questions import load_questions
 from harness.engine.findings import Findings
 from harness.engine.settled_method import settle_method
 from harness.errors import UserError
@@ -115,7 +115,7 @@ def asked(data, **choices):
     """The questions of a run over a file of MuSiQue, and the warnings about them."""
     settings = resolve(Choices(method="bm25", dataset="musique", data=data, **choices))
     method, findings = settle_method(settings).method, Findings()
-    return load_asked(settings, method, findings).dataset, findings.warnings
+    return load_questions(settings, method, findings).dataset, findings.warnings
 
 
 def test_the_first_rows_are_compared_with_all(tmp_path):
