@@ -609,15 +609,7 @@ def _attention(
     scale = query.shape[-1] ** -0.5
     if scaling is not None:
         scale = float(scaling)
-    unknown = sorted(
-        name for name, value in kwargs.items() if value is not None and name not in NEUTRAL
-    )
-    if unknown:
-        raise CannotRun(
-            f"{type(module).__name__} passes {', '.join(map(repr, unknown))} to its attention, "
-            "which the fused kernel "
-            "does not apply; set --set model.attention=eager"
-        )
+    _check_arguments(module, kwargs)
     pack: Pack | None = getattr(_local, "pack", None)
     if pack is not None:
         return pack.attend(module, query, scale, kwargs), None
@@ -632,6 +624,18 @@ def _attention(
             )
         capture.take(AttentionCall(module.layer_idx, query, key, lse, scale))
     return out, None
+
+
+def _check_arguments(module: Any, kwargs: Mapping[str, object]) -> None:
+    """Raise CannotRun for an argument of an attention call that changes its scores."""
+    given = [name for name, value in kwargs.items() if value is not None]
+    unknown = sorted(set(given) - NEUTRAL)
+    if unknown:
+        raise CannotRun(
+            f"{type(module).__name__} passes {', '.join(map(repr, unknown))} to its attention, "
+            "which the fused kernel "
+            "does not apply; set --set model.attention=eager"
+        )
 
 
 def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: Mapping[str, object]) -> bool:

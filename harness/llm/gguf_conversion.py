@@ -69,21 +69,28 @@ def _check_attention(config: Any, file: Path) -> None:
             transformers leaves that out.
     """
     reader = gguf.GGUFReader(file)
-    kinds = [field.contents() for key, field in reader.fields.items() if key.endswith(_SCALING)]
-    stretched = any(kind != "none" for kind in kinds)
-    stretched = stretched or any(tensor.name == "rope_freqs.weight" for tensor in reader.tensors)
-    if stretched and not _stretches(config):
+    if _is_stretched(reader) and not _stretches(config):
         raise CannotRun(_left_out(file, "how its positions are stretched (rope scaling)"))
     width = getattr(config, "head_dim", None)
     if getattr(config, "query_pre_attn_scalar", width) != width:
         raise CannotRun(_left_out(file, "what its attention scores are divided by"))
 
 
+def _is_stretched(reader: Any) -> bool:
+    """Whether the positions of a model are stretched. reader: a GGUFReader of its file."""
+    for key, field in reader.fields.items():
+        if key.endswith(_SCALING) and field.contents() != "none":
+            return True
+    return any(tensor.name == "rope_freqs.weight" for tensor in reader.tensors)
+
+
 def _stretches(config: Any) -> bool:
     """Whether a transformers configuration scales its rotary embeddings, in any layer."""
     parameters = getattr(config, "rope_parameters", None) or {}
-    kinds = [each for each in parameters.values() if isinstance(each, dict)]
-    return any(each.get("rope_type", "default") != "default" for each in [parameters, *kinds])
+    for each in (parameters, *parameters.values()):  # of all layers, or of each kind of layer
+        if isinstance(each, dict) and each.get("rope_type", "default") != "default":
+            return True
+    return False
 
 
 def _left_out(file: Path, what: str) -> str:

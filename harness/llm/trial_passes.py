@@ -75,17 +75,10 @@ def trial_pack_problem(
     Returns:
         Why they cannot share a pass; None for equal logits.
     """
-    config = net.config
-    if config._attn_implementation != NAME:
-        return f"its attention kernel is '{config._attn_implementation}'"
-    if getattr(config, "sliding_window", None) or getattr(config, "attention_chunk_size", None):
-        return "its attention has a sliding window"
-    rope = getattr(config, "rope_parameters", None) or {}
-    if str(rope.get("rope_type")) in ("dynamic", "longrope"):
-        return "its positions depend on the length of the longest context"
-    if getattr(config, "attn_temperature_tuning", None):
-        return "its queries are scaled by positions that a packed pass does not carry"
-    vocabulary = config.vocab_size
+    problem = _settings_problem(net.config)
+    if problem is not None:
+        return problem
+    vocabulary = net.config.vocab_size
     texts = [_made_up_tokens(start, size, vocabulary) for start, size in ((11, 12), (5, 5), (3, 9))]
     try:
         pool = KVPool(layers)
@@ -108,6 +101,21 @@ def trial_pack_problem(
         assert later is not None
         if not _are_close(torch.cat([first, later]), expected, dtype):
             return "a trial pass over several contexts gave other logits than each context alone"
+    return None
+
+
+def _settings_problem(config: Any) -> str | None:
+    """Why contexts of a network with these settings cannot share a pass; None where only a trial
+    shows it. config: of transformers."""
+    if config._attn_implementation != NAME:
+        return f"its attention kernel is '{config._attn_implementation}'"
+    if getattr(config, "sliding_window", None) or getattr(config, "attention_chunk_size", None):
+        return "its attention has a sliding window"
+    rope = getattr(config, "rope_parameters", None) or {}
+    if str(rope.get("rope_type")) in ("dynamic", "longrope"):
+        return "its positions depend on the length of the longest context"
+    if getattr(config, "attn_temperature_tuning", None):
+        return "its queries are scaled by positions that a packed pass does not carry"
     return None
 
 

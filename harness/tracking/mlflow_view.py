@@ -31,13 +31,13 @@ def saved_view(columns: Sequence[str], settings: Iterable[str], created: int) ->
         settings: The params beside them.
         created: Milliseconds since 1970.
     """
-    shown = [f"metrics.`{column}`" for column in columns]
-    shown += [f"params.`{key}`" for key in settings]
+    shown = list(map(_metric, columns))
+    shown += map(_param, settings)
     shown += ["tags.`model`", "tags.`hash8`", _MADE_WITH, "tags.`suite`"]
     state = {
         "selectedColumns": shown,
         "columnOrder": shown,
-        "orderByKey": f"metrics.`{columns[0]}`",
+        "orderByKey": _metric(columns[0]),
         "orderByAsc": False,
         "searchFilter": "tags.method != ''",
         "compareRunSections": [
@@ -52,6 +52,16 @@ def saved_view(columns: Sequence[str], settings: Iterable[str], created: int) ->
         "state": json.dumps(state),
     }
     return json.dumps(view)
+
+
+def _metric(name: str) -> str:
+    """A metric as MLflow names a column."""
+    return f"metrics.`{name}`"
+
+
+def _param(name: str) -> str:
+    """A param as MLflow names a column."""
+    return f"params.`{name}`"
 
 
 def _charts(columns: Sequence[str]) -> list[dict[str, object]]:
@@ -108,8 +118,7 @@ def with_settings(view: str, settings: Iterable[str]) -> str:
     """
     stored_view = json.loads(view)
     table = json.loads(stored_view["state"])
-    columns = [f"params.`{key}`" for key in settings]
-    columns.append(_MADE_WITH)
+    columns = [*map(_param, settings), _MADE_WITH]
     for key in ("selectedColumns", "columnOrder"):
         with_new = [*table[key], *columns]
         table[key] = list(dict.fromkeys(with_new))
