@@ -108,19 +108,36 @@ def run_packed(
     if in_one_call:
         layout = packed.layout(longest)
     pack = Pack(packed.parts, pool, layout)
-    logits: list[Tensor | None] = [None] * len(requests)
+    rows: Tensor | None = None
     with torch.inference_mode(), attention_calls(pack=pack):
         if packed.logit_rows:
             keep = torch.tensor(packed.logit_rows, device=device)
-            rows: Any = _logits(net, arguments, keep, packed.labels)
+            rows = _logits(net, arguments, keep, packed.labels)
         else:
             net.get_decoder()(**arguments)
         pack.finish()
-    if packed.logit_rows:
-        wanted = [n for n in order if requests[n].logits]
-        parts = rows.split([requests[n].logits for n in wanted])
-        for n, part in zip(wanted, parts, strict=True):
-            logits[n] = part
+    return _of_requests(rows, requests, order)
+
+
+def _of_requests(
+    rows: Tensor | None, requests: Sequence[ForwardRequest], order: Sequence[int]
+) -> list[Tensor | None]:
+    """The logits of each request, None for one that wants none.
+
+    Args:
+        rows: Of all that want some, one after the other [rows, vocab]; None where none does.
+        requests: What was run.
+        order: In which their rows stand.
+    """
+    logits: list[Tensor | None] = [None] * len(requests)
+    if rows is None:
+        return logits
+    start = 0
+    for n in order:
+        end = start + requests[n].logits
+        if end > start:
+            logits[n] = rows[start:end]
+        start = end
     return logits
 
 

@@ -95,10 +95,7 @@ def _facts_in(folder: Path, config: ModelConfig, origin: object) -> ModelFacts:
         **_quantised(settings),
     }
     if not problems:
-        try:
-            _template_pieces(config, tokenizer)
-        except CannotRun as error:
-            problems.append(str(error))
+        problems = _template_problems(config, tokenizer)
     return ModelFacts(
         name=config.name,
         capabilities=capabilities,
@@ -109,6 +106,15 @@ def _facts_in(folder: Path, config: ModelConfig, origin: object) -> ModelFacts:
         refusals=refusals,
         sizes=_known_sizes(settings),
     )
+
+
+def _template_problems(config: ModelConfig, tokenizer: Path) -> list[str]:
+    """[A sentence] where no session can use the chat template, else []. tokenizer: its folder."""
+    try:
+        _template_pieces(config, tokenizer)
+    except CannotRun as error:
+        return [str(error)]
+    return []
 
 
 def _loaded_as(config: ModelConfig, settings: Mapping[str, object]) -> dict[str, object]:

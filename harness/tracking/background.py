@@ -94,17 +94,22 @@ class BackgroundTracking(Hook):
         self._problem = ""
         self._over = threading.Event()
         self.thread: threading.Thread | None = None
-        self._uri = default_uri(out)
-        if mlflow:
-            self._uri = expand_home(mlflow)
         self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
         self.unusable: list[str] = []
+        self._uri = ""  # nothing is logged
         if mlflow != "off":
-            self.unusable = uri_problems(self._uri)
+            self._settle_uri(mlflow)
+
+    def _settle_uri(self, mlflow: str | None) -> None:
+        """Set `_uri` and `unusable`. mlflow: a URI, or None for the default. Raises ConfigError."""
+        uri = default_uri(self._out)
+        if mlflow:
+            uri = expand_home(mlflow)
+        self.unusable = uri_problems(uri)
         if self.unusable and self.required:
             raise ConfigError(self.unusable)
-        if self.unusable or mlflow == "off":
-            self._uri = ""  # nothing is logged
+        if not self.unusable:
+            self._uri = uri
 
     def started(self, plan: PlannedRun) -> None:
         """Log the run from now on."""
