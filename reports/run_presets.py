@@ -88,7 +88,7 @@ def _values_of_no_preset(run: StoredRun, method: Method) -> Iterator[str]:
         if not said or form is None or name in run.manifest.amounts:
             continue
         usual = preset.get(name, form.get_default(call_default_factory=True))
-        if canonical(usual) != canonical(value):
+        if usual != value and canonical(usual) != canonical(value):
             yield (
                 f"whether {name}={value_text(value)} is its preset's, which has "
                 f"{name}={value_text(usual)} in this version"

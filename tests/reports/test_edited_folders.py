@@ -241,6 +241,16 @@ def test_models_of_one_weight_have_one_size_in_a_bundle(honest, command):
     assert "other sizes of the same weights than in" in out
 
 
+def test_a_preset_value_of_another_type_is_the_preset_value(honest, command):
+    with copies(honest) as here:
+        folder = Folder(here["bm25"], here["full-context"])
+        folder.config(method__params__chunk_tokens=300.0)
+        folder.rename()
+        folder.seal()
+        _, out, _ = command("report", str(folder.path))
+    assert "is its preset's" not in " ".join(out.split())
+
+
 def test_two_copies_of_a_run_are_not_exported(honest, command):
     with copies(honest) as here:
         copy = here["bm25"].parent.parent / "copy" / here["bm25"].name
