@@ -9,7 +9,7 @@ _BY_SETTINGS = "that a model gave the answers, by these settings"
 """Of what verify never checks: settings that are changed in all files, the hash included."""
 
 
-_IN_THE_DATA = "no file of the run holds its documents and kinds; verify reads the data set"
+_IN_THE_DATA = "no file of the run holds its documents; verify reads the data set"
 
 
 def _called_another(folder: Folder) -> None:
