@@ -64,6 +64,16 @@ def _conversation(number: int, text: str) -> Row:
     return {**row, "qa": row["qa"][3:4]}
 
 
+def _chat(number: int, text: str) -> Row:
+    """A row of BEAM with a message for each paragraph of `text` and one question."""
+    messages = []
+    for place, paragraph in enumerate(text.split("\n\n")):
+        messages.append({"id": place, "role": "user", "content": paragraph})
+    asked = {"question": "Who built it?", "answer": "Bo", "rubric": ["Bo"], "source_chat_ids": [0]}
+    questions = str({"information_extraction": [asked]})
+    return more_rows.beam(number, chat=[messages], probing_questions=questions)
+
+
 def _on_document(number: int, text: str) -> Row:
     """A row of L-Eval on a given text, with one question."""
     asked = {"instructions": ["Who built it?"], "outputs": ["true, A 1"]}
@@ -123,6 +133,8 @@ def _each(prefix: str, names: Iterable[str], make: Make) -> dict[str, Make]:
 def _makers() -> dict[str, Make]:
     """Data set -> what makes its rows."""
     made: dict[str, Make] = {"locomo": _conversation}
+    made |= _each("beam", ("100k", "500k", "1m"), _chat)
+    made["browsecomp-plus"] = partial(_without_text, more_rows.browsecomp_plus)
     made |= _each("longmemeval", ("oracle", "s"), _chats)
     context = partial(_with_text, support.infinite, "context")
     made |= _each("infinitebench", ("en_qa", "en_dia", "en_sum", "zh_qa"), partial(context, {}))
@@ -159,6 +171,7 @@ def _makers() -> dict[str, Make]:
 
 MADE = _makers()
 MADE_FOLDERS: dict[str, Callable[[], dict[str, bytes]]] = {
+    "oolong/pairs": releases.pairs,
     **dict.fromkeys(("nolima/standard", "nolima/hard", "nolima/direct"), releases.nolima),
     **dict.fromkeys(
         ("graphrag-bench/novel", "graphrag-bench/medical"), partial(releases.graphrag, QUESTIONS)
@@ -228,6 +241,8 @@ def _longbench(names: Iterable[str]) -> dict[str, Rows]:
 
 NO_SHOTS: dict[str, str | int] = {"dataset.shots": 0}  # made-up rows have no file of examples
 RULER: dict[str, str | int] = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
+PAIRS_TEXTS = "synth/data/validation-00000-of-00001.parquet"
+PAIRS: dict[str, str | int] = {"dataset.texts": f"{{out}}/made/oolong~pairs/{PAIRS_TEXTS}"}
 NOLIMA: dict[str, str | int] = {"dataset.tokens": TOKENS, "dataset.depths": QUESTIONS}
 
 
@@ -240,6 +255,8 @@ def _made_up() -> dict[str, Rows]:
             sets = NO_SHOTS
         if name.startswith("nolima/"):
             sets = NOLIMA
+        if name == "oolong/pairs":
+            sets = PAIRS
         found[name] = Rows(sets=sets)
     for name in presets.names("datasets"):
         if name.startswith("ruler/"):
@@ -327,6 +344,8 @@ def row_settings(
     max_bytes: documents are named as copies whose texts are cut to so many bytes.
     """
     made: dict[str, str | int] = {"dataset.max_answer_tokens": "32"}
+    if dataset in MADE_FOLDERS:
+        made_rows(dataset, out)  # settings may name a file of the folder
     for key, value in DATA[dataset].sets.items():
         if isinstance(value, int):
             made[key] = value

@@ -76,6 +76,7 @@ _FILES = (
     "musique",
     "newer_sets",
     "nolima",
+    "oolong_pairs",
     "qasper",
     "quality",
     "right",

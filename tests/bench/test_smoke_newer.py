@@ -12,7 +12,7 @@ from harness.config import presets
 
 
 def test_every_newer_preset_is_known():
-    assert len(newer_sets()) == 67
+    assert len(newer_sets()) == 72
     assert set(METHODS) <= set(presets.names("methods"))
 
 

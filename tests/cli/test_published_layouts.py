@@ -230,7 +230,35 @@ ALCE_QAMPARI = Layout(
     [("Document [1]", "Ada [1], Cy [1].")],
     [{"alce.qampari_f1": 0.5, "alce.qampari_f1_top5": 0.5}],
 )
+BROWSECOMP_PLUS = Layout(
+    "browsecomp-plus",
+    "browsecomp_plus_decrypted.jsonl",
+    [rows.browsecomp_plus(1), rows.browsecomp_plus(2, query="Who left?", answer="Bo")],
+    [
+        ("Who left?", "Exact Answer: Ada"),
+        ("Ada built the mill.", "Explanation: It says so.\nExact Answer: Ada\nConfidence: 90%"),
+    ],
+    [
+        {"flashrag.acc": 1.0, "evidence_recall": 1.0},
+        {"flashrag.acc": 0.0, "evidence_recall": 1.0},
+    ],
+)
+BEAM = Layout(
+    "beam/100k",
+    "100K.jsonl",
+    [rows.beam()],
+    [
+        ("Which libraries?", "flask 2"),
+        ("USER: Sprint 1 ends on May 3.\n\nASSISTANT: Noted.\n\nUSER: It ends on May 9", "May 9"),
+    ],
+    [
+        {"longbench.qa_f1_score": 1.0, "evidence_recall": 1.0},
+        {"longbench.qa_f1_score": 0.0, "evidence_recall": 1.0},
+    ],
+)
 LAYOUTS = [
+    BROWSECOMP_PLUS,
+    BEAM,
     ALCE_ASQA,
     ALCE_QAMPARI,
     JSON_KV,

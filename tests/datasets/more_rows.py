@@ -140,6 +140,55 @@ def graphrag(count: int = 2) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     return corpora[:count], questions
 
 
+def pairs(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A question of OOLONG-Pairs on the users of `pairs_text`."""
+    asked = f"In the above data, list all pairs of user IDs of kind {number}."
+    row = {"id": str(number), "question": asked, "answer": ["(11, 22)", "(11, 33)"]}
+    return {**row, "type": "list_of_answers", **changes}
+
+
+def pairs_text(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A row of OOLONG-synth that is a text of OOLONG-Pairs."""
+    lines = [f"Date: Jan 0{day}, 2023 || User: {day}{day} || Instance: Who?" for day in (1, 2, 3)]
+    row = {"id": number, "dataset": "trec_coarse", "context_len": 32768, "question": "Which?"}
+    return {**row, "context_window_text": "\n".join(lines), "answer": "['entity']", **changes}
+
+
+def browsecomp_plus(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A decrypted row of BrowseComp-Plus, whose page of gold is evidence, too."""
+    answer, also, other = (
+        {"docid": f"{number}{name}", "text": text, "url": f"https://example.org/{name}"}
+        for name, text in enumerate(("Ada built the mill.", "It was in 1719.", "Bo left."))
+    )
+    row = {"query_id": str(number), "query": "Who built it?", "answer": "Ada"}
+    lists = {"gold_docs": [answer], "evidence_docs": [answer, also], "negative_docs": [other]}
+    return {**row, **lists, **changes}
+
+
+def beam(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A conversation of BEAM in two sessions, with a question of two of its kinds."""
+    first = [
+        {"id": 0, "role": "user", "content": f"Sprint {number} ends on May 3.", "index": "1,1"},
+        {"id": 1, "role": "assistant", "content": "Noted."},
+    ]
+    second = [{"id": 2, "role": "user", "content": "It ends on May 9 now."}]
+    update = {
+        "question": "When does it end?",
+        "answer": "May 9",
+        "source_chat_ids": {"original_info": [0], "updated_info": [2]},
+        "rubric": ["LLM response should state: May 9"],
+    }
+    format_asked = {
+        "question": "Which libraries?",
+        "expected_compliance": "Versions are named.",
+        "source_chat_ids": [1],
+        "rubric": ["LLM response should contain: versions", "LLM response should be short"],
+    }
+    asked = {"knowledge_update": [update], "instruction_following": [format_asked]}
+    row = {"conversation_id": str(number), "chat": [first, second]}
+    return {**row, "probing_questions": str(asked), **changes}
+
+
 def alce_asqa(number: int = 1) -> dict[str, Any]:
     """A row of HELMET's ALCE ASQA."""
     pairs = [{"short_answers": ["Ada", "A. T."]}, {"short_answers": [f"mill {number}"]}]

@@ -215,6 +215,26 @@ def graphrag(count=2):
     return files
 
 
+def pairs():
+    """OOLONG-Pairs at two lengths, and OOLONG-synth's validation rows below "synth"."""
+    other = more_rows.pairs_text(2, dataset="spam")
+    rows_of = [other, more_rows.pairs_text(3, context_len=1024), more_rows.pairs_text(4)]
+    made = {"synth/data/validation-00000-of-00001.parquet": support.parquet(rows_of)}
+    for length, count in ((32768, 3), (1024, 2)):
+        asked = [more_rows.pairs(number) for number in range(1, 1 + count)]
+        made[f"data/oolong-pairs-{length}.json"] = listed(asked)
+    return made
+
+
+def beam():
+    """BEAM's parquet files, of one, two and three chats."""
+    made = {}
+    for count, size in enumerate(("100K", "500K", "1M"), start=1):
+        chats_of = [more_rows.beam(number) for number in range(count)]
+        made[f"data/{size}-00000-of-00001.parquet"] = support.parquet(chats_of)
+    return made
+
+
 def nolima():
     """NoLiMa's needles and one book."""
     names = ("needle_set", "needle_set_hard", "needle_set_ONLYDirect")

@@ -156,6 +156,17 @@ RELEASES = [
         Release(f"loogle/{name}", "LooGLE-testdata/", releases.newer(f"{name}.jsonl", row, 2), n)
         for (name, row), n in zip(more_rows.LOOGLE.items(), (4, 4, 2, 2), strict=True)
     ),
+    Release("oolong/pairs", "pairs/", releases.pairs, 3, sets={"dataset.texts": "pairs/synth"}),
+    Release(
+        "browsecomp-plus",
+        "data/",
+        releases.newer("browsecomp_plus_decrypted.jsonl", more_rows.browsecomp_plus, 3),
+        3,
+    ),
+    *(
+        Release(f"beam/{size}", "hub:Mohammadta/BEAM", releases.beam, count)
+        for size, count in (("100k", 2), ("500k", 4), ("1m", 6))
+    ),
     Release("locomo", "data/", releases.newer("locomo10.json", more_rows.locomo, 2), 10),
     Release("musique", "musique_v1.0.zip", releases.musique_files, 3),
     Release("musique", "unpacked/", releases.musique_files, 3),

@@ -29,7 +29,7 @@ LONGBENCH = [name for name in FETCHED if name.startswith("longbench/")]
 BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
 CHATS = {"longmemeval/s", "longmemeval/s-430", "longmemeval/oracle"}
 # Their sizes are not known.
-UNCOUNTED = {"oolong/synth", "oolong/real", *(f"loogle/{name}" for name in LOOGLE)}
+UNCOUNTED = {"oolong/synth", "oolong/real", "oolong/pairs", *(f"loogle/{name}" for name in LOOGLE)}
 UNCOUNTED |= {f"memoryagentbench/{name}" for name in MEMORY}
 UNCOUNTED |= {f"leval/{name}" for name in LEVAL}
 NEWER = {
@@ -89,6 +89,7 @@ HEADLINES = {
     **dict.fromkeys(("qasper", "qasper-hints"), "qasper.token_f1_score"),
 }
 NOT_ON_A_HUB = {
+    "browsecomp-plus",
     "graphrag-bench/novel",
     "graphrag-bench/medical",
     "locomo",
@@ -98,6 +99,9 @@ NOT_ON_A_HUB = {
 }
 # The caps and headlines of the sets after them, which are their authors'.
 LATER = {
+    "oolong/pairs": (8192, "oolong_pairs.f1"),
+    "browsecomp-plus": (2048, "flashrag.acc"),
+    **{f"beam/{size}": (1024, "longbench.qa_f1_score") for size in ("100k", "500k", "1m")},
     "helmet/alce_asqa": (300, "alce.str_em.uncited"),
     "helmet/alce_qampari": (300, "alce.qampari_f1_top5"),
     "graphrag-bench/novel": (512, "rouge_score.rougeL_stem"),

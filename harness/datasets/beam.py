@@ -1,0 +1,153 @@
+"""BEAM (Tavakoli et al., ICLR 2026): twenty questions of ten kinds on each of some long chats with an
+assistant.
+
+    {"conversation_id": "1",
+     "chat": [[{"id": 0, "role": "user", "content": ".."}, {"id": 1, "role": "assistant", "content": ".."}, ..], ..],
+     "probing_questions": "{'knowledge_update': [{'question': '..', 'answer': '..', 'rubric': ['..', ..],
+                                                  'source_chat_ids': {'original_info': [86], ..}}, ..], ..}"}
+
+The layout of Mohammadta/BEAM (download_dataset.py of the authors' repository), whose questions are an
+object as Python writes it. A chat is a document and each of its sessions a passage; a message stands
+there as "USER: ..". The gold answer is the authors' ideal one; kinds without (following of
+instructions and preferences) have their rubric in its place.
+"""
+
+import ast
+
+from harness.datasets.raw_rows import RawRow
+from harness.datasets.rows import (
+    Group,
+    Row,
+    RowError,
+    StrictRow,
+    assemble,
+    clean_answers,
+    refuse_blank,
+)
+from harness.types import Document, Example, Gold, Question, Support
+
+
+class _Message(StrictRow):
+    id: int | None = None
+    role: str
+    content: str
+
+    def shown(self) -> str:
+        """The message as the document holds it."""
+        return f"{self.role.upper()}: {self.content}"
+
+
+class _Asked(StrictRow):
+    question: str
+    rubric: list[str] | str
+    answer: str | int | float | list[str] | None = None
+    ideal_answer: str | None = None
+    ideal_response: str | None = None
+    ideal_summary: str | None = None
+    source_chat_ids: object = None
+
+    def items(self) -> list[str]:
+        """The items of the rubric."""
+        if isinstance(self.rubric, str):
+            return [self.rubric]
+        return self.rubric
+
+    def gold(self) -> str:
+        """The ideal answer, else the rubric, an item a line."""
+        if isinstance(self.answer, list):
+            return "\n".join(self.answer)
+        if self.answer is not None:
+            return str(self.answer)
+        ideal = self.ideal_answer or self.ideal_response or self.ideal_summary
+        return ideal or "\n".join(self.items())
+
+
+class _Row(StrictRow):
+    conversation_id: str
+    chat: list[list[_Message]]
+    probing_questions: str
+
+
+def _read_asked(text: str) -> list[tuple[str, _Asked]]:
+    """The questions with their kinds, as `probing_questions` lists them. Raises RowError."""
+    try:
+        by_kind = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        by_kind = None
+    if not isinstance(by_kind, dict):
+        raise RowError("probing_questions", "should be an object in Python's form")
+    asked = []
+    for kind, rows in by_kind.items():
+        if not isinstance(rows, list):
+            raise RowError(f"probing_questions.{kind}", "should be a list of questions")
+        for number, raw in enumerate(rows):
+            try:
+                asked.append((kind, _Asked.read(raw)))
+            except RowError as error:
+                place = f"probing_questions.{kind}[{number}].{error.field}"
+                raise RowError(place, error.problem) from None
+    return asked
+
+
+def _document(row: _Row) -> tuple[Document, dict[int, Support]]:
+    """The chat as a document, and the span of each message by its id."""
+    sessions = [messages for messages in row.chat if messages]
+    texts = ["\n\n".join(message.shown() for message in messages) for messages in sessions]
+    _, document = assemble(Row(row.conversation_id, "-", tuple(("", text) for text in texts), ()))
+    spans = {}
+    for passage, messages in zip(document.passages, sessions, strict=True):
+        start = passage.start
+        for message in messages:
+            end = start + len(message.shown())
+            if message.id is not None:
+                spans[message.id] = Support(document.id, start, end)
+            start = end + len("\n\n")
+    return document, spans
+
+
+def _numbers(sources: object) -> list[int]:
+    """The whole numbers in a list, or in an object of lists, as `source_chat_ids` has them."""
+    if isinstance(sources, int):
+        return [sources]
+    parts: list[object] = []
+    if isinstance(sources, dict):
+        parts = list(sources.values())
+    if isinstance(sources, list):
+        parts = sources
+    numbers = []
+    for part in parts:
+        numbers += _numbers(part)
+    return numbers
+
+
+def _example(name: str, kind: str, asked: _Asked, spans: dict[int, Support]) -> Example:
+    """A question on the chat.
+
+    Args:
+        name: Its id: that of the chat, a hyphen and its number.
+        kind: Its kind, "knowledge_update".
+        asked: The question.
+        spans: The place of each message, by its id.
+
+    Raises:
+        RowError: A field cannot be used.
+    """
+    refuse_blank({"question": asked.question})
+    answers = clean_answers([asked.gold()], "rubric")
+    sources = dict.fromkeys(_numbers(asked.source_chat_ids))
+    supporting = tuple(spans[number] for number in sources if number in spans)
+    chat, _, _ = name.rpartition("-")
+    extra: dict[str, object] = {"type": kind, "rubric": asked.items()}
+    return Example(Question(name, asked.question, (chat,)), Gold(answers, supporting, extra))
+
+
+def parse_row(raw: RawRow) -> Group:
+    """One chat with its questions. Gold.supporting: the messages that are named as sources.
+    Gold.extra: type, the kind; rubric, its items. Raises RowError naming the field."""
+    row = _Row.read(raw)
+    asked = _read_asked(row.probing_questions)
+    document, spans = _document(row)
+    examples = []
+    for number, (kind, each) in enumerate(asked):
+        examples.append(_example(f"{document.id}-{number}", kind, each, spans))
+    return Group(document, tuple(examples))

@@ -1,0 +1,64 @@
+"""BrowseComp-Plus (Chen et al. 2025): questions of BrowseComp, each with web pages that answer it
+and pages that look like them.
+
+    {"query_id": "74", "query": "..", "answer": "..",
+     "gold_docs": [{"docid": "5412", "text": "..", "url": ".."}, ..], "evidence_docs": [..], "negative_docs": [..]}
+
+The fields of browsecomp_plus_decrypted.jsonl, which the authors' decrypt_dataset.py makes of
+Tevatron/browsecomp-plus; the rows on the hub are encrypted. Each page is a document, in an order by
+its hash, so that the answer's pages do not come first. A page that stands in several lists, or in
+the rows of several questions, is one document.
+"""
+
+import hashlib
+
+from harness.datasets.raw_rows import RawRow
+from harness.datasets.rows import Retrieved, RowError, StrictRow, clean_answers, refuse_blank
+from harness.types import Document, Example, Gold, Question, Support
+
+
+class _Page(StrictRow):
+    docid: int | str
+    text: str
+
+
+class _Row(StrictRow):
+    query_id: int | str
+    query: str
+    answer: str
+    gold_docs: list[_Page]
+    evidence_docs: list[_Page]
+    negative_docs: list[_Page]
+
+
+def _by_hash(docid: str) -> bytes:
+    """What the pages of a question are sorted by."""
+    return hashlib.sha256(docid.encode()).digest()
+
+
+def _documents(row: _Row) -> dict[str, Document]:
+    """The pages with text by id, each once, in their order."""
+    texts = {}
+    for page in (*row.gold_docs, *row.evidence_docs, *row.negative_docs):
+        if page.text.strip():
+            texts[str(page.docid)] = page.text
+    return {docid: Document(docid, texts[docid]) for docid in sorted(texts, key=_by_hash)}
+
+
+def _evidence(row: _Row, documents: dict[str, Document]) -> tuple[Support, ...]:
+    """The pages that people marked as evidence, each as a whole."""
+    marked = dict.fromkeys(str(page.docid) for page in row.evidence_docs)
+    with_text = [documents[docid] for docid in marked if docid in documents]
+    return tuple(Support(document.id, 0, len(document.text)) for document in with_text)
+
+
+def parse_row(raw: RawRow) -> Retrieved:
+    """One question with its pages. Gold.supporting: the evidence. Raises RowError naming the field."""
+    row = _Row.read(raw)
+    refuse_blank({"query_id": str(row.query_id), "query": row.query})
+    documents = _documents(row)
+    if not documents:
+        raise RowError("negative_docs", "no page of the question has text")
+    question = Question(str(row.query_id), row.query, tuple(documents))
+    gold = Gold(clean_answers([row.answer], "answer"), _evidence(row, documents))
+    return Retrieved(tuple(documents.values()), Example(question, gold))

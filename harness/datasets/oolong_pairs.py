@@ -1,0 +1,142 @@
+"""OOLONG-Pairs (Zhang et al. 2025): twenty questions for all pairs of users of a kind, on one text of
+OOLONG.
+
+    data/oolong-pairs-32768.json   [{"id": "1", "question": "In the above data, list all pairs ..",
+                                     "answer": ["(22740, 35839)", ..], "type": "list_of_answers"}, ..]
+
+The layout of mit-oasys/oolong-pairs, which has a file for each length and no texts. The text is a
+row of OOLONG-synth's validation split (oolongbench/oolong-synth) of that length:
+
+    {"dataset": "trec_coarse", "context_len": 32768, "context_window_text": "Date: .. || User: 22740 || ..", ..}
+
+Where there are several texts of a length, it is the first that names all users of the answers.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pydantic import Field, StrictInt
+
+from harness.config.schema import DatasetConfig, canonical
+from harness.config.yaml_tree import Tree, build
+from harness.datasets.base import Dataset
+from harness.datasets.files import parse_each, read_rows
+from harness.datasets.find_files import FileOptions, find_source
+from harness.datasets.raw_rows import RawRow
+from harness.datasets.rows import StrictRow, made_id, refuse_blank
+from harness.errors import ConfigError, DataError
+from harness.types import Document, Example, Gold, Question
+
+TEXTS = "oolongbench/oolong-synth"
+NO_PAIR = "no pairs"
+"""The gold answer of a question without a pair."""
+_USER = re.compile(r"User: (\d+)")
+_NUMBER = re.compile(r"\d+")
+
+
+class Options(FileOptions):
+    """The options of OOLONG-Pairs."""
+
+    tokens: StrictInt = Field(default=32768, ge=1024, description="length of the text, 1024 * 2^n")
+    texts: str | None = Field(
+        default=None, description=f"file or folder of OOLONG-synth; null: {TEXTS} from the hub"
+    )
+
+
+class _Asked(StrictRow):
+    id: int | str
+    question: str
+    answer: list[str]
+
+
+class _Text(StrictRow):
+    dataset: str
+    context_len: int
+    context_window_text: str
+
+
+def _read_asked(raw: RawRow) -> _Asked:
+    """A question. Raises RowError."""
+    asked = _Asked.read(raw)
+    refuse_blank({"id": str(asked.id), "question": asked.question})
+    return asked
+
+
+def _pairs_config(config: DatasetConfig, options: Options) -> DatasetConfig:
+    """Where the questions are: the file of the length, unless --data is a file or files are named."""
+    files: tuple[str, ...] | str = options.files
+    is_file = config.data is not None and Path(config.data).expanduser().is_file()
+    if not files and not is_file:
+        files = (f"*oolong-pairs-{options.tokens}.json",)
+    return config.model_copy(update={"options": {"files": files}})
+
+
+def _texts_config(config: DatasetConfig, texts: str | None) -> DatasetConfig:
+    """Where the texts are: a place of the user's, else the hub."""
+    place: dict[str, object] = {"hub": TEXTS, "data": texts, "revision": None, "options": {}}
+    return config.model_copy(update={**place, "split": "validation"})
+
+
+def _texts_of(config: DatasetConfig, tokens: int) -> Iterator[str]:
+    """The texts of OOLONG-synth on TREC's questions that have a length; a text comes several times.
+    Raises DataError, CannotRun."""
+    for file in find_source(config).files:
+        for text in parse_each(read_rows(file), _Text.read):
+            if text.dataset == "trec_coarse" and text.context_len == tokens:
+                yield text.context_window_text
+
+
+def _users(asked: Iterable[_Asked]) -> set[str]:
+    """The users that answers name."""
+    named: set[str] = set()
+    for each in asked:
+        named.update(_NUMBER.findall(" ".join(each.answer)))
+    return named
+
+
+def _find_text(texts: Iterable[str], users: set[str], tokens: int) -> str:
+    """The first text that names all users. Raises ConfigError."""
+    for text in texts:
+        if users <= set(_USER.findall(text)):
+            return text
+    problem = f"no trec_coarse text of {tokens} tokens names all users of the answers"
+    raise ConfigError([f"dataset.texts: {problem}"])
+
+
+def _example(asked: _Asked, tokens: int, document: Document) -> Example:
+    """A question on the text."""
+    pairs = "\n".join(asked.answer) or NO_PAIR
+    question = Question(f"{tokens}-{asked.id}", asked.question, (document.id,))
+    return Example(question, Gold((pairs,)))
+
+
+def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
+    """Load the questions of a length and their text. The fingerprint is that of both.
+
+    Raises:
+        ConfigError: For options, and where no text fits.
+        DataError: For files.
+        CannotRun: For the hub.
+    """
+    options = build(Options, Tree([("", config.options)]), "dataset")
+    source = find_source(_pairs_config(config, options))
+    asked = [row for file in source.files for row in parse_each(read_rows(file), _read_asked)]
+    if not asked:
+        raise DataError(source.name, None, None, "holds no question")
+    texts = _texts_of(_texts_config(config, options.texts), options.tokens)
+    text = _find_text(texts, _users(asked), options.tokens)
+    document = Document(made_id("oolong-pairs", text), text)
+    examples = [_example(each, options.tokens, document) for each in asked]
+    hashed = hashlib.sha256(b"oolong-pairs 1\n")
+    hashed.update(canonical([text, *examples]).encode())
+    return Dataset(
+        config.name,
+        tuple(examples[:limit]),
+        {document.id: document},
+        hashed.hexdigest(),
+        source.name,
+        source.revision,
+        rows=len(examples),
+    )
