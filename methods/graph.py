@@ -39,10 +39,15 @@ class NewNodes:
 class Graph:
     """Nodes in order of creation, chunks first. Edges go from a higher node to lower ones.
 
-    text[i] is on one line; level[i] >= 1; span[i] = (start, end) of a chunk in the document, None
-    for a written node. Edges are three arrays [edges], sorted by `higher`: higher and lower are
-    node numbers, weight > 0 and of one higher node sums to 1. log: one line a level; notes:
-    sentences about what did not go as usual.
+    Attributes:
+        text: Of each node, on one line.
+        level: Of each node, from 1.
+        span: (start, end) of each chunk in the document; None for a written node.
+        log: One line a level, about how it was built.
+        notes: Sentences about what did not go as usual.
+        higher: Number of each edge's higher node [edges], in ascending order.
+        lower: Number of its lower node [edges].
+        weight: Of the edge [edges], above 0; those from one higher node sum to 1.
     """
 
     text: list[str] = field(default_factory=list)
@@ -74,10 +79,13 @@ class Graph:
         return len(self.text) - 1
 
     def connect(self, blocks: Sequence[tuple[Sequence[int], Sequence[int], np.ndarray]]) -> None:
-        """Append edges by blocks (higher nodes, lower nodes, weights [higher, lower]); weights of 0
-        are no edges.
+        """Append the edges of several blocks.
 
-        Higher nodes must come in ascending order, after those that have edges already.
+            ([7, 8], [1, 2], [[0.5, 0.5], [0, 1]])    -> edges 7 to 1, 7 to 2, and 8 to 2
+
+        Args:
+            blocks: (higher nodes, lower nodes, weights [higher, lower]); a weight of 0 is no edge.
+                Higher nodes ascend, also from block to block and after those with edges already.
         """
         higher = [self.higher]
         lower = [self.lower]
@@ -113,20 +121,29 @@ class Graph:
 
     @cached_property
     def _first_edges(self) -> np.ndarray:
-        """Index of each node's first edge, [nodes + 1]; for a graph that no longer grows."""
+        """Where the edges of each node start among all edges, [nodes + 1].
+
+        Node i has the edges from [i] up to [i + 1]. Computed once, so only for a graph that no longer
+        grows.
+        """
         return np.searchsorted(self.higher, np.arange(len(self.text) + 1))
 
     def below(self, node: int) -> tuple[np.ndarray, np.ndarray]:
-        """The successors of `node`, each once, and the weights of the edges to them; both
-        [successors]."""
+        """The lower nodes that `node` has edges to, each once, and the weights of these edges; both
+        [lower nodes]."""
         edges = slice(self._first_edges[node], self._first_edges[node + 1])
         return self.lower[edges], self.weight[edges]
 
     def sources(self, node: int, least: float) -> list[tuple[int, int]]:
-        """Spans of the chunks under a written node, sorted: reached over edges of weight `least` or
-        more."""
+        """Spans of the chunks that a written node was written from, sorted.
+
+        Args:
+            node: The written node.
+            least: Edges of a smaller weight are not followed.
+        """
         spans: set[tuple[int, int]] = set()
-        seen, waiting = {node}, [node]
+        seen = {node}
+        waiting = [node]
         while waiting:
             lower, weight = self.below(waiting.pop())
             for under in lower[weight >= least].tolist():
@@ -139,8 +156,14 @@ class Graph:
         return sorted(spans)
 
     def shown(self, node: int, document: str, least: float = 0.0) -> Shown:
-        """A node as the reader saw it: a chunk is a span of the document, a written node has
-        `sources`."""
+        """A node as the reader saw it: a chunk as a span of the document, a written node as text
+        with its sources.
+
+        Args:
+            node: The node.
+            document: The document's id.
+            least: As for `sources`.
+        """
         span = self.span[node]
         if span is not None:
             return Shown("span", document, *span)
@@ -148,17 +171,25 @@ class Graph:
         return Shown("generated", document, text=self.text[node], sources=sources)
 
     def to_index(self) -> Index:
-        """JSON values and arrays for the cache."""
+        """The fields as JSON values and arrays, to be stored; spans are [start, end] or None."""
         index: Index = {item.name: getattr(self, item.name) for item in fields(self)}
         index["span"] = [span and list(span) for span in self.span]
         return index
 
     @classmethod
     def from_index(cls, index: Index) -> Graph:
-        """The inverse of `to_index`; what else the index has is left aside."""
+        """The graph that `to_index` made this index of; other keys of the index are ignored."""
         values = {item.name: index[item.name] for item in fields(cls)}
-        values["span"] = [span and (span[0], span[1]) for span in index["span"]]
+        values["span"] = [_as_span(stored) for stored in index["span"]]
         return cls(**values)
+
+
+def _as_span(stored: Sequence[int] | None) -> tuple[int, int] | None:
+    """The span of a node as an index stores it: [0, 40] -> (0, 40); None of a written node."""
+    if stored is None:
+        return None
+    start, end = stored
+    return start, end
 
 
 def equal_weights(group: Sequence[int]) -> np.ndarray:

@@ -73,8 +73,16 @@ class InContextConfig(RetrievalConfig):
     @model_validator(mode="before")
     @classmethod
     def _add_file_hash(cls, values: dict[str, object]) -> dict[str, object]:
-        """Set heads_sha256 to the hash of the file `heads`. Raises ValueError where another hash is
-        given already."""
+        """The settings with heads_sha256, the hash of the file that `heads` names.
+
+        They stay as they are where `heads` names no file but a list ("all", "published", "LME").
+
+        Args:
+            values: The settings as given.
+
+        Raises:
+            ValueError: They have another hash, or one although `heads` is no file that can be read.
+        """
         digest = file_digest(str(values.get("heads", ALL)))
         if values.get("heads_sha256") not in (None, digest):
             raise ValueError(

@@ -44,10 +44,14 @@ def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 
 class Packing(abc.ABC):
-    """Cuts a text into spans of at most `size` tokens: at places of rank 0, and what is longer at
-    those of rank 1, then 2 ...
+    """Cuts a text into spans of at most `size` tokens: at places of rank 0, such as the ends of
+    sentences; what is longer between two of them, at places of rank 1, then 2 ...
 
-    starts: the first character of each token; lowest: the last rank.
+    Attributes:
+        text: The text.
+        starts: The first character of each token.
+        size: Most tokens of a span.
+        lowest: The last rank; what is still too long there stays so.
     """
 
     lowest: int
@@ -59,8 +63,13 @@ class Packing(abc.ABC):
 
     @abc.abstractmethod
     def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
-        """The characters at which text[start:end] may be cut at this rank, in order; rank: as for
-        the class."""
+        """The places at which text[start:end] may be cut, each before a character, in order.
+
+        Args:
+            start: The first character.
+            end: The character after the last one.
+            rank: Of the places, as for the class.
+        """
 
     @abc.abstractmethod
     def count(self, start: int, end: int) -> int:
@@ -75,18 +84,18 @@ class Packing(abc.ABC):
             rank: Of the places at which they are cut; what is too long between two of these is cut
                 at places of higher ranks.
         """
-        opened = start  # the span that grows is text[opened:a]
+        open_start = start  # the span that grows is text[open_start:a]
         for a, b in pairwise([start, *self.stops(start, end, rank), end]):
-            if self.count(opened, b) <= self.size:
+            if self.count(open_start, b) <= self.size:
                 continue
-            if opened < a:
-                yield opened, a
-                opened = a
+            if open_start < a:
+                yield open_start, a
+                open_start = a
             if self.count(a, b) > self.size and rank < self.lowest:
                 yield from self.pack(a, b, rank + 1)
-                opened = b
-        if opened < end:
-            yield opened, end
+                open_start = b
+        if open_start < end:
+            yield open_start, end
 
 
 class _Packing(Packing):
@@ -95,6 +104,7 @@ class _Packing(Packing):
     lowest = 2
 
     def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
+        """The ends of sentences and lines for rank 0, of clauses for rank 1."""
         if rank == 0:
             return sentence_ends(self.text, start, end, lines=True)
         return (match.end() for match in _CLAUSE.finditer(self.text, start, end))
@@ -104,8 +114,10 @@ class _Packing(Packing):
         token."""
         if rank < self.lowest:
             return super().pack(start, end, rank)
-        first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)
-        return iter(tiles(start, self.starts[first + self.size : last : self.size], end))
+        first = bisect_left(self.starts, start)
+        last = bisect_left(self.starts, end)
+        cuts = self.starts[first + self.size : last : self.size]
+        return iter(tiles(start, cuts, end))
 
     def count(self, start: int, end: int) -> int:
         """Tokens that begin in text[start:end]."""
@@ -114,18 +126,33 @@ class _Packing(Packing):
 
 def sentences(text: str) -> list[Span]:
     """Spans of the sentences, without the white space around them; a single line break ends
-    none."""
+    none.
+
+        "One. Two\nwords." -> [(0, 4), (5, 15)]
+    """
     cuts = [0, *sentence_ends(text), len(text)]
     spans = [trimmed(text, start, end) for start, end in pairwise(cuts)]
     return [(start, end) for start, end in spans if start < end]
 
 
 def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
-    """Spans of `count` sentences, the last one short; one of more than `max_tokens` is cut and
-    counts as several."""
+    """Cut a text into chunks of so many sentences; the last chunk may have fewer.
+
+    Args:
+        text: The text.
+        count: Sentences of a chunk.
+        max_tokens: A sentence of more tokens is cut hard, and counts as several.
+        model: Whose tokens are counted.
+
+    Returns:
+        (start, end) of each chunk.
+    """
     parts = _sentence_parts(text, max_tokens, model)
-    groups = (parts[i : i + count] for i in range(0, len(parts), count))
-    return [(group[0].start, group[-1].end) for group in groups]
+    chunks: list[Span] = []
+    for first in range(0, len(parts), count):
+        group = parts[first : first + count]
+        chunks.append((group[0].start, group[-1].end))
+    return chunks
 
 
 def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
@@ -137,6 +164,9 @@ def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
         text: The text.
         size: Tokens of a chunk at most.
         model: Whose tokens are counted.
+
+    Returns:
+        (start, end) of each chunk.
     """
     groups: list[list[_Part]] = []
     for part in _sentence_parts(text, size, model):
@@ -148,7 +178,7 @@ def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 
 def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[Span]:
-    """The spans of a document's paragraphs, each with its title.
+    """The spans (start, end) of a document's paragraphs, each with its title.
 
     A document that is not divided into paragraphs is one.
 
@@ -160,7 +190,9 @@ def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[S
     text = document.text
     paragraphs = [(passage.start, passage.end) for passage in document.passages]
     chunks: list[Span] = []
-    for start, end in paragraphs or [(0, len(text))]:
+    if not paragraphs:
+        paragraphs = [(0, len(text))]
+    for start, end in paragraphs:
         parts = packed(text[start:end], size, model)
         chunks += [(start + a, start + b) for a, b in parts]
     return chunks

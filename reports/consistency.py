@@ -515,26 +515,38 @@ def _prompt_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _first_question_misfits(run: StoredRun) -> Iterator[str]:
-    """A first prompt that asks none of the first questions, or has other tokens than any request,
-    where each question is one request."""
+    """Yield what does not fit between the reader's first prompt and the records, for a method that
+    asks each question in one request."""
     says = declared(run)
     first = run.manifest.first_prompt("reader")
-    columns = run.columns
     if says is None or not says.one_request or not first.text:
         return
-    if columns.failed.any():
+    if run.columns.failed.any():
         return  # the prompt may be that of a question that failed
-    searched = columns.cost("search", "requests").any()
-    read = columns.usage.get(("answer", "tokens_in"), np.array([]))
-    if first.ids and not searched and len(first.ids) not in read:
+    if first.ids and not _has_request_of(run, len(first.ids)):
         yield f"the first prompt has {len(first.ids)} tokens, and no request of a record has as many"
-    asked = _question_in(first.text, run.manifest.prompts)
-    if asked is None or run.config.dataset.answer_prefix:
-        return
-    first_records = [r for r in _first_records(run) if r.question]
-    asks_one = [_is_question(asked, r.question, bool(r.options)) for r in first_records]
-    if first_records and not any(asks_one):
+    if not _asks_first_question(run, first.text):
         yield "the first prompt asks none of its first questions, or more than the question"
+
+
+def _has_request_of(run: StoredRun, tokens: int) -> bool:
+    """Whether the one request of some record has this many tokens, or searches have requests too,
+    so that the records do not tell."""
+    if run.columns.cost("search", "requests").any():
+        return True
+    return tokens in run.columns.usage.get(("answer", "tokens_in"), np.array([]))
+
+
+def _asks_first_question(run: StoredRun, prompt: str) -> bool:
+    """Whether the first prompt asks a question of the first records and nothing else, or this
+    cannot be read from it."""
+    asked = _question_in(prompt, run.manifest.prompts)
+    if asked is None or run.config.dataset.answer_prefix:
+        return True
+    first_records = [record for record in _first_records(run) if record.question]
+    if not first_records:
+        return True
+    return any(_is_question(asked, r.question, bool(r.options)) for r in first_records)
 
 
 def _first_records(run: StoredRun) -> Iterator[StoredRecord]:

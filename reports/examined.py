@@ -516,7 +516,12 @@ def _sum(phases: Iterable[PhaseUsage], *keys: _Count) -> float:
 
 
 def _usage_problems(phases: Iterable[PhaseUsage], made: Made) -> Iterator[str]:
-    """What does not fit between tokens, FLOPs and models of each phase."""
+    """Yield what does not fit between tokens, FLOPs and models of a phase, a sentence each.
+
+    Args:
+        phases: The costs of each phase of a record.
+        made: What the run says of its models and its cache of replies.
+    """
     for phase in phases:
         if phase.get("recalled") and not made.recalls:
             yield "replies from a cache that no start of the run had"
@@ -529,7 +534,7 @@ def _usage_problems(phases: Iterable[PhaseUsage], made: Made) -> Iterator[str]:
                 yield "FLOPs of a model whose sizes are not recorded"
         flops = phase.get("flops") or {}
         if not flops.get(DEFAULT) or phase.get("uncounted") or not made.sizes:
-            continue
+            continue  # its FLOPs were not counted, or cannot be computed again
         for convention, total in flops.items():
             if not _are_flops_of_tokens(convention, total, phase, made.sizes):
                 yield "FLOPs that are not those of its tokens"

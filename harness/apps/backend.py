@@ -252,6 +252,7 @@ class ApplicationSession(Session):
         return 0
 
     def _refuse(self) -> NoReturn:
+        """Raise CannotRun: an application has no context that a method could read into."""
         raise CannotRun(
             f"'{self._model.own_name}' is an application, which answers whole questions and cannot "
             "read for a method; name a model for it with --model"

@@ -388,12 +388,15 @@ class ChosenPreset:
 def chosen_by_name(
     layers: list[Layer], chosen: ChosenPreset, problems: list[HarnessError]
 ) -> Iterator[Layer]:
-    """The layers, each after what it sets for one preset by name, as settings of that part.
+    """Yield every layer; before it, as layers of their own, the settings that it has for the chosen
+    method or data set by name.
 
-        {"methods": {"pecan": {"t_p": 0.6}}}    is preceded by    {"method": {"params": {"t_p": 0.6}}}
+        before ("file.yaml", {"methods": {"pecan": {"t_p": 0.6}}}), if pecan is chosen,
+        comes  ("file.yaml", {"method": {"params": {"t_p": 0.6}}})
 
-    Of "*" only parameters of the method's class are taken; settings by name come on top. An unknown
-    name, or an entry that is no mapping, is a mistake.
+    Settings for "*", every method, come before those by name, and parameters that the chosen
+    method does not have are left out of them. An unknown name, or an entry that is no mapping, is
+    a mistake.
 
     Args:
         layers: Lowest first.

@@ -28,19 +28,23 @@ _FALSE = ("false", "no", "0")
 
 
 def parse_folder_row(raw: RawRow, gold_pages: Sequence[str]) -> OpenRow:
-    """The question of a row with what is known of its answer.
+    """The question of a row with what is known of its answer, in `extra`.
+
+        declined       whether declining is right; missing where the row does not say
+        whole_pages    true: whole pages support the answer, none of their sections
+        assertions     what is asserted of the answer, as JSON
 
     Args:
         raw: The row.
-        gold_pages: The pages, or sections, that support the answer.
+        gold_pages: The pages, or sections ("page.md#section"), that support the answer.
 
     Raises:
         RowError: A field cannot be used.
     """
     given = {key: value for key, value in raw.items() if value not in (None, "", [])}
-    parse = parse_without_answer
-    if any(name in given for name in _ANSWERS):
-        parse = parse_question
+    parse = parse_question
+    if given.keys().isdisjoint(_ANSWERS):
+        parse = parse_without_answer
     row = parse(given)
     extra = dict(row.extra)
     answerable = _answerable(raw)
@@ -68,7 +72,7 @@ def _answerable(raw: RawRow) -> bool | None:
 
 
 def _assertions(raw: RawRow) -> dict[str, object]:
-    """The assertions of a row. Raises RowError."""
+    """The assertions of a row as JSON, {} for none. Raises RowError for a malformed one."""
     schema = _with_numbers(raw.get("json_schema"))
     try:
         return read_assertions({**raw, "json_schema": schema}).to_json()
@@ -77,7 +81,10 @@ def _assertions(raw: RawRow) -> dict[str, object]:
 
 
 def _with_numbers(value: object) -> object:
-    """A value of a JSON file with its numbers, which were read as text, as numbers."""
+    """A value of a JSON file, in which numbers are NumberText, with numbers in their place.
+
+    {"minimum": NumberText("1.5")} -> {"minimum": 1.5}
+    """
     if isinstance(value, NumberText):
         return value.number
     if isinstance(value, list):

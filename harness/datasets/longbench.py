@@ -96,7 +96,10 @@ def parse_row(raw: RawRow, *, subset: str | None = None, question: str | None = 
 
 
 def _is_of_subset(row: _LongBenchRow, subset: str | None) -> bool:
-    """Whether a row may be of `subset`; one that names no data set, or for None, may."""
+    """Whether the row's data set is `subset`, or either of them is None.
+
+    LongBench-E's "qasper_e" and "qasper" count as the same data set.
+    """
     if subset is None or row.dataset is None:
         return True
     return row.dataset.removesuffix("_e") == subset.removesuffix("_e")
@@ -141,7 +144,11 @@ def support_parser(
 
 
 def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
-    """Yield (normalised question, row) of the original data set, a preset or a file or folder."""
+    """Yield (folded question, row) of the original data set.
+
+    Args:
+        support: A preset, or a file or folder with its rows.
+    """
     for file in find_source(_config_of_originals(support)).files:
         for row in parse_each(read_rows(file), _parse_original):
             if isinstance(row, Row):
@@ -149,12 +156,18 @@ def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
 
 
 def _config_of_originals(support: str) -> DatasetConfig:
-    """Where the original rows are: a file or folder, else a preset."""
+    """The config of the data set with the original rows, of which only the place of its files is
+    used.
+
+    Args:
+        support: A file or folder with the rows, else the name of a preset.
+    """
     if Path(support).expanduser().exists():
         return DatasetConfig(
             name=support,
             data=support,
-            format="-",  # this and what follows is not used
+            # The other fields must be set, and are not used.
+            format="-",
             instruction="-",
             max_answer_tokens=1,
             scorers=("-",),
@@ -202,7 +215,11 @@ def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
 
 
 def _passages(text: str) -> tuple[tuple[str, str], ...]:
-    """(title, text) of the passages of a LongBench text."""
+    """(title, text) of the passages of a LongBench text.
+
+    "Passage 1:\nAda\nShe wrote.\n\nPassage 2:\nBob\nHe read."
+        -> (("Ada", "She wrote."), ("Bob", "He read."))
+    """
     passages = []
     for part in _PASSAGE_HEAD.split(text)[1:]:
         title, _, rest = part.partition("\n")
@@ -231,4 +248,5 @@ def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str)
 
 
 def _folded(text: str) -> str:
+    """The text in small letters with single spaces, to compare it."""
     return " ".join(text.split()).casefold()

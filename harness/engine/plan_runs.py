@@ -46,8 +46,8 @@ class _Mistakes:
 def plan_runs(
     choices: Sequence[Choices], note: Callable[[str], None], elsewhere: bool = False
 ) -> Planned:
-    """Plan every run; the mistakes of single runs of several go to `note` and give exit code 2
-    while the others go on.
+    """Plan every run of a command; of several, those without mistakes are planned although others
+    have some, which go to `note` and make the exit code 2.
 
     Args:
         choices: One for each run.
@@ -58,10 +58,9 @@ def plan_runs(
         UserError: A name or key is wrong, or no run at all can be planned.
     """
     if len(choices) == 1:
-        plan = plan_choices(choices[0], elsewhere)
-        _check_retriever(choices, [plan], note)
-        _note_unused([plan], note)
-        return Planned([plan])
+        planned = Planned([plan_choices(choices[0], elsewhere)])
+        _check_plans(choices, planned.plans, note)
+        return planned
     _check_names(choices)
     planned, mistakes = Planned(), _Mistakes()
     for run in choices:
@@ -71,13 +70,27 @@ def plan_runs(
     problems += missing
     if not planned.plans and not planned.code:
         raise ConfigError(problems, missing)
-    _check_retriever(choices, planned.plans, note)
-    _note_unused(planned.plans, note)
+    _check_plans(choices, planned.plans, note)
     for problem in problems:
         note(f"error: {problem}")
-    if problems and not planned.code:
+    if problems and not planned.code:  # it is 1 after a bug
         planned.code = 2
     return planned
+
+
+def _check_plans(
+    choices: Sequence[Choices], plans: Sequence[PlannedRun], note: Callable[[str], None]
+) -> None:
+    """Note the retriever and the settings that runs do not use. Raises UserError for a retriever
+    that no run uses.
+
+    Args:
+        choices: What the user chose, run by run.
+        plans: The planned runs.
+        note: Gets a sentence for each.
+    """
+    _check_retriever(choices, plans, note)
+    _note_unused(plans, note)
 
 
 def _check_retriever(

@@ -72,7 +72,10 @@ class StartManifest:
         self._write(self.value.with_last_start(this_start))
 
     def keep_first_prompts(self, prompts: Mapping[str, FirstPrompt]) -> None:
-        """Write the first prompts (role -> prompt) of roles that the manifest has none of."""
+        """Write the first prompts (role -> prompt) of roles that the manifest has none of.
+
+        With them the GPU is recorded, where the manifest has none.
+        """
         manifest = manifests.with_first_prompts(self.value, prompts)
         if manifest is not self.value:
             self._write(manifest)

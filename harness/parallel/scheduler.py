@@ -125,16 +125,23 @@ def in_forward_thread(fn: Callable[[], R]) -> R:
     return result
 
 
-def _openmp(function: str, *numbers: int) -> None:
-    """Call a function of the OpenMP library that torch has loaded, if any; numbers: its integer
-    arguments."""
+def _call_openmp(function: str, *numbers: int) -> None:
+    """Call a C function of the OpenMP library that torch has loaded; nothing happens without one.
+
+    Args:
+        function: Its name, as "omp_set_num_threads".
+        *numbers: Its integer arguments.
+    """
     torch = sys.modules.get("torch")
     if torch is None:
         return
-    # It may be half imported, by another thread.
+    # AttributeError: another thread has imported torch by half.
     with contextlib.suppress(AttributeError, OSError):
-        torch.get_num_threads()  # the first such call in a thread sets its number of threads
-        getattr(ctypes.CDLL(None), function)(*numbers)
+        # The first such call in a thread sets its number of threads, and would undo ours if it
+        # came later.
+        torch.get_num_threads()
+        loaded_libraries = ctypes.CDLL(None)
+        getattr(loaded_libraries, function)(*numbers)
 
 
 class _WaitingAsk:
@@ -189,7 +196,7 @@ class Scheduler:
         # cores they sleep between two products instead of waiting: a batch of 8 contexts of
         # SmolLM2-135M took 109 ms instead of 41 on two cores. So this thread gives its helpers up
         # (1: softly, all else stays), and members never get any.
-        _openmp("omp_pause_resource_all", 1)
+        _call_openmp("omp_pause_resource_all", 1)
         self._batches = threading.Thread(target=self._run_batches, name="batches", daemon=True)
         self._batches.start()
 
@@ -235,7 +242,7 @@ class Scheduler:
         def body() -> None:  # of the thread
             """Run the member in its thread: take a slot, work, give the slot back."""
             this_thread.scheduler, this_thread.member = self, member
-            _openmp("omp_set_num_threads", 1)
+            _call_openmp("omp_set_num_threads", 1)
             if not reserved:
                 self._take_slot()
             try:

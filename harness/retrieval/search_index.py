@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -336,10 +336,10 @@ class SearchIndex:
 
 
 def hit_of(passage: StoredPassage, score: float) -> SearchHit:
-    """A passage of a corpus as a hit: a text of no document of the question."""
+    """A passage of a corpus as a hit; a reader that sees it is shown its title and text as a quote,
+    as it is in no document of the question."""
     hit = SearchHit(passage.id, passage.title, passage.text, score, Shown("quote"))
-    shown = Shown("quote", text=hit.titled_text)
-    return SearchHit(passage.id, passage.title, passage.text, score, shown)
+    return replace(hit, shown=Shown("quote", text=hit.titled_text))
 
 
 def fused(rankings: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:

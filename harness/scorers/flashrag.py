@@ -39,13 +39,19 @@ Measure = Callable[[str, Sequence[str]], float]
 
 
 def _mean_over_items(measure: Measure, prediction: Items, references: Golds) -> float:
-    """The mean of a measure over the items of a data set."""
+    """The mean of a measure over the items of a data set.
+
+    Args:
+        measure: Scores one item.
+        prediction: Of each item.
+        references: The accepted answers of each item.
+    """
     items = zip(prediction, references, strict=True)
     return mean([measure(text, answers) for text, answers in items])
 
 
 def _with_mean(name: str, measure: Measure) -> None:
-    """Add the scorer flashrag.dataset_NAME, the mean of a measure over a data set."""
+    """Register the scorer flashrag.dataset_NAME, the mean of a measure over a data set."""
     of_data_set = partial(_mean_over_items, measure)
     scorer(f"flashrag.dataset_{name}", f"mean {name}", "corpus")(of_data_set)
 

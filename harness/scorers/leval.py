@@ -20,8 +20,8 @@ _LETTERS = "ABCD"
 _GUESS = "A"  # their reading of a reply without a letter
 _PARTLY_RIGHT = 0.25
 _OPTION = re.compile(r"\s*[A-Z](?=[\s.)])")
-_RUN = re.compile(r"[ABCD]+")
-_LEADING = re.compile(r"[ABCD]*")
+_RUN_OF_LETTERS = re.compile(r"[ABCD]+")
+_LEADING_LETTERS = re.compile(r"[ABCD]*")
 _NOT_A_LETTER = re.compile(r"[^A-D]")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
@@ -56,29 +56,37 @@ def _text_score(prediction: str, gold: str) -> float:
 
 
 def _squeezed(text: str) -> str:
+    """The text in small letters without spaces."""
     return text.lower().replace(" ", "")
 
 
 def _exact(prediction: str, gold: str) -> float:
-    """The exact match of a reply and an answer; where the answer is letters of options, of those
-    letters."""
+    """The score of a reply: of its letters where the right answer is nothing but letters of
+    options ("AC"), else of its number or text."""
     if set(_bare(gold)) <= set(_LETTERS):
         return _letters_score(_bare(prediction), _bare(gold))
     return _text_score(prediction, gold)
 
 
 def _in_order(letters: str) -> str:
+    """Each letter once, in the order of the alphabet."""
     return "".join(sorted(set(letters)))
 
 
 def _chosen(reply: str) -> str:
-    """All letters that a reply chooses: those it begins with, else those that stand alone, else the
-    first of A to D."""
+    """The letters of A to D that a reply chooses, each once, in order.
+
+    Those it begins with, where these are several; else those that stand alone; else the first ones.
+
+        "CA, as ..." -> "AC"        "A and C." -> "AC"        "I think (B)" -> "B"        "no idea" -> "A"
+
+    A blank reply is "None", which is no answer.
+    """
     if not reply.strip():
         return "None"
     if reply in _LETTERS:
         return reply
-    leading = _LEADING.match(reply)
+    leading = _LEADING_LETTERS.match(reply)
     assert leading is not None  # it may match nothing
     first = leading.group()
     if len(first) > 1:
@@ -86,14 +94,14 @@ def _chosen(reply: str) -> str:
     rest = reply[len(first) :].partition("Question")[0]
     alone = first + "".join(_OPTION.findall(rest))
     letters = _in_order(_NOT_A_LETTER.sub("", alone))
-    run = _RUN.search(rest)
+    run = _RUN_OF_LETTERS.search(rest)
     if not letters and run is not None:
         return run.group()
     return letters or _GUESS
 
 
 def _gold_letters(answer: str) -> str:
-    """The letters of the answer's first word."""
+    """The letters A to D of the right answer's first word: "(B) The mill" -> "B"."""
     return _NOT_A_LETTER.sub("", answer.split()[0]) or _GUESS
 
 
@@ -106,26 +114,38 @@ def options(prediction: str, references: Sequence[str]) -> float:
 @scorer("leval.option", "the first letter of A to D is the right one")
 def option(prediction: str, references: Sequence[str]) -> float:
     """1.0 where the first letter of A to D in the reply is right, else 0.0 (TOEFL, QuALITY)."""
-    first = _RUN.search(prediction)
-    if first is not None and prediction not in _LETTERS:
-        prediction = first.group()[0]
+    run = _RUN_OF_LETTERS.search(prediction)
+    # As in their program, a reply of neighbouring letters alone ("BC") is read as several.
+    if run is not None and prediction not in _LETTERS:
+        prediction = run.group()[0]
     return options(prediction, references)
 
 
 def _number(text: str) -> str:
-    """The digits of the number after "The answer is", or of the last word with a digit, up to its
-    first full stop."""
+    """The digits of the number that a text answers, up to its first full stop; "" without one.
+
+    It is the word after "The answer is", else the last word with a digit in the first paragraph.
+
+        "The answer is $1,200.50" -> "1200"        "so 7 of 12 left" -> "12"
+    """
+    word = _last_word_with_digit(text.partition("\n\n")[0])
     found = _ANSWER_IS.search(text)
-    word = ""
     if found is not None:
         word = found.group(1)
-    else:
-        words = text.partition("\n\n")[0].split(" ")
-        word = "".join(list(filter(_has_digit, words))[-1:])
-    return "".join(filter(str.isdigit, word.partition(".")[0]))
+    whole_part = word.partition(".")[0]
+    return "".join(filter(str.isdigit, whole_part))
+
+
+def _last_word_with_digit(text: str) -> str:
+    """The last of the words with a digit, "" without one."""
+    words = list(filter(_has_digit, text.split(" ")))
+    if not words:
+        return ""
+    return words[-1]
 
 
 def _has_digit(text: str) -> bool:
+    """Whether a digit is in the text."""
     return any(map(str.isdigit, text))
 
 
@@ -136,7 +156,7 @@ def number(prediction: str, references: Sequence[str]) -> float:
 
 
 def _code(text: str) -> str:
-    """A text as their program compares outputs of code."""
+    """A text as their program compares outputs of code: "[ [1.0,\n'a'] ]" -> "[[1 a]]"."""
     text = _CODE_MARKS.sub("", re.sub(r"\s+", " ", text))
     return text.replace("] [", "][").replace("[ [", "[[").replace("] ]", "]]")
 
@@ -149,12 +169,12 @@ def output(prediction: str, references: Sequence[str]) -> float:
     text = _code(prediction)
     for filler in _FILLERS:
         text = text.replace(filler, "")
-    _, found, after = text.rpartition(_FINAL_OUTPUT)
+    _, final_output, after = text.rpartition(_FINAL_OUTPUT)
     words = re.split(r"\s+", after)
-    part = words[-most:]
-    if found:
-        part = words[:most]
-    return _exact(" ".join(part), _code(references[0]))
+    compared = words[-most:]
+    if final_output:
+        compared = words[:most]
+    return _exact(" ".join(compared), _code(references[0]))
 
 
 @scorer("leval.contains", "the answer stands in the reply, without regard to case and spaces")

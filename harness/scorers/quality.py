@@ -32,7 +32,10 @@ _LETTERS = (
 
 def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
     """The indices of the options whose words stand in the text, not only inside another option's
-    words."""
+    words.
+
+        "It was New York City", ["York", "New York", "Rome"] -> {1}
+    """
     words = f" {normalize_answer(text)} "
     option_words = [f" {normalize_answer(option)} " for option in options]
     found: set[str] = set()
@@ -46,8 +49,11 @@ def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
 
 
 def _letters_in_text(text: str) -> list[str]:
-    """The letters that the reply names: the one that it consists of, else all that stand for an
-    option."""
+    """The letters that a reply names: the one that it consists of, else all that are marked as an
+    option.
+
+        "B." -> ["B"]        "(A), not option C" -> ["A", "C"]        "A mill" -> []
+    """
     alone = _LETTER_ALONE.fullmatch(text)
     if alone is not None:
         return [alone.group(1)]
@@ -58,8 +64,15 @@ def _letters_in_text(text: str) -> list[str]:
 
 
 def chosen_option(text: str, options: Sequence[str]) -> int | None:
-    """The index of the one option that the reply names by letter, text, or both; None for none or
-    several."""
+    """The index of the one option that a reply names by letter, text, or both; None for none or
+    several.
+
+    A reply that is the text of one option names that one, whatever letters are in it.
+
+    Args:
+        text: The reply.
+        options: The text of each option, in order.
+    """
     exact = [index for index, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
         return exact[0]

@@ -174,8 +174,15 @@ def _sync(path: Path) -> None:
 
 
 def delete_drafts(folder: Path, name: str = "*") -> None:
-    """Delete what a killed writer of files named `name`, a pattern, left in `folder`; hold its lock
-    meanwhile."""
+    """Delete the temporary files (".NAME.*.tmp") that a killed writer left in a folder.
+
+    Only the holder of the lock on these files may call it: the drafts of a living writer would be
+    deleted too.
+
+    Args:
+        folder: The folder.
+        name: A pattern of the names of the files that were being written.
+    """
     for draft in folder.glob(f".{name}.*.tmp"):
         with contextlib.suppress(OSError):
             draft.unlink()

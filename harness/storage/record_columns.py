@@ -266,7 +266,12 @@ class ColumnsBuilder:
         self._searches.add(_summary(record) if record.steps else None)
 
     def _add_usage(self, place: int, usage: Usage) -> None:
-        """Add what a record cost in each phase to the columns of costs."""
+        """Add what a record cost in each phase to the columns of costs.
+
+        Args:
+            place: Of the record, from 0.
+            usage: Phase -> its costs; the column of a phase gets 1 for a record with any.
+        """
         for phase, spent in usage.items():
             self._usage_keys.update(spent)
             if spent:

@@ -35,8 +35,13 @@ from methods.longrefiner.tree import Tree
 
 @dataclass(frozen=True)
 class Choice:
-    """nodes: the chosen ones, in order of choice; pieces: the text to read; reason: why the choice
-    ended."""
+    """Which nodes are read.
+
+    Attributes:
+        nodes: The chosen ones, in order of choice.
+        pieces: The text to read.
+        reason: Why the choice ended: "budget", or "exhausted" where every node had its turn.
+    """
 
     nodes: tuple[Place, ...]
     pieces: tuple[Piece, ...]
@@ -44,7 +49,7 @@ class Choice:
 
 
 def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
-    """The released code's choice.
+    """The released code's choice, in the four steps at the head of this file.
 
     Args:
         showing: Shows pieces, and counts their tokens.
@@ -52,7 +57,7 @@ def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) 
         budget: Most tokens of what is read; separators are not counted.
     """
     order = _by_score(showing, scores)
-    size: dict[Place, int] = {}
+    size: dict[Place, int] = {}  # tokens of each node
     for place in order:
         size[place] = showing.tokens([showing.node_piece(*place)])
     chosen: list[Place] = []
@@ -65,15 +70,15 @@ def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) 
         node = showing.trees[place.document].nodes[place.node]
         if node.leaf and Place(place.document, node.parent) in chosen:
             continue
-        inside = _chosen_children(showing, chosen, place)
-        freed = sum(map(size.__getitem__, inside))
-        if inside and left + freed < size[place]:
+        replaced = _chosen_children(showing, chosen, place)
+        freed = sum(size[child] for child in replaced)
+        if replaced and left + freed < size[place]:
             continue
-        for child in inside:
+        for child in replaced:
             chosen.remove(child)
         chosen.append(place)
         left += freed - size[place]
-    read = chosen[:-1]
+    read = chosen[:-1]  # step 3
     reason = "exhausted"
     if left < 0:
         reason = "budget"
@@ -82,15 +87,19 @@ def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) 
 
 
 def _chosen_children(showing: Showing, chosen: Sequence[Place], part: Place) -> list[Place]:
-    """Those of the chosen nodes that are children of a part."""
+    """Those of the chosen nodes that are children of a part, in order of choice."""
     nodes = showing.trees[part.document].nodes
     of_document = [place for place in chosen if place.document == part.document]
     return [place for place in of_document if nodes[place.node].parent == part.node]
 
 
 def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Place]:
-    """All nodes of all documents by falling score; of equal scores leaves before parts. scores: of
-    each document, [nodes]."""
+    """All nodes of all documents by falling score; of equal scores leaves before parts.
+
+    Args:
+        showing: Has the trees.
+        scores: Of each document, [nodes].
+    """
     leaves: list[Place] = []
     parts: list[Place] = []
     for document, tree in enumerate(showing.trees):
@@ -100,14 +109,21 @@ def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Place]:
 
 
 def _parts_by_end(tree: Tree) -> list[int]:
-    """The parts of a tree in the order of their last leaf, a sub-section before its section."""
+    """The parts of a tree in the order of their last leaf, a sub-section before its section.
+
+    A part is a node with others under it; its number stands for it.
+    """
     parts = [i for i, node in enumerate(tree.nodes) if not node.leaf]
     return sorted(parts, key=lambda part: (tree.under(part)[-1], -tree.level(part)))
 
 
 def _by_score_then_place(scores: Sequence[np.ndarray]) -> list[Place]:
     """All nodes of all documents by falling score; of equal scores the earlier document and text
-    first. scores: of each document, [nodes]."""
+    first.
+
+    Args:
+        scores: Of each document, [nodes].
+    """
     places: list[Place] = []
     for document, values in enumerate(scores):
         places += [Place(document, node) for node in range(len(values))]
@@ -117,7 +133,8 @@ def _by_score_then_place(scores: Sequence[np.ndarray]) -> list[Place]:
 def choose_nodes(
     showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bool = False
 ) -> Choice:
-    """The paper's choice.
+    """The paper's choice: by falling score, each node is taken with all leaves under it, if what is
+    read then still fits.
 
     Args:
         showing: Shows pieces, and counts their tokens.
@@ -125,20 +142,19 @@ def choose_nodes(
         budget: Most tokens of what is read, as shown.
         skip: Whether a paragraph that does not fit is passed over instead of ending the choice.
     """
-    inside: set[Place] = set()
+    read_leaves: set[Place] = set()
     taken: list[Place] = []
     reason = "exhausted"
     for place in _by_score_then_place(scores):
         tree = showing.trees[place.document]
         leaves = {Place(place.document, leaf) for leaf in tree.under(place.node)}
-        new = leaves - inside
-        if not new:
+        if leaves <= read_leaves:
             continue
-        if showing.tokens(showing.pieces(inside | new)) > budget:
+        if showing.tokens(showing.pieces(read_leaves | leaves)) > budget:
             reason = "budget"
             if tree.nodes[place.node].leaf and not skip:
                 break
             continue
-        inside |= new
+        read_leaves |= leaves
         taken.append(place)
-    return Choice(tuple(taken), tuple(showing.pieces(inside)), reason)
+    return Choice(tuple(taken), tuple(showing.pieces(read_leaves)), reason)

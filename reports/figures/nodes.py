@@ -118,11 +118,21 @@ def column_width(values: Sequence[int]) -> int:
 
 
 def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
-    """A row and a histogram for each run that retrieved nodes; resamples: as in `fit`.
+    """The nodes that each run retrieved per question: a row of a table and a histogram a run.
 
-    dataset method model n failed · nodes nodes.low nodes.high (mean, 95 % interval clustered by
-    document) · median · lowest · highest · mu · sigma · ks · p · notes · run. Raises UserError
-    where no run's steps name nodes.
+    Columns:
+        dataset, method, model, n, failed: The run and its questions.
+        nodes, nodes.low, nodes.high: The mean and its 95 % interval, clustered by document.
+        median, lowest, highest: Of the questions.
+        mu, sigma, ks, p: The log-normal that `fit` finds, and its test.
+        notes, run: What to know of the run, and its folder.
+
+    Args:
+        runs: Those without nodes in their steps are left out.
+        resamples: As in `fit`.
+
+    Raises:
+        UserError: No run's steps name nodes.
     """
     searches = [run for run in runs if any(node_counts(run))]
     if not searches:

@@ -41,22 +41,33 @@ _ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
 class DrillTokens:
-    """The pieces that exercises are made of: `words` as text, all others as token ids."""
+    """The pieces that exercises are made of.
+
+    Attributes:
+        words: Made-up names and the numbers 100 to 999, as text; any two can stand as a pair.
+        one_token_words: The token of each word that is a single token.
+        fillers: Token ids of each piece of language that stands between words.
+        after: Of each mark that may follow a word.
+        sentence_ends: Of each way in which a sentence ends.
+        part_heads: Of each text before the number of a part.
+        numbers: Of the number of each part.
+        colon: Of ": ".
+        action: Of a reply up to its number.
+    """
 
     def __init__(self, teacher: Teacher) -> None:
-        """Tokenize them as `teacher` does."""
+        """Tokenize the pieces with the teacher's tokenizer."""
         made_up = list(chain.from_iterable(map(names.short_names, ENDINGS)))
-        self.words = [*made_up, *map(str, range(100, 1000))]  # any two of them can stand as a pair
+        self.words = [*made_up, *map(str, range(100, 1000))]
         tokens_of_words = map(teacher.plain, self.words)
         self.one_token_words = [ids[0] for ids in tokens_of_words if len(ids) == 1]
-        # Language between and around the words.
         self.fillers = list(map(teacher.plain, _BETWEEN))
         self.after = list(map(teacher.plain, _AFTER))
         self.sentence_ends = list(map(teacher.plain, _ENDS))
-        self.part_heads = list(map(teacher.plain, _HEADS))  # before the number of a part
+        self.part_heads = list(map(teacher.plain, _HEADS))
         self.numbers = [teacher.plain(str(number)) for number in range(PARTS)]
         self.colon = teacher.plain(": ")
-        self.action = teacher.plain("\n\nAction: 0")[:-1]  # a reply up to its number
+        self.action = teacher.plain("\n\nAction: 0")[:-1]  # without the number
 
 
 def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) -> list[int]:

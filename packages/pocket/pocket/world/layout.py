@@ -181,7 +181,7 @@ def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page
 
 
 def spans(pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True) -> tuple[Support, ...]:
-    """The spans that prove something, in the order of the text.
+    """The spans that state the needed facts, each once, in the order of the text.
 
     Args:
         pages: The pages that state it.
@@ -192,10 +192,12 @@ def spans(pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True) -> t
     supports: list[Support] = []
     for page in pages:
         for stated in page.stated:
-            if stated.fact in needed:
-                passage = page.document.passages[page.place[stated.fact]]
-                support = Support(page.document.id, stated.start, stated.end)
-                if whole:
-                    support = Support(page.document.id, passage.start, passage.end)
-                supports.append(support)
+            if stated.fact not in needed:
+                continue
+            start, end = stated.start, stated.end
+            if whole:
+                paragraph_number = page.place[stated.fact]
+                passage = page.document.passages[paragraph_number]
+                start, end = passage.start, passage.end
+            supports.append(Support(page.document.id, start, end))
     return tuple(dict.fromkeys(supports))

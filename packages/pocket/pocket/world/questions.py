@@ -81,8 +81,11 @@ class Asker:
         return None
 
     def two(self) -> Asked | None:
-        """A question of two hops: its first fact leads to a thing that the second one names too;
-        None without any."""
+        """A question of two hops, as "Where was the author of X born?"; None without any.
+
+        It goes from one end of a fact (start) to its other end (middle), and from there to the
+        other end of a second fact, by two steps that the schema has a question for.
+        """
         routes = self.schema.routes(2)
         for _ in range(_TRIES):
             first = self.dice.pick(self.facts)

@@ -351,7 +351,13 @@ def make_labels(
 
 
 def _check_places(names: Sequence[str], options: TrainOptions, sets: Mapping[str, object]) -> None:
-    """Raise UserError for a path that several data sets would share."""
+    """Raise UserError where a path has no "{dataset}", so that several data sets would share it.
+
+    Args:
+        names: Of the data sets, two or more.
+        options: Of the command.
+        sets: What --set gives.
+    """
     documents = sets.get("dataset.documents")
     for option, value in (("--data", options.data), ("--set dataset.documents", documents)):
         if value is not None and _PLACE not in str(value):
