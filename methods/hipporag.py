@@ -123,8 +123,15 @@ class HippoRAG(ExtractingMethod):
     own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """Passages, distinct triples, the triples of each passage, similar phrases, vectors of
-        triples and passages."""
+        """The parts of the graph, and vectors for the search:
+
+        passages           [start, end] of each in the document
+        facts              the distinct triples
+        of                 numbers of each passage's triples
+        synonyms           [phrase, phrase, cosine] of similar phrases
+        fact_vectors       of each triple
+        passage_vectors    of each passage
+        """
         spans = passage_chunks(document, self.config.chunk_tokens, tools.model("builder"))
         texts = [document.text[start:end].strip() for start, end in spans]
         by_passage = keep_each(
@@ -277,9 +284,10 @@ class HippoRAG(ExtractingMethod):
             lambda reply: numbers_in(reply, "Facts"),
             Retry(retries=0, window=config.window),
         )
-        chosen = [n for n in response.found or () if 1 <= n <= len(candidates)]
-        kept = [candidates[n - 1] for n in chosen]
-        notes = [*response.notes, *_verdicts(facts, [n - 1 for n in chosen])]
+        listed_numbers = response.found or []
+        chosen = [n - 1 for n in listed_numbers if 1 <= n <= len(candidates)]
+        kept = [candidates[place] for place in chosen]
+        notes = [*response.notes, *_verdicts(facts, chosen)]
         step = Step(
             "filter",
             scores={"candidates": float(len(candidates)), "kept": float(len(kept))},
@@ -293,7 +301,9 @@ class HippoRAG(ExtractingMethod):
 def _verdicts(facts: Sequence[str], kept: Sequence[int]) -> list[str]:
     """What became of each fact, for the trace: ["kept: a | is by | b", "dropped: ..."].
 
-    kept: the places of the facts that the model chose.
+    Args:
+        facts: Those that the model was shown.
+        kept: The places, from 0, of those that it chose.
     """
     verdicts: list[str] = []
     for place, fact in enumerate(facts):
@@ -305,14 +315,17 @@ def _verdicts(facts: Sequence[str], kept: Sequence[int]) -> list[str]:
 
 
 def triples_in(reply: str) -> list[Fact] | None:
-    """Read triples: all lists and objects of three strings or numbers.
+    """Read the triples of a reply: all lists and objects of three strings or numbers.
+
+        '[["Ada", "born in", "Rome"], {"object": "Bo", "subject": "Ada", "relation": "knows"}]'
+            -> [("ada", "born in", "rome"), ("ada", "knows", "bo")]
 
     Args:
         reply: A model's text.
 
     Returns:
-        The triples, folded as phrases, none twice. Of an object those values that _PARTS names,
-        else all in their order. [] for an empty list, None for a reply without either.
+        The triples, folded as phrases, none twice; [] for an empty list, None for a reply with
+        neither.
     """
     values = values_in(reply)
     facts: list[Fact] = []
@@ -323,11 +336,16 @@ def triples_in(reply: str) -> list[Fact] | None:
             facts.append((subject, relation, object_))
     if not facts and [] not in values:
         return None
-    return list(dict.fromkeys(fact for fact in facts if all(fact)))
+    complete = [fact for fact in facts if all(fact)]  # no part is empty
+    return list(dict.fromkeys(complete))
 
 
 def _triple_parts(value: object) -> list[object]:
-    """The parts of a list or object in a reply, in the order subject, relation, object."""
+    """The parts of a list or object in a reply, in the order subject, relation, object.
+
+    Of an object those that _PARTS names, if they are three, else all in their order; [] for any
+    other value.
+    """
     if isinstance(value, list):
         return value
     if not isinstance(value, dict):
@@ -339,7 +357,7 @@ def _triple_parts(value: object) -> list[object]:
 
 
 def _as_facts(rows: Iterable[Sequence[str]]) -> list[Fact]:
-    """Triples, which the cache turns into lists."""
+    """Triples as tuples; the cache gives them back as lists."""
     return [(subject, relation, object_) for subject, relation, object_ in rows]
 
 
@@ -367,12 +385,12 @@ def passage_ranks(
     """
     facts = _as_facts(index["facts"])
     phrases = _phrases(facts)
-    node = {phrase: i for i, phrase in enumerate(phrases)}
-    graph = _graph(index, facts, node)
-    weights: dict[int, list[float]] = defaultdict(list)
+    node_of = {phrase: node for node, phrase in enumerate(phrases)}
+    graph = _graph(index, facts, node_of)
+    weights: dict[int, list[float]] = defaultdict(list)  # phrase -> a weight of each kept triple
     for fact in kept:
         subject, _, object_ = facts[fact]
-        for phrase in (node[subject], node[object_]):
+        for phrase in (node_of[subject], node_of[object_]):
             weights[phrase].append(float(fit[fact]) / len(graph.passages_of[phrase]))
     means = {phrase: sum(values) / len(values) for phrase, values in weights.items()}
     heaviest = sorted(means.items(), key=lambda item: -item[1])[: config.link_k]
@@ -396,7 +414,7 @@ class _Graph:
     passages_of: dict[int, set[int]]
 
 
-def _graph(index: Index, facts: Sequence[Fact], node: dict[str, int]) -> _Graph:
+def _graph(index: Index, facts: Sequence[Fact], node_of: dict[str, int]) -> _Graph:
     """Build the graph of phrases and passages.
 
     The similarity of two phrases takes the place of how often triples join them, as in the released
@@ -405,20 +423,20 @@ def _graph(index: Index, facts: Sequence[Fact], node: dict[str, int]) -> _Graph:
     Args:
         index: The index of HippoRAG.
         facts: Its triples.
-        node: Phrase -> its number in the graph.
+        node_of: Phrase -> its number in the graph.
     """
     weights: dict[tuple[int, int], float] = defaultdict(float)
     passages_of: dict[int, set[int]] = defaultdict(set)
     for passage, numbers in enumerate(index["of"]):
         for number in numbers:
             subject, _, object_ = facts[number]
-            a = node[subject]
-            b = node[object_]
+            a = node_of[subject]
+            b = node_of[object_]
             weights[a, b] += 1
             weights[b, a] += 1
             for phrase in (a, b):
                 passages_of[phrase].add(passage)
-                weights[phrase, len(node) + passage] = 1.0
+                weights[phrase, len(node_of) + passage] = 1.0
     for first, second, score in index["synonyms"]:
         weights[int(first), int(second)] = float(score)
     between_two = {(a, b): weight for (a, b), weight in weights.items() if a != b}
@@ -426,7 +444,7 @@ def _graph(index: Index, facts: Sequence[Fact], node: dict[str, int]) -> _Graph:
 
 
 def _phrases(facts: Sequence[Fact]) -> list[str]:
-    """The distinct subjects and objects, in order."""
+    """The distinct subjects and objects, in the order in which they first occur."""
     phrases: dict[str, None] = {}
     for subject, _, object_ in facts:
         phrases[subject] = None

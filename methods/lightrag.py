@@ -410,7 +410,8 @@ class _Search:
         return numbers
 
     def _neighbours(self) -> list[list[int]]:
-        """Of each item an entity's relations, or a relation's two entities."""
+        """For each item, the numbers of the items that it is joined to: of an entity its relations,
+        of a relation its two entities."""
         joined: list[list[int]] = [[] for _ in self.items]
         for i, item in enumerate(self.items):
             if not item.is_relation:
@@ -422,7 +423,7 @@ class _Search:
         return joined
 
     def _rank(self, item: Item) -> int:
-        """How many relations an entity has, or both entities of a relation together."""
+        """How many relations an entity has; of a relation, the sum of its two entities'."""
         return sum(len(self._joined[self._entities[name]]) for name in item.names)
 
     def find_all(self, keywords: Mapping[str, Sequence[str]]) -> _Found:
@@ -465,7 +466,15 @@ class _Search:
         return _Found(self.first(entities, self.texts), relations, self.first(chunks, self.chunks))
 
     def _nearest(self, words: Sequence[str], relations: bool) -> list[int]:
-        """The `k` most similar entities, or relations, of a cosine of `least` or more."""
+        """The numbers of the entities, or relations, most similar to words, the best first.
+
+        Args:
+            words: The keywords, encoded as one text.
+            relations: Whether relations are wanted, or entities.
+
+        Returns:
+            `k` at most, of a cosine of `least` or more.
+        """
         candidates: list[int] = []
         for i, item in enumerate(self.items[: len(self.vectors)]):
             if item.is_relation == relations:
@@ -526,6 +535,7 @@ class _Search:
 
 
 def _distinct(numbers: Sequence[int]) -> list[int]:
+    """The numbers in order, each once."""
     return list(dict.fromkeys(numbers))
 
 
@@ -572,7 +582,10 @@ def _strength(text: str) -> float:
 
 
 def keywords_in(reply: str) -> dict[str, list[str]] | None:
-    """The keywords "high" and "low" of a reply, None where it has neither."""
+    """The keywords of a reply's first object with "high" or "low"; None where it has none.
+
+    '{"high": ["trade"], "low": ["Ada", "mill"]}' -> {"high": ["trade"], "low": ["Ada", "mill"]}
+    """
     for value in values_in(reply):
         if not isinstance(value, dict) or not {"high", "low"} & {*value}:
             continue

@@ -66,8 +66,15 @@ class Source:
 
 
 def file_patterns(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tuple[str, ...]:
-    """The file names or patterns in options.files. Raises ConfigError for malformed ones and
-    options not `known`."""
+    """The file names or patterns in dataset.options.files: "a.json" -> ("a.json",); () for none.
+
+    Args:
+        config: Has the options.
+        known: The options that the data set's format has.
+
+    Raises:
+        ConfigError: They are malformed, or an option is not known.
+    """
     problems = [_unknown_option(key, known) for key in config.options if key not in known]
     patterns = config.options.get("files", ())
     if isinstance(patterns, str):
@@ -94,14 +101,21 @@ def _unknown_option(key: str, known: Sequence[str]) -> str:
 
 
 def _is_name(value: object) -> bool:
+    """Whether a value can name a file."""
     return isinstance(value, str) and value != ""
 
 
 def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
-    """The files that hold the rows of `config`; known: the options that its format has.
+    """The files that hold the rows of a data set.
 
-    Raises ConfigError for a config without a place, or with a revision of a local one; DataError
-    for a local place that does not hold them, CannotRun for a package or the hub.
+    Args:
+        config: Says where they are, and of which split and subset.
+        known: The options that the data set's format has.
+
+    Raises:
+        ConfigError: The config names no place, or a revision of a local one.
+        DataError: The local place does not hold them.
+        CannotRun: The package or the data set on the hub does not hold them.
     """
     patterns = file_patterns(config, known)
     if config.data is None:
@@ -128,8 +142,16 @@ def _package_source(data: str) -> Source:
 
 
 def _hub_source(config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
-    """The split's files on the hub, fetched when their turn comes. Raises CannotRun, and
-    ConfigError without a hub id."""
+    """The split's files on the hub, each downloaded when the source is iterated up to it.
+
+    Args:
+        config: The data set on the hub, the split and the subset.
+        patterns: Patterns of file names.
+
+    Raises:
+        ConfigError: The config names no data set on the hub.
+        CannotRun: That data set cannot be read, or it is not clear which files are meant.
+    """
     if config.hub is None:
         sentence = "does not say where its rows are; name their file with --data"
         raise ConfigError([f"dataset '{config.name}' {sentence}"])
@@ -194,18 +216,20 @@ def _folder_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) 
     """
     folder = Path(data).expanduser()
     names = [entry.name for entry in folder.iterdir() if entry.is_file()]
-    nested = []
+    shards_only = False
     if not _data_files(names):
         nested = _nested_data_files(folder)
-    shards_only = bool(nested)
-    chosen = _choose_local_files(nested or names, config, patterns, data, shards_only=shards_only)
+        if nested:
+            names = nested
+            shards_only = True
+    chosen = _choose_local_files(names, config, patterns, data, shards_only=shards_only)
     if is_archive(chosen[0]):
         return Source(_members_of_split(folder / chosen[0], config, patterns), chosen[0])
     return Source(tuple(folder / name for name in chosen), ", ".join(chosen))
 
 
 def _nested_data_files(folder: Path) -> list[str]:
-    """The data files in subfolders, as paths in the folder."""
+    """The data files in a folder and its subfolders, as paths in it: ["qasper/dev.jsonl"]."""
     names = []
     for root, _, files in os.walk(folder):
         place = Path(root).relative_to(folder)
@@ -250,12 +274,16 @@ def _choose_local_files(
 
 
 def _is_of_subset(name: str, subset: str) -> bool:
-    """Whether a path's folder or stem, without the number of a part, is `subset`."""
+    """Whether a folder of a path, or its file's name without endings and the number of a part, is
+    `subset`."""
     return subset in PurePosixPath(name).parts[:-1] or _stem(name) == subset
 
 
 def _stem(name: str) -> str:
-    """A file's name without the number of a part and what follows a full stop."""
+    """A file's name without the number of a part and what follows a full stop.
+
+    "qasper/dev-00000-of-00002.parquet" -> "dev"
+    """
     return _SHARD.sub("", PurePosixPath(name).name).split(".")[0]
 
 
@@ -274,6 +302,7 @@ class Ambiguous(Exception):
 
 
 def _words_in_path(path: str) -> set[str]:
+    """The words of a path in small letters: "A_E/dev.jsonl" -> {"a", "e", "dev", "jsonl"}."""
     return set(re.split(r"[^a-z0-9]+", path.lower()))
 
 
@@ -307,9 +336,14 @@ def _data_files(names: Iterable[str]) -> list[str]:
 
 def _names_split(path: str, split: str) -> bool | None:
     """Whether the path names `split`, by one of its usual names; None if it names no split at
-    all."""
+    all.
+
+    For "validation": "dev.jsonl" -> True, "train.jsonl" -> False, "rows.jsonl" -> None
+    """
     words = _words_in_path(path)
-    if words.intersection(_SPLIT_WORDS.get(split.lower(), (split.lower(),))):
+    split = split.lower()
+    split_words = _SPLIT_WORDS.get(split, (split,))
+    if words.intersection(split_words):
         return True
     if words & _ALL_SPLIT_WORDS:
         return False
@@ -326,8 +360,12 @@ def _names_text(paths: Iterable[str], limit: int = 8) -> str:
 
 
 def _split_files(paths: list[str], split: str) -> list[str]:
-    """Paths that name `split`, all if none names any; HTML ones with a stripped copy left out.
-    Raises Ambiguous."""
+    """The paths that name `split`, or all if none names any split; a file with HTML is left out
+    where its copy without is there.
+
+    Raises:
+        Ambiguous: Paths name other splits only.
+    """
     named = {path: _names_split(path, split) for path in paths}
     chosen = paths
     if any(answer is not None for answer in named.values()):
@@ -397,11 +435,12 @@ def _one_archive(archives: list[str], subset: str | None) -> str:
 
 
 def _is_hidden(name: str) -> bool:
+    """Whether a folder of a path or its file starts with a full stop."""
     return any(part.startswith(".") for part in PurePosixPath(name).parts)
 
 
 def _ending(name: str) -> str:
-    """The longest of the known endings that a file's name has."""
+    """The longest of the known endings that a file's name has; it must have one."""
     return next(suffix for suffix in _BY_LENGTH if name.lower().endswith(suffix))
 
 

@@ -41,14 +41,15 @@ class UnreadKeys:
     questions: int = 0
 
     def add(self, names: Iterable[str]) -> None:
-        """Count a question with the keys `names`, which are not read; none: not counted."""
+        """Add the unread keys of a question, and count the question if it has any."""
         listed = dict.fromkeys(names)
         if listed:
             self.names.update(listed)
             self.questions += 1
 
     def notes(self) -> list[str]:
-        """A sentence on the keys; none without any."""
+        """A list of one sentence on the keys, "keys that are not read: topic (10 questions)"; []
+        without any."""
         if not self.names:
             return []
         names = list(self.names)
@@ -95,7 +96,7 @@ def _meant(name: str) -> str | None:
 
 
 def _is_compound(name: str, known: str) -> bool:
-    """Whether a name says something about a known key, as "document_id" and "documentId" do."""
+    """Whether a name is a known key and a further word, as "document_id" and "documentId" are."""
     rest = name[len(known) :]
     if name[: len(known)].casefold() != known or not rest:
         return False

@@ -45,10 +45,18 @@ class _MusiqueRow(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Row | Skip:
-    """One MuSiQue row. Gold.extra: what the official scorer needs (`idx` of supporting paragraphs,
-    all aliases, hops).
+    """One MuSiQue row; Skip for one with `answerable` false (MuSiQue-Full).
 
-    Raises RowError naming the field. Rows with `answerable` false (MuSiQue-Full) are left out.
+    Its `extra` becomes Gold.extra:
+
+        answer_aliases            other right answers
+        supporting_paragraphs     `idx` of each, as the official scorer needs them
+        question_decomposition    the hops: question, answer, `idx` of the paragraph that supports it
+        hops                      how many: 2
+        type                      the start of the id: "2hop"
+
+    Raises:
+        RowError: Naming the field.
     """
     row = _MusiqueRow.read(raw)
     if not row.answerable:

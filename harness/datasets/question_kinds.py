@@ -27,8 +27,9 @@ _SHARED = ""  # the stratum of documents with several questions
 
 
 def kinds(extra: Mapping[str, object]) -> dict[str, str]:
-    """What kind a question is, in its data set's words: {"hops": "2", "type": "bridge"}. extra:
-    Gold.extra.
+    """What kind a question is by its Gold.extra, in its data set's words.
+
+        {"hops": 2, "type": "bridge", "evidence": [...]} -> {"hops": "2", "type": "bridge"}
 
     HotpotQA, MuSiQue and 2WikiMultihopQA have hops and type, HotpotQA a level; QuALITY's level is
     hard or easy (its `difficult`); Qasper's types are the kinds of its annotators' answers,
@@ -70,8 +71,12 @@ def count_kinds(examples: Iterable[Example]) -> Counter[tuple[str, str]]:
 
 
 def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
-    """A warning if the first `limit` questions have other shares of a kind than all questions; else
-    None."""
+    """A warning if the first questions have other shares of a kind than all questions; else None.
+
+    Args:
+        dataset: With the first questions, and the counts of kinds among all.
+        limit: How many questions were asked for; the warning names it.
+    """
     if not dataset.rows or len(dataset.examples) >= dataset.rows:
         return None
     first_counts = count_kinds(dataset.examples)
@@ -125,6 +130,7 @@ class _KindShares:
         return f"{self.name} {kind} is {share:.0%} of them, {share_of_all:.0%} of all {self.n_all}"
 
     def _difference(self, kind: str) -> float:
+        """How far the share of a kind among the first questions is from its share of all."""
         return abs(self.first[kind] / self.n_first - self.all[kind] / self.n_all)
 
 
@@ -181,8 +187,15 @@ def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int)
 
 
 def _strata(examples: Sequence[Example], dataset_format: str) -> dict[str, list[list[int]]]:
-    """Units of sampling by stratum. A unit: the indices of examples that are drawn together; a
-    stratum: the kind of single questions as text, or _SHARED."""
+    """Stratum -> its units of sampling.
+
+    A unit is the indices of examples that are drawn together, as they share a document. Its stratum
+    is _SHARED, or for a unit of one question the question's kind, written as text.
+
+    Args:
+        examples: All examples.
+        dataset_format: Says whether a shared document joins questions.
+    """
     questions = [example.question for example in examples]
     ids = [question.id for question in questions]
     document_ids = [question.document_ids for question in questions]
@@ -206,10 +219,13 @@ class _Unit(NamedTuple):
 
 
 def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
-    """Reorder `units`, the indices of examples that share a document, to keep shares of kinds near
-    those of all.
+    """The units in an order of which every beginning has nearly the shares of kinds of all.
 
     Greedy: of the next _LOOKAHEAD units, the one that brings the shares nearest comes first.
+
+    Args:
+        units: The indices of examples that share a document, in random order.
+        examples: All examples.
     """
     remaining: list[_Unit] = []
     for indices in units:

@@ -45,8 +45,11 @@ def _united(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def supporting_hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
-    """For each supporting passage: do `spans` cover at least half of it? Raises ScoreError for one
-    of no length."""
+    """For each supporting passage, whether the spans cover at least half of its characters.
+
+    Raises:
+        ScoreError: A passage has no characters, or a span ends before it starts.
+    """
     shown = _unite_spans(spans)
     hits: list[bool] = []
     for support in supporting:
@@ -130,8 +133,8 @@ def _unknown_pages(shown: Sequence[Shown]) -> bool:
 
 
 def _placed_pieces(shown: Sequence[Shown]) -> list[Shown]:
-    """What has a place among the shown pieces: the named pages where there are any, else the texts;
-    also those that are nowhere in the documents, as they take a place too."""
+    """The shown pieces that count as ranked, in order: the pages that an application names, if any,
+    else the texts. Texts that are nowhere in the documents take a place too."""
     pages = [piece for piece in shown if piece.kind == "source"]
     if pages:
         return pages
@@ -139,8 +142,8 @@ def _placed_pieces(shown: Sequence[Shown]) -> list[Shown]:
 
 
 def _found_positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int]:
-    """For each supporting passage that a shown span is on, the position (from 0) of the first such
-    span; no entry for any other passage."""
+    """The position (from 0) of the first shown piece on each supporting passage, in the order of
+    the passages; a passage without one has no entry."""
     spans = _placed_pieces(shown)
     positions: list[int] = []
     for support in supporting:

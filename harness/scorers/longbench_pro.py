@@ -39,7 +39,7 @@ def _answer_lines(text: str) -> list[str]:
 
 
 def _discounted(gains: Iterable[float], count: int) -> float:
-    """The sum of the first `count` gains, each divided by the logarithm of its place."""
+    """The sum of the first `count` gains, each divided by log2(place + 1), places from 1 (DCG)."""
     total = 0.0
     for place, gain in enumerate(itertools.islice(gains, count)):
         total += gain / math.log2(place + 2)
@@ -52,8 +52,13 @@ def _last_places(lines: Sequence[str]) -> dict[str, int]:
 
 
 def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
-    """NDCG at the number of gold items, whose gains fall by one a place; a repeated item has its
-    last place."""
+    """NDCG at the number of gold items, whose gains fall by one a place to 1; an item that is
+    repeated counts at its last place.
+
+    Args:
+        gold: The gold items, the best first.
+        answered: The reply's items in order.
+    """
     gains: dict[str, int] = {}
     for place, line in enumerate(gold):
         gains[line] = len(gold) - place
@@ -64,15 +69,18 @@ def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
 
 
 def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
-    """Pairs of gold items in their order, over all pairs of the reply's items; 0.0 for fewer than
-    two."""
+    """Pairs of gold items that the reply has in the gold order, over all pairs of the reply's
+    items; 0.0 for fewer than two items.
+
+    ["a", "b", "c"], ["a", "c", "b"] -> 2 / 3
+    """
     if min(len(gold), len(answered)) < 2:
         return 0.0
     position = _last_places(answered)
     right = 0
     for first, second in combinations(gold, 2):
-        both = first in position and second in position
-        if both and position[first] < position[second]:
+        both_answered = first in position and second in position
+        if both_answered and position[first] < position[second]:
             right += 1
     return right / math.comb(len(answered), 2)
 

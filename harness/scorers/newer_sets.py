@@ -37,8 +37,15 @@ def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
 
 
 def _synth_answer(reply: str) -> str:
-    """The answer that the published code reads: after the last colon; without one the last word of
-    a long reply, "" of one of spaces (for which the published code fails)."""
+    """The answer that the published code reads in a reply.
+
+        "Answer: **7**"                     -> "7"              (after the last colon, without marks)
+        "Answer: ham is more common here"   -> "more common"    (of a long answer)
+        "I would say that it is Ada"        -> "Ada"            (of a long reply without a colon)
+        "Ada Bo"                            -> "Ada Bo"
+
+    A long reply of spaces gives "", where the published code fails.
+    """
     if ":" not in reply:
         if len(reply) < 20:
             return reply
@@ -53,12 +60,13 @@ def _synth_answer(reply: str) -> str:
 
 
 def _same_date(text: str, gold: str) -> bool:
-    """Whether `text` is the date `gold`. A missing part is never right (the published code takes
-    today's)."""
+    """Whether `text` is the date `gold`, in ISO form; one without a day, month or year is not (the
+    published code takes today's)."""
     with suppress(ValueError, OverflowError):
-        return all(
-            parser.parse(text, default=day) == datetime.fromisoformat(gold) for day in _DEFAULT_DAYS
-        )
+        # A missing part is taken from the default, so that two defaults give two dates.
+        dates = [parser.parse(text, default=day) for day in _DEFAULT_DAYS]
+        gold_date = datetime.fromisoformat(gold)
+        return all(date == gold_date for date in dates)
     return False
 
 
@@ -71,7 +79,8 @@ def synth(prediction: str, references: Sequence[str], *, answer_type: str) -> fl
         references: The gold answer, first.
         answer_type: Of the row, "ANSWER_TYPE.NUMERIC".
     """
-    text, gold = _synth_answer(prediction), references[0]
+    text = _synth_answer(prediction)
+    gold = references[0]
     if text == gold or (text in _COMPARED and text in gold):
         return 1.0
     if answer_type == "ANSWER_TYPE.NUMERIC" and text not in _COMPARED:

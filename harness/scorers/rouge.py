@@ -22,7 +22,10 @@ FRAMES = 991
 
 
 def _sentences(text: str) -> list[str]:
-    """The parts of `text` between full stops, with single spaces."""
+    """The parts of `text` between full stops, with single spaces.
+
+    "A  cat. It sat." -> ["A cat", "It sat"]
+    """
     return [" ".join(part.split()) for part in text.split(".") if part]
 
 
@@ -43,10 +46,13 @@ def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
             else:
                 row.append(max(above[j + 1], row[j]))
         table.append(row)
-    i, j, frames = len(x), len(y), 1
+    i = len(x)
+    j = len(y)
+    frames = 1
     while i and j:
         if x[i - 1] == y[j - 1]:
-            i, j = i - 1, j - 1
+            i -= 1
+            j -= 1
         elif table[i - 1][j] > table[i][j - 1]:
             i -= 1
         else:
@@ -89,7 +95,8 @@ def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
     Raises:
         ScoreError: Python's recursion limit was lowered below the text's need.
     """
-    texts, golds = _sentences(prediction), _sentences(reference)
+    texts = _sentences(prediction)
+    golds = _sentences(reference)
     if not texts or not golds or not _recursion_fits(texts, golds, frames):
         return 0.0
     summary_level = need("rouge.rouge_score").rouge_l_summary_level

@@ -57,7 +57,13 @@ def local_scores(tree: Tree, leaves: Sequence[float], rule: Rule = "paper") -> n
 
 
 def _mean_with_paragraphs_as_one(tree: Tree, children: Sequence[int], scores: np.ndarray) -> float:
-    """The mean score of a section's sub-sections and of its own paragraphs, which count as one."""
+    """The mean score of a section's sub-sections and of its own paragraphs, which count as one.
+
+    Args:
+        tree: The tree.
+        children: The section's children.
+        scores: Of all nodes, the children's already set [nodes].
+    """
     paragraphs: list[float] = []
     values: list[float] = []
     for child in children:
@@ -83,9 +89,15 @@ def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -> np.ndarray:
-    """Global scores GS [nodes] of a tree; selected: folded titles."""
-    names = map(selectable_titles, tree.nodes)
-    is_chosen = [not titles.isdisjoint(selected) for titles in names]
+    """Global scores GS [nodes].
+
+    Args:
+        tree: A document's tree.
+        selected: The folded titles that were selected.
+        rule: How a selected part gives shares to the nodes under it.
+    """
+    titles_of_nodes = map(selectable_titles, tree.nodes)
+    is_chosen = [not titles.isdisjoint(selected) for titles in titles_of_nodes]
     if rule == "paper":
         return _shares_by_paper(tree, is_chosen)
     return _shares_by_code(tree, is_chosen)
@@ -112,7 +124,14 @@ def _shares_by_paper(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
 
 
 def _shares_by_code(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
-    """A selected part has 1 and adds a share to each child, those of an abstract excepted."""
+    """Global scores [nodes] as the released code computes them.
+
+    A selected part has 1 and adds a share to each of its children, unless it is an abstract.
+
+    Args:
+        tree: The tree.
+        is_chosen: Whether each node is selected [nodes].
+    """
     scores = np.array(is_chosen, dtype=float)
     children = tree.children()
     for i, node in enumerate(tree.nodes):

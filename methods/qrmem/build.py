@@ -59,8 +59,12 @@ T = TypeVar("T")
 
 
 class Pool:
-    """Questions that differ (QRMeM 2.1, note 2). novelty: ROUGE-L with any of them that a new one
-    must stay below."""
+    """Questions that differ from each other (QRMeM 2.1, note 2).
+
+    Attributes:
+        novelty: A new question must have a lower ROUGE-L than this with each of them.
+        questions: Those that were added, in order.
+    """
 
     def __init__(self, novelty: float) -> None:
         self.novelty = novelty
@@ -77,14 +81,20 @@ class Pool:
         self._words.append(tokens)
         return True
 
+    def add_new(self, questions: Sequence[str]) -> list[str]:
+        """Add those of the questions that are new, one after the other; returns these."""
+        return list(filter(self.add, questions))
+
 
 def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
     """F1 of the longest common subsequence of words (Lin 2004, beta 1): 2 lcs / (n + m); 0.0 if
     both are empty.
 
+        ["who", "met", "ada"], ["who", "saw", "ada"] -> 2 * 2 / 6
+
     Words are those of harness/words.py: no stemming.
     """
-    above = [0] * (len(second) + 1)
+    above = [0] * (len(second) + 1)  # lcs of the words so far and the first j words of `second`
     for word in first:
         row = [0]
         for j, other in enumerate(second):
@@ -113,7 +123,12 @@ _FIRST_SETTINGS = (
 
 
 def retry_of(config: QRMeMConfig, seed: int) -> Retry:
-    """How often and how a request is repeated, as the config asks for; seed: of the run."""
+    """How a request whose reply is not understood is repeated, and how often, by the config.
+
+    Args:
+        config: The method's settings.
+        seed: Of the run.
+    """
     return Retry(config.retries, config.temperature, config.top_p, config.window, seed)
 
 
@@ -175,7 +190,13 @@ def _notes(memory: Memory, builder: _GraphBuilder, fused: Sequence[_FusedEdge]) 
 
 @dataclass(frozen=True)
 class _FusedEdge:
-    """The relation of two entities, merged from all segments; understood: no reply failed."""
+    """The relation of two entities, merged from all segments.
+
+    Attributes:
+        pair: The numbers of the entities.
+        text: The relation.
+        understood: Whether every reply of the merge was understood.
+    """
 
     pair: tuple[int, int]
     text: str
@@ -188,10 +209,12 @@ class _FusedEdge:
 
 
 class StoredGraphs(TypedDict):
-    """The first graphs of a document's segments, as they are shared.
+    """The first graphs of a document's segments, as memories share them.
 
-    graphs: names and relations of each segment; lost: kind of request -> the segments for which it
-    was never understood; cut: the segments whose lists were cut to fit the window.
+    Attributes:
+        graphs: Names and relations of each segment.
+        lost: Kind of request -> the segments for which no reply was understood.
+        cut: The segments whose lists were cut to fit the window.
     """
 
     graphs: list[tuple[list[str], list[Triple]]]
@@ -201,8 +224,18 @@ class StoredGraphs(TypedDict):
 
 @dataclass
 class _GraphBuilder:
-    """The graphs of all segments, segment by segment in each step, and the relations that are
-    merged of them."""
+    """Builds the graph of each segment, and merges the relations of two entities.
+
+    Attributes:
+        question: The question.
+        summary: Of the whole document.
+        segments: Their texts.
+        config: The method's settings.
+        tools: The engine's tools.
+        pool: The questions of all segments that are new.
+        _lost: Kind of request -> the segments for which no reply was understood.
+        _cut: The segments whose lists were cut to fit the window.
+    """
 
     question: Question
     summary: str
@@ -218,14 +251,17 @@ class _GraphBuilder:
         self.asking = prompts.Asking(self.config, self.question, self.summary)
 
     def graphs(self) -> list[SubGraph]:
-        """A graph for each segment, completed by questions where the config asks for it."""
+        """The graph of each segment, in order; updated by questions where the config asks for it.
+
+        Adds the new questions to `pool`.
+        """
         numbers = range(len(self.segments))
         graphs = self._first_graphs()
         if not self.config.update:
             return graphs
         lists = self.tools.map(lambda k: self._ask_questions(k, graphs[k]), numbers)
         # In the order of the document: whether a question is new depends on those before it.
-        new = [list(filter(self.pool.add, questions)) for questions in lists]
+        new = [self.pool.add_new(questions) for questions in lists]
 
         def updated(k: int) -> SubGraph:
             """The graph of segment k, completed by what its new questions find."""
@@ -236,8 +272,10 @@ class _GraphBuilder:
         return self.tools.map(updated, numbers)
 
     def _first_graphs(self) -> list[SubGraph]:
-        """The graph of each segment before updates, shared by presets with and without them; sets
-        `_lost` and `_cut`."""
+        """The graph of each segment before updates, computed or as another memory stored it.
+
+        Presets with and without updates share it. Sets `_lost` and `_cut` to what was stored with it.
+        """
         config = self.config
         needs = {
             "question": question_text(self.question),
@@ -258,7 +296,7 @@ class _GraphBuilder:
         return graphs
 
     def _extract_all(self) -> StoredGraphs:
-        """The first graphs of all segments."""
+        """The first graphs of all segments, with what was lost and cut in extracting them."""
         numbers = range(len(self.segments))
         graphs = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
         return {
@@ -268,8 +306,11 @@ class _GraphBuilder:
         }
 
     def notes(self) -> list[str]:
-        """A sentence for each kind of request that was never understood, and for those that were
-        too long."""
+        """A sentence for each kind of request without an understood reply, and one for lists that
+        were cut.
+
+            ["first entities of 2 of 9 segments were never understood"]
+        """
         total = len(self.segments)
         notes: list[str] = []
         for what, where in sorted(self._lost.items()):
@@ -315,7 +356,8 @@ class _GraphBuilder:
         )
         what = f"{_round_name(guide)} entities"
         listed = self._ask_parsed(k, what, pieces, limit, replies.parse_names)
-        return list(filter(None, (_as_in_segment(name, segment) for name in listed)))
+        spelled = [_as_in_segment(name, segment) for name in listed]
+        return [name for name in spelled if name]
 
     def _listed_relations(self, k: int, names: list[str], guide: list[str]) -> list[Triple]:
         """Ask for the relations between names of a segment.
@@ -334,8 +376,7 @@ class _GraphBuilder:
         limit = self.config.relation_tokens
 
         def request(n: int) -> Pieces:
-            """The prompt for relations with the first n of names and guiding questions together."""
-            # Where the window is short, questions go first, then names.
+            """The prompt for relations with the first n lines: names, then guiding questions."""
             shown_guide = guide[: max(0, n - len(names))]
             return self.asking.relations(segment, names[:n], shown_guide)
 
@@ -343,8 +384,11 @@ class _GraphBuilder:
         what = f"{_round_name(guide)} relations"
         listed = self._ask_parsed(k, what, pieces, limit, replies.parse_triples)
         known = {name_key(name) for name in names}
-        triples = [(first, second, text) for first, second, text in listed]
-        return [triple for triple in triples if {name_key(triple[0]), name_key(triple[1])} <= known]
+        triples: list[Triple] = []
+        for first, second, text in listed:
+            if name_key(first) in known and name_key(second) in known:
+                triples.append((first, second, text))
+        return triples
 
     def _ask_questions(self, k: int, graph: SubGraph) -> list[str]:
         """Questions about what the graph of segment `k` lacks (the paper's Q_k); [] if no reply
@@ -354,7 +398,7 @@ class _GraphBuilder:
         limit = self.config.question_tokens
 
         def request(n: int) -> Pieces:
-            """The prompt for questions with the first n of names and relations together."""
+            """The prompt for questions with the first n lines: names, then relations."""
             shown_relations = relations[: max(0, n - len(names))]
             return self.asking.questions(self.segments[k], names[:n], shown_relations)
 
@@ -460,24 +504,28 @@ class _GraphBuilder:
 
 
 def _round_name(guide: Sequence[str]) -> str:
-    """The name of an extraction in keys and progress."""
+    """The name of an extraction in keys and progress: "guided" by questions, or "first"."""
     if guide:
         return "guided"
     return "first"
 
 
 def _distinct_names(names: list[str]) -> list[str]:
-    """The names in order, each spelling of one normal form once; those without a letter or digit
-    fall away."""
-    surfaces: dict[tuple[str, ...], str] = {}
+    """The names in order, of those with one normal form the first; those without a letter or digit
+    are left out.
+
+    ["Ada", "the mill", "ADA", "--"] -> ["Ada", "the mill"]
+    """
+    first_spelling: dict[tuple[str, ...], str] = {}
     for name in names:
-        surfaces.setdefault(name_key(name), name)
-    surfaces.pop((), None)
-    return list(surfaces.values())
+        first_spelling.setdefault(name_key(name), name)
+    first_spelling.pop((), None)
+    return list(first_spelling.values())
 
 
 def _as_in_segment(name: str, segment: str) -> str:
-    """The name as the segment writes it; "" where it does not, or writes no name."""
+    """The name as the segment writes it, in upper or lower case; "" where it is not in the segment,
+    or is a function word there."""
     if not occurs(name, segment):
         name = _other_spelling(name, segment)
     if not name or _is_function(name, segment):
@@ -486,7 +534,8 @@ def _as_in_segment(name: str, segment: str) -> str:
 
 
 def _other_spelling(name: str, segment: str) -> str:
-    """The name as the segment writes it in other letters; "" where it does not."""
+    """The name as the segment first writes it with other upper and lower case; "" where it does
+    not: "TOREN" -> "Toren"."""
     at = segment.casefold().find(name.casefold())
     if at < 0:
         return ""
