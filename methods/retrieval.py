@@ -170,14 +170,29 @@ class TopK(ReadingMethod):
 
     @abc.abstractmethod
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Scores [chunks] for a question, higher is better; texts: the chunks'; index: as `index`
-        built it."""
+        """Score the chunks of a document for a question.
+
+        Args:
+            question: The question.
+            texts: Of the chunks.
+            index: The document's, as `index` built it.
+            tools: The engine's tools.
+
+        Returns:
+            A score of each chunk [chunks], higher is better.
+        """
 
     def steps(
         self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools
     ) -> list[Step]:
-        """Trace steps for the shown chunks (none by default); kept: their numbers; ranks: scores of
-        all chunks."""
+        """Steps of the trace for the chunks that were read; none by default.
+
+        Args:
+            shown: Their places in the document.
+            kept: Their numbers.
+            ranks: The scores of all chunks [chunks].
+            tools: The engine's tools.
+        """
         return []
 
     def answer(
@@ -265,10 +280,12 @@ class TopK(ReadingMethod):
 
 @dataclass(frozen=True)
 class BestRead:
-    """What was read of pieces in their rank order, and what the reader answered.
+    """Which of the ranked texts were read, and what the reader answered.
 
-    numbers: of the pieces, as the prompt showed them; stop_reason: k, budget, window, or exhausted
-    where all fit.
+    Attributes:
+        answer: The reader's answer.
+        numbers: Of the texts that were read, in the order of the prompt.
+        stop_reason: Why no more were read: "k", "budget", "window", or "exhausted" where all fit.
     """
 
     answer: str
@@ -320,9 +337,12 @@ def read_best_fitting(
 
 @dataclass(frozen=True)
 class HitsRead:
-    """What was read of a retriever's passages, and what the reader answered.
+    """Which passages of a retriever were read, and what the reader answered.
 
-    hits: as the prompt showed them; stop_reason: k, budget, window, or exhausted where all fit.
+    Attributes:
+        answer: The reader's answer.
+        hits: The passages that were read, in the order of the prompt.
+        stop_reason: Why no more were read: "k", "budget", "window", or "exhausted" where all fit.
     """
 
     answer: str
@@ -350,7 +370,8 @@ def read_hits_fitting(
     """
     config = _retrieval_config(request)
     model = tools.model()
-    limit = room = room_for_text(question, tools, model, request)
+    room = room_for_text(question, tools, model, request)
+    limit = room
     if config.budget is not None:
         limit = min(room, config.budget)
     count = how_many_fit(as_read(texts_of(best)), limit, model)
@@ -382,7 +403,10 @@ def similarity_to(query: str, vectors: ArrayLike, tools: Tools) -> np.ndarray:
 
 
 def best_first(scores: np.ndarray) -> list[int]:
-    """Indexes of `scores`, highest score first; equal scores keep their order."""
+    """The indices of the scores, the highest first; equal ones keep their order.
+
+    [0.2, 0.9, 0.2] -> [1, 0, 2]
+    """
     order: list[int] = np.argsort(-scores, kind="stable").tolist()
     return order
 

@@ -56,10 +56,11 @@ FORCE = Prompt(
     first=False,
 )
 
-# As in the released code: what ends a sentence, how long one that has a vector is, and how many of
-# a chunk are shown.
+# As in the released code: what is a sentence, and the next three numbers.
 _SENTENCE = re.compile(r"[^.!?\n]+")
-_LEAST, _MOST, _TOP = 10, 5, 20
+_LEAST_CHARACTERS = 10  # a sentence of no more has no vector
+_MOST_SENTENCES = 5  # of a chunk
+_TOP = 20  # chunks that a search shows
 _ANSWER = re.compile(LABEL.format("answer") + "(.*)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 
 
@@ -95,14 +96,18 @@ class SearchAgent(Method):
         return (AGENT, FOUND, WHOLE, FORCE)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """Spans of the chunks, [chunk, start, end] of their longer sentences, and the vectors of
-        these."""
+        """The index:
+
+        chunks       [start, end] of each chunk in the document
+        sentences    [number of its chunk, start, end] of each sentence that is not too short
+        vectors      of these sentences
+        """
         chunks = packed_chunks(document.text, self.config.segment_tokens, tools.model())
         sentences: list[list[int]] = []
         texts: list[str] = []
         for number, chunk in enumerate(chunks):
             for start, end in _sentences(document.text, chunk):
-                if end - start > _LEAST:
+                if end - start > _LEAST_CHARACTERS:
                     sentences.append([number, start, end])
                     texts.append(document.text[start:end])
         return {
@@ -231,7 +236,14 @@ def _tool_calls(reply: str) -> list[_ToolCall]:
 
 
 class _Calls:
-    """The tools over one document, and what they have shown."""
+    """The tools over one document, and what they have shown.
+
+    Attributes:
+        chunks: The spans of the document's chunks.
+        read: The numbers of the chunks that were read whole.
+        seen: The spans of the sentences that searches showed.
+        steps: A step for each call.
+    """
 
     def __init__(
         self, document: Document, index: Index, config: SearchAgent.Config, tools: Tools
@@ -291,6 +303,7 @@ class _Calls:
         return {i: self._sentences_with(self.chunks[i], words) for i in found[:most]}
 
     def _keyword_score(self, chunk: Span, words: Sequence[str]) -> int:
+        """How often the words, in small letters, are in a chunk, each times its length."""
         text = self.document.text[slice(*chunk)].lower()
         return sum(text.count(word) * len(word) for word in words)
 
@@ -301,10 +314,18 @@ class _Calls:
             sentence = self.document.text[slice(*span)].lower()
             if any(word in sentence for word in words):
                 spans.append(span)
-        return spans[:_MOST]
+        return spans[:_MOST_SENTENCES]
 
     def _by_meaning(self, query: str, most: int) -> dict[int, list[Span]]:
-        """The chunks with the nearest sentences, of three times as many sentences as chunks."""
+        """Find chunks by the nearest of their sentences.
+
+        Args:
+            query: What is looked for.
+            most: The number of chunks; three times as many sentences are taken.
+
+        Returns:
+            The chunks, that with the nearest sentence first, and the spans of their sentences taken.
+        """
         nearest = best_first(similarity_to(query, self.index["vectors"], self.tools))
         hits: dict[int, list[Span]] = {}
         for i in nearest[: 3 * most]:
@@ -314,7 +335,7 @@ class _Calls:
         return {chunk: sorted(hits[chunk]) for chunk in best}
 
     def _found(self, hits: dict[int, list[Span]]) -> str:
-        """The found sentences of each chunk as the model sees them."""
+        """The found sentences of each chunk as the model sees them; adds them to `seen`."""
         if not hits:
             return "Nothing is found."
         line = FOUND.of(self.config)
@@ -326,7 +347,10 @@ class _Calls:
         return "\n\n".join(lines)
 
     def _whole(self, name: str) -> str:
-        """A chunk by its number, once."""
+        """The chunk whose number the model writes, whole, as the model sees it; adds it to `read`.
+
+        A chunk that was read before is not repeated; for no number of a chunk it says so.
+        """
         if not name.isdecimal() or int(name) >= len(self.chunks):
             return f"[Chunk {name}] There is none."
         if int(name) in self.read:
@@ -355,7 +379,7 @@ def _sentences(text: str, chunk: Span) -> Iterable[Span]:
 
 
 def _strings(value: object) -> list[str]:
-    """The texts and numbers of a list, or the one that `value` is."""
+    """The texts and numbers of a list, or a single one, as texts: [3, "a", None] -> ["3", "a"]."""
     values = [value]
     if isinstance(value, list):
         values = value

@@ -26,8 +26,17 @@ from harness.datasets.rows import SEPARATOR, Row
 
 
 def split_options(options: Mapping[str, object]) -> tuple[Placement | None, dict[str, object]]:
-    """(placement that dataset.options ask for, None: no move; the other options). Raises
-    ConfigError."""
+    """Split the options of a data set into those that place paragraphs and the others.
+
+    Args:
+        options: dataset.options.
+
+    Returns:
+        The placement that they ask for, None where nothing is moved; and the other options.
+
+    Raises:
+        ConfigError: A placement cannot be used.
+    """
     values: dict[str, object] = {}
     other_options: dict[str, object] = {}
     for key, value in options.items():
@@ -39,8 +48,10 @@ def split_options(options: Mapping[str, object]) -> tuple[Placement | None, dict
 
 
 def rearrange(row: Row, placement: Placement) -> Row:
-    """The row with supporting paragraphs moved to `placement`; numbers in `extra` still count the
-    original order."""
+    """The row with its supporting paragraphs moved.
+
+    Numbers of paragraphs in its `extra` are not changed: they count the original order.
+    """
     sizes = [_size(title, text) for title, text in row.paragraphs]
     order = _new_order(sizes, sorted(set(row.supporting)), placement)
     new_places = {old: new for new, old in enumerate(order)}
@@ -68,8 +79,9 @@ def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Place
     if not supporting:
         return list(range(len(sizes)))
     fillers = [index for index in range(len(sizes)) if index not in supporting]
-    size_of = sizes.__getitem__
-    split = _best_split(list(map(size_of, fillers)), list(map(size_of, supporting)), placement)
+    filler_sizes = [sizes[index] for index in fillers]
+    supporting_sizes = [sizes[index] for index in supporting]
+    split = _best_split(filler_sizes, supporting_sizes, placement)
     between = fillers[split.before : split.before + split.inside]
     gaps = len(supporting) - 1
     order = fillers[: split.before]
@@ -83,8 +95,12 @@ def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Place
 
 
 class _Split(NamedTuple):
-    """How many other paragraphs stand before the first supporting one, and how many between it and
-    the last."""
+    """Where the paragraphs that are not supporting ("fillers") stand.
+
+    Attributes:
+        before: How many stand before the first supporting paragraph.
+        inside: How many stand between it and the last one.
+    """
 
     before: int
     inside: int
@@ -123,8 +139,8 @@ def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterat
     """Yield the splits to try.
 
     Args:
-        ends: ends[i] are the characters of the first i fillers.
-        between: Those wanted inside.
+        ends: ends[i] is the number of characters of the first i fillers.
+        between: The characters of fillers wanted inside.
         place: head, middle or tail.
     """
     last = len(ends) - 1
@@ -136,8 +152,15 @@ def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterat
 
 
 def _candidate_ends(ends: Sequence[int], between: float, before: int, place: str) -> list[int]:
-    """Numbers of fillers that may stand before the last supporting paragraph, `before` of them
-    before the first."""
+    """How many fillers may stand before the last supporting paragraph: the two numbers that come
+    nearest to what is wanted inside, or all of them for the tail.
+
+    Args:
+        ends: ends[i] is the number of characters of the first i fillers.
+        between: The characters of fillers wanted inside.
+        before: How many fillers stand before the first supporting paragraph.
+        place: head, middle or tail.
+    """
     last = len(ends) - 1
     if place == "tail":
         return [last]

@@ -116,10 +116,11 @@ def names() -> list[str]:
 
 
 def lookup(name: str) -> Scorer:
-    """The scorer `name`; "module:function" is the user's own.
+    """The scorer of a name; "module:function" is the user's own. Imports the file that has it.
 
-    Raises UnknownName with close matches, and UserError for a function that the user did not choose
-    (config/registry).
+    Raises:
+        UnknownName: There is none; the message has close matches.
+        UserError: It is a function that the user did not choose (config/registry).
     """
     if name in TABLE:
         return TABLE[name]
@@ -165,8 +166,12 @@ def _installed_version(distribution: str) -> str:
 
 
 def _code_version(name: str, module: str) -> list[str]:
-    """["code 1a2b3c4d"] of a scorer whose code is the user's, [] of any other. module: where it
-    is."""
+    """["code 1a2b3c4d"] of a scorer whose code is the user's, [] of any other.
+
+    Args:
+        name: Of the scorer.
+        module: The module of its function.
+    """
     root: Callable[..., object] | str = module
     if ":" in name:
         root = registry.load(name)
@@ -213,8 +218,13 @@ def _refuse_wrong_signature(name: str) -> None:
 
 
 def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
-    """A sentence for each scorer with a required keyword argument that no question has: every
-    answer would score 0."""
+    """A sentence for each scorer with a required keyword argument that no question has, so that
+    every answer would score 0.
+
+    Args:
+        names: Of the scorers.
+        golds: Of all questions; their `extra` has the arguments.
+    """
     keys: set[str] = set()
     for gold in golds:
         keys.update(gold.extra)
@@ -248,18 +258,28 @@ def _required_inputs(function: Callable[..., object]) -> list[str]:
 @cache
 def _extra_inputs(function: Callable[..., object]) -> dict[str, bool]:
     """Name of a scorer's keyword argument -> whether it has to be given. Arguments bound by a
-    partial are left out."""
+    partial are left out.
+
+    f(prediction, references, *, dataset, backend="difflib") -> {"dataset": True, "backend": False}
+    """
     bound = getattr(function, "keywords", {})
-    return {
-        name: parameter.default is inspect.Parameter.empty
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in bound
-    }
+    inputs: dict[str, bool] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in bound:
+            inputs[name] = parameter.default is inspect.Parameter.empty
+    return inputs
 
 
 def extras(name: str, extra: Mapping[str, object]) -> dict[str, object]:
-    """The inputs in `extra` that are not None. Raises ScoreError for one missing, or unknown to
-    scorer `name`."""
+    """The keyword arguments that a scorer is called with: those given that are not None.
+
+    Args:
+        name: Of the scorer.
+        extra: What is given.
+
+    Raises:
+        ScoreError: One is missing, or is not the scorer's.
+    """
     function = _load_function(lookup(name))
     known = _extra_inputs(function)
     inputs = {key: value for key, value in extra.items() if value is not None}
@@ -513,10 +533,15 @@ def _as_score(name: str, value: Any) -> float:
 
 
 def corpus_score(name: str, totals: Sequence[float]) -> float:
-    """The score of a set of answers whose counts by scorer `name` add up to `totals`.
+    """The score of a set of answers by its counts.
 
-    totals: in the order of the counts. Raises ScoreError where undefined, UserError for a scorer
-    without counts.
+    Args:
+        name: Of the scorer.
+        totals: The sums over the answers of each of the counts that the scorer gives an answer.
+
+    Raises:
+        ScoreError: It is undefined.
+        UserError: The scorer has no counts.
     """
     total = lookup(name).total
     if total is None:

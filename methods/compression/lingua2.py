@@ -270,11 +270,22 @@ def _chunk_end(
 
 
 def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
-    """Whether token i - 1 is one of `stops`, or a stop of white space stands between it and token
-    i."""
-    (a, b), following = offsets[i - 1], offsets[i][0]
-    gap = text[b:following]
-    return text[a:b].strip() in stops or any(stop in gap for stop in stops if stop.isspace())
+    """Whether a chunk may end before token i: after a stop.
+
+    That is, token i - 1 is one of the stops, or one of white space is between it and token i.
+
+    Args:
+        text: The text.
+        offsets: (start, end) of each token in it.
+        i: The number of the token.
+        stops: What a chunk may end after.
+    """
+    start, end = offsets[i - 1]
+    next_start, _ = offsets[i]
+    if text[start:end].strip() in stops:
+        return True
+    gap = text[end:next_start]
+    return any(stop in gap for stop in stops if stop.isspace())
 
 
 def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
@@ -306,7 +317,13 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
 
 
 def _begins_word(token: str, inside: str, style: Style) -> bool:
-    """Whether a token begins a word; inside: its text."""
+    """Whether a token begins a word.
+
+    Args:
+        token: As the tokenizer writes it: "##ing", "\u2581the".
+        inside: Its text.
+        style: How the tokenizer marks the first token of a word.
+    """
     if style == "wordpiece":
         return not token.startswith("##")
     is_mark = inside in string.punctuation
@@ -340,8 +357,15 @@ def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]
 
 
 def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
-    """Which words have `values` above a percentile of all tokens', at 1.0 equal ones too; tokens:
-    number in a word."""
+    """Whether each word stays: those with a value above a percentile of all tokens' values.
+
+    A value of 1.0 stays also where the percentile is 1.0.
+
+    Args:
+        values: Of each word [words].
+        tokens: How many tokens each word has; each counts with the word's value [words].
+        rate: The share of tokens that stay.
+    """
     percentile = min(int(100 * (1 - rate) + 1), 100)
     limit = float(np.percentile(np.repeat(values, tokens), percentile))
     return [value > limit or value == limit == 1.0 for value in values]

@@ -32,8 +32,15 @@ _PARTS = ("abstract", "section", "sub-section")
 
 @dataclass(frozen=True)
 class Node:
-    """text[start:end] of the document. kind: abstract, section, sub-section, or a leaf: paragraph,
-    chunk (of a gap)."""
+    """A part of a document, or a leaf of its tree.
+
+    Attributes:
+        kind: "abstract", "section", "sub-section", or of a leaf "paragraph" or "chunk" (of a gap).
+        title: "" for none.
+        start: Its first character in the text.
+        end: The character after its last one.
+        parent: The number of its parent; -1 for none.
+    """
 
     kind: str
     title: str
@@ -49,9 +56,14 @@ class Node:
 
 @dataclass
 class Tree:
-    """nodes: in the order of the text, a parent before its children. placed: share of the text
-    (white space aside) that clips stand for; structured: share that is under a title; kept: the
-    spans of the document that the text is made of, [] for all of it.
+    """The nodes of a document.
+
+    Attributes:
+        nodes: In the order of the text, a parent before its children.
+        placed: The share of the text (white space aside) in which clips of the outline were found.
+        structured: The share of the text that is under a title.
+        notes: Sentences about what did not go as usual.
+        kept: The spans of the document that the text is made of; [] for all of it.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -67,7 +79,10 @@ class Tree:
         return replace(document, text="".join(document.text[a:b] for a, b in self.kept))
 
     def original(self, start: int, end: int) -> list[Span]:
-        """The spans of the original document that text[start:end] is made of."""
+        """The spans of the original document that text[start:end] is made of.
+
+        kept [(0, 10), (50, 60)]: original(5, 15) -> [(5, 10), (50, 55)]
+        """
         if not self.kept:
             return [(start, end)]
         spans: list[Span] = []
@@ -112,7 +127,7 @@ class Tree:
         return 1 + self.level(parent)
 
     def to_index(self) -> Index:
-        """The tree as JSON values."""
+        """The tree as JSON values; a node is the list of its fields."""
         nodes = [list(astuple(node)) for node in self.nodes]
         return {**vars(self), "nodes": nodes, "kept": [list(span) for span in self.kept]}
 
@@ -126,8 +141,14 @@ class Tree:
 
 @dataclass
 class _Stretch:
-    """Text that belongs to the part at the end of `path` (numbers of parts); gap: no clip stands
-    for it."""
+    """Text that belongs to one part of the outline.
+
+    Attributes:
+        start: Its first character.
+        end: The character after its last one.
+        path: The numbers of the parts that it is in, its own part last; () for none.
+        gap: Whether no clip of the outline was found in it.
+    """
 
     start: int
     end: int
@@ -141,14 +162,18 @@ class _Stretch:
 
 @dataclass
 class _Parts:
-    """All parts of an outline, parents first, with the numbers of those they are in, their own
-    last."""
+    """All parts of an outline, parents first; a part's number is its place in both lists.
+
+    Attributes:
+        parts: The parts.
+        paths: Of each part the numbers of the parts that it is in, its own last.
+    """
 
     parts: list[Part] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
 
     def add(self, part: Part, path: Path) -> Path:
-        """Put `part` below the part at `path`; returns its own path."""
+        """Append a part as a child of the part at `path`, () for none; returns its own path."""
         self.parts.append(part)
         self.paths.append((*path, len(self.paths)))
         return self.paths[-1]
@@ -180,7 +205,7 @@ class _Parts:
 
 
 def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
-    """The clips in order with the parts they are in."""
+    """The clips of an outline in order, each with the path of its part, and all parts."""
     parts = _Parts()
     clips: list[tuple[Clip, Path]] = []
 
@@ -243,7 +268,7 @@ def _placed_stretches(spans: Sequence[Span | None], paths: Sequence[Path]) -> li
 
 
 def _share_covered(spans: Sequence[Span], text: str) -> float:
-    """The share of the text in the spans; 0 for a text without a word."""
+    """The share of the text that is in the spans; 0 for a text of white space alone."""
     if not text.strip():
         return 0.0
     return coverage(spans, text)
@@ -251,7 +276,13 @@ def _share_covered(spans: Sequence[Span], text: str) -> float:
 
 @dataclass(frozen=True)
 class _CutText:
-    """What clips stand for: its text, its runs in that text, and its spans in the whole text."""
+    """A text cut to what the outline says something of.
+
+    Attributes:
+        text: What stays.
+        runs: The stretches in it.
+        spans: Where each of them is in the whole text.
+    """
 
     text: str
     runs: list[_Stretch]
@@ -377,7 +408,13 @@ def _owner(
 
 
 def _abstract_before(after: Path, parts: _Parts, used: set[int]) -> Path:
-    """The path of the abstract for the text in front of everything, () where it comes later."""
+    """The path of the abstract, for text before all clips; () where the abstract comes later.
+
+    Args:
+        after: The path of the part after the text.
+        parts: The parts; an abstract is added where no used one is there.
+        used: The numbers of the parts with text.
+    """
     has_abstract = any(parts.parts[number].kind == "abstract" for number in used)
     if not has_abstract:
         return parts.add(Part("abstract"), ())
@@ -387,7 +424,7 @@ def _abstract_before(after: Path, parts: _Parts, used: set[int]) -> Path:
 
 
 def _common_path(first: Path, second: Path) -> Path:
-    """What two paths have in common from their beginning."""
+    """What two paths have in common from their beginning: (0, 2, 5), (0, 2, 7) -> (0, 2)."""
     shared: list[int] = []
     for a, b in zip(first, second, strict=False):
         if a != b:
@@ -397,7 +434,8 @@ def _common_path(first: Path, second: Path) -> Path:
 
 
 def _word_count(text: str) -> int:
-    """Words, by white space; a text that is written without any has one for eight characters."""
+    """The words between white space, or one for eight characters where that is more, as in a text
+    that is written without."""
     return max(len(text.split()), len(text) // 8)
 
 
