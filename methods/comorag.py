@@ -124,6 +124,7 @@ class Node:
 
 
 def _is_finding(node: Node) -> bool:
+    """Whether a node is the finding of a probe, joined from its notes."""
     return node.kind == "finding"
 
 
@@ -150,11 +151,11 @@ class Memory:
         return numbers
 
     def notes(self, kind: Kind) -> str:
-        """The notes of this round, a line each."""
+        """The notes of this round on pieces of one kind, a line each."""
         return "\n".join(node.note for node in self.new if node.kind == kind)
 
     def texts(self, kind: Kind) -> str:
-        """The pieces of this round, a line each."""
+        """The texts of this round's pieces of one kind, a line each."""
         texts: list[str] = []
         for node in self.new:
             if node.kind == kind:
@@ -181,7 +182,10 @@ def final_answer(reply: str) -> str:
 
 
 def probes_in(reply: str) -> list[str] | None:
-    """The queries of a reply, at most three; None where it has none."""
+    """The queries of a reply, at most three; None where it has none.
+
+    '{"probe_1": "Who is Toren?", "probe_2": ""}' -> ["Who is Toren?"]
+    """
     for value in values_in(reply):
         parts = value
         if isinstance(value, dict):

@@ -81,8 +81,12 @@ def _word_count(text: str) -> int:
 
 @dataclass(frozen=True)
 class _Around:
-    """What a request for a page break shows beside the page: the page before, and the next
-    paragraph; "" for none."""
+    """What a request for a page break shows beside the page.
+
+    Attributes:
+        before: The text of the page before; "" for none.
+        after: The next paragraph; "" for none.
+    """
 
     before: str = ""
     after: str = ""
@@ -94,7 +98,7 @@ def break_request(
     """The request for a page break.
 
     Args:
-        marked: Label numbers ("" for none) and units of text, in turn.
+        marked: Label numbers ("" for none) and units of text, in turn: ["", "One.", "2", "Two."].
         config: The method's settings.
         around: The text shown before and after.
     """
@@ -113,7 +117,15 @@ def break_request(
 
 
 class Pages:
-    """Cuts a document into pages; notes: on replies that picked no label."""
+    """Cuts a document into pages.
+
+    Attributes:
+        text: The document's.
+        config: The method's settings.
+        units: The spans of the paragraphs, or of pieces of long ones; a page has whole units.
+        words: The words of each unit.
+        notes: Sentences about replies that picked no label.
+    """
 
     def __init__(self, text: str, config: Gist.Config) -> None:
         self.text = text
@@ -123,7 +135,12 @@ class Pages:
         self.notes: list[str] = []
 
     def spans(self, model: MeteredModel, tools: Tools) -> list[Span]:
-        """The pages as spans of characters, in order; [] for a text without words."""
+        """The pages as spans of characters, in order; [] for a text without words. Adds to `notes`.
+
+        Args:
+            model: Picks where a page ends.
+            tools: The engine's tools; they store each reply, so that a stopped build goes on.
+        """
         spans: list[Span] = []
         start = 0
         missed = 0
@@ -199,7 +216,10 @@ class Pages:
         return break_request(marked, self.config)
 
     def _marked(self, start: int, end: int) -> list[str]:
-        """The units [start, end), each after its label or "", then the label at the end."""
+        """The units [start, end), each after its label or "", then the label at the end.
+
+        ["", "One. ", "", "Two. ", "2", "Three. ", "3", ""]
+        """
         labels = self._offered_labels(start, end)
         marked: list[str] = []
         for i in range(start, end):
@@ -210,6 +230,7 @@ class Pages:
         return [*marked, str(end), ""]
 
     def _unit_text(self, number: int) -> str:
+        """The text of a unit."""
         return self.text[slice(*self.units[number])]
 
     def _page_end(self, start: int) -> int:
@@ -402,8 +423,16 @@ class Gist(reading.ReadingMethod):
         return Answer(text, tuple(shown), reason, tuple(steps))
 
     def _gist_tokens(self, pages: int, model: MeteredModel) -> int:
-        """Tokens of a gist at most: the config's, or its share of the window. Raises QuestionError
-        for a share of 0."""
+        """Most tokens of a gist: the config's, or fewer where all gists must share the window of
+        the look-up.
+
+        Args:
+            pages: How many there are.
+            model: Whose window and tokens count.
+
+        Raises:
+            QuestionError: No token is left for a gist.
+        """
         config = self.config
         window = window_of(config.window, model)
         frame = LOOKUP.of(config).fill(pages=[], question=[""], most="99")

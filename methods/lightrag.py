@@ -117,7 +117,11 @@ class Item:
         return cls(tuple(names), text, label, weight, list(chunks))
 
     def shown_row(self, rank: int) -> str:
-        """The item as a line of the prompt."""
+        """The item as a line of the prompt: "ADA | BO | They met. | travel | 7 | 3".
+
+        Args:
+            rank: As of `_Search._rank`, its last field.
+        """
         fields = [*self.names, self.text, self.label]
         if self.is_relation:
             fields.append(f"{self.weight:g}")
@@ -141,7 +145,11 @@ class Record(NamedTuple):
 
 
 def _mentions_by_names(by_chunk: Sequence[Sequence[Record]]) -> dict[Names, list[_Mention]]:
-    """The mentions of each entity and relation, in order; by_chunk: the records of each chunk."""
+    """Names of an entity or relation, sorted -> its mentions in the order of the chunks.
+
+    Args:
+        by_chunk: The records of each chunk.
+    """
     mentions: dict[Names, list[_Mention]] = defaultdict(list)
     for number, records in enumerate(by_chunk):
         for names, text, label, weight in records:
@@ -150,6 +158,8 @@ def _mentions_by_names(by_chunk: Sequence[Sequence[Record]]) -> dict[Names, list
 
 
 def _text_for_vector(item: Item) -> str:
+    """What is encoded of an entity (name, description) or a relation (keywords, names,
+    description), without spaces between."""
     if item.is_relation:
         return f"{item.label}{''.join(item.names)}{item.text}"
     return item.names[0] + item.text
@@ -236,7 +246,8 @@ class LightRAG(ExtractingMethod):
         }
 
     def _extract(self, chunk: str, tools: Tools) -> list[Record]:
-        """The records that the builder writes of a chunk, those left out at first too."""
+        """The records that the builder writes of a chunk, in one conversation: at once, and when
+        it is asked for what it left out (`gleanings`)."""
         model = tools.model("builder")
         turns = [EXTRACT.of(self.config).fill(text=[chunk])]
         turns += [MORE.of(self.config).fill()] * self.config.gleanings
@@ -427,7 +438,11 @@ class _Search:
         return sum(len(self._joined[self._entities[name]]) for name in item.names)
 
     def find_all(self, keywords: Mapping[str, Sequence[str]]) -> _Found:
-        """What the keywords of all levels of the mode find, each once."""
+        """Everything that the keywords of a question find by the levels of the mode, each once.
+
+        Args:
+            keywords: Level, "low" or "high" -> its keywords.
+        """
         entities: list[int] = []
         relations: list[int] = []
         chunks: list[int] = []

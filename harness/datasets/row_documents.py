@@ -111,7 +111,18 @@ def _given_id(value: Mapping[str, object], keys: Sequence[str]) -> str:
 
 
 def _parse_entry(value: object, name: str) -> Entry:
-    """Parse an entry. name: its place in the row, "ctxs[0]". Raises RowError."""
+    """Parse a retrieved document.
+
+        {"id": 7, "title": "Ada", "text": "She wrote.", "isgold": true}
+            -> Entry(Document("7-..", "Ada\nShe wrote.", ...), is_evidence=True)
+
+    Args:
+        value: The entry; a text alone is its contents.
+        name: Its place in the row, "ctxs[0]", for messages.
+
+    Raises:
+        RowError: It is malformed or empty.
+    """
     if isinstance(value, str):
         value = {"contents": value}
     if not isinstance(value, dict):
@@ -133,8 +144,15 @@ def _parse_entry(value: object, name: str) -> Entry:
 
 
 def _parse_entries(value: object, name: str) -> list[Entry]:
-    """Parse a list of documents, or its columns. name: the list in messages ("ctxs"). Raises
-    RowError."""
+    """Parse a list of retrieved documents.
+
+    Args:
+        value: The list, or its columns: {"title": [...], "text": [...]}.
+        name: Of the list, "ctxs", for messages.
+
+    Raises:
+        RowError: It is no list, or an entry is malformed.
+    """
     value = records_from_columns(value, name)
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
@@ -192,8 +210,11 @@ class DocumentStore:
             self.by_question[normalise_space(str(key))] = listed
 
     def read_pages(self, rows: Iterable[object]) -> None:
-        """Read the pages that entries name by id: entries of this store or, if it has none, those
-        in `rows`."""
+        """Read the pages that entries name by id from the files of pages into `articles`.
+
+        Args:
+            rows: The rows of questions; their entries count if this store has none of its own.
+        """
         lists = list(self.by_question.values())
         if not lists:
             lists = [_document_list(row)[1] for row in rows if isinstance(row, Mapping)]
@@ -205,8 +226,15 @@ class DocumentStore:
                     self.articles[page] = row
 
     def _entries_with_pages(self, listed: object, name: str) -> list[Entry]:
-        """Parse a list of entries; a page id stands for its page. name: the list in messages.
-        Raises RowError."""
+        """Parse a list of entries, of which some name a page by its id.
+
+        Args:
+            listed: The list.
+            name: Of the list, for messages.
+
+        Raises:
+            RowError: An entry is malformed, or its page was not read.
+        """
         if not self.sources or not isinstance(listed, list):
             return _parse_entries(listed, name)
         entries = []
@@ -218,8 +246,15 @@ class DocumentStore:
         return _parse_entries(entries, name)
 
     def find(self, raw: RawRow, *keys: str) -> list[Entry] | None:
-        """Documents stored under one of `keys` (id, text), or named by the row `raw`; None without.
-        Raises RowError."""
+        """The documents of a question, best first; None without any.
+
+        Args:
+            raw: Its row, which may name pages.
+            *keys: Its id and its text: the lists of this store are looked up by each.
+
+        Raises:
+            RowError: An entry is malformed, or its page is not there.
+        """
         for key in keys:
             entries = self.by_question.get(normalise_space(key))
             if entries is not None:
@@ -288,8 +323,14 @@ def _page_id(entry: object) -> str:
 
 
 def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
-    """Yield the rows of a file of pages; JSON lines without an id of `pages` are not parsed: the
-    file has 35 GiB."""
+    """Yield the rows of a file of pages.
+
+    Lines of JSON that have none of the ids are left out unparsed: KILT's file has 35 GiB.
+
+    Args:
+        path: The file.
+        pages: The ids of the pages that are needed.
+    """
     if file_kind(path) != "json":
         yield from read_rows(path)
         return
@@ -301,8 +342,14 @@ def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
 
 
 def open_store(places: str | Sequence[str]) -> DocumentStore:
-    """Open the files of documents and of pages, or the one folder of pages, at the paths `places`.
-    Raises DataError."""
+    """Open retrieved documents.
+
+    Args:
+        places: The paths of files of documents and of pages, or of one folder of pages.
+
+    Raises:
+        DataError: A place is missing or cannot be used.
+    """
     if isinstance(places, str):
         return _open_place(places)
     if len(places) == 1:

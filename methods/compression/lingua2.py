@@ -70,8 +70,15 @@ class Lingua2Config(MethodConfig):
 
 @dataclass(frozen=True)
 class Word:
-    """text[start:end] with the white space before it (text[gap:start]); tokens [first, last) of its
-    chunk."""
+    """A word of a text.
+
+    Attributes:
+        gap: Where the white space before it starts: that is text[gap:start].
+        start: Its first character.
+        end: The character after its last one.
+        first: Its first token in its chunk.
+        last: The token after its last one.
+    """
 
     gap: int
     start: int
@@ -86,9 +93,16 @@ class Word:
 
 
 class _Chunk:
-    """Words of one request to the classifier, in a text; `keep` asks it once."""
+    """The part of a text that one request to the classifier has.
+
+    Attributes:
+        text: The whole text.
+        tokens: Of the part.
+        words: Of the part, with their places in the whole text.
+    """
 
     def __init__(self, text: str, tokens: Tokenized, gap: int, classifier: TokenClassifier) -> None:
+        """Join the tokens into words; gap: where the last word before the part ends."""
         self.text = text
         self.tokens = tokens
         self._classifier = classifier
@@ -96,11 +110,16 @@ class _Chunk:
 
     @cached_property
     def keep(self) -> np.ndarray:
-        """p(keep) of each token of the chunk, [tokens]."""
+        """p(keep) of each token of the chunk [tokens]; the classifier is asked once."""
         return self._classifier.keep(self.tokens.tokens)
 
     def word_values(self, config: Lingua2Config, tokens: np.ndarray) -> list[float]:
-        """p(keep) of each word; tokens: p(keep) of each token of the chunk."""
+        """p(keep) of each word: the mean of its tokens', or the first one's.
+
+        Args:
+            config: The method's settings.
+            tokens: p(keep) of each token of the chunk [tokens].
+        """
         if config.token_to_word == "first":
             return [float(tokens[word.first]) for word in self.words]
         return [float(tokens[word.first : word.last].mean()) for word in self.words]
@@ -108,7 +127,13 @@ class _Chunk:
 
 @dataclass(frozen=True)
 class _Context:
-    """document[start:] begins with a context of `tokens` tokens in chunks."""
+    """A context: the whole document, or a line of it.
+
+    Attributes:
+        start: Its first character in the document.
+        tokens: How many tokens it has.
+        chunks: Its parts that the classifier can read.
+    """
 
     start: int
     tokens: int
@@ -128,11 +153,13 @@ class _Context:
         """
         tokenized = classifier.tokenize(text)
         chunks: list[_Chunk] = []
-        first = gap = 0
+        first = 0
+        gap = 0
         for last in chunk_ends(text, tokenized, classifier.max_tokens, config.chunk_end_tokens):
             part = Tokenized(tokenized.tokens[first:last], tokenized.offsets[first:last])
             chunks.append(_Chunk(text, part, gap, classifier))
-            first, gap = last, chunks[-1].words[-1].end
+            first = last
+            gap = chunks[-1].words[-1].end
         return cls(start, len(tokenized.tokens), tuple(chunks))
 
     def mean(self, config: Lingua2Config) -> float:
@@ -199,9 +226,9 @@ class LLMLingua2(reading.ReadingMethod):
         rate = config.rate
         if config.target_tokens is not None:
             rate = min(config.target_tokens / max(left, 1), 1.0)
-        groups: list[list[Span]] = []
-        after = 0
-        done = 0
+        groups: list[list[Span]] = []  # of each context the spans that stay
+        after = 0  # tokens of the words that stay
+        done = 0  # tokens that were classified
         for context in contexts:
             spans_kept: list[Span] = []
             for chunk in context.chunks:
