@@ -20,8 +20,12 @@ Span = tuple[int, int]
 
 
 def tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
-    """Spans that tile [start, end), cut at `cuts`; a cut that is not after the one before it is
-    ignored."""
+    """Spans that tile [start, end), cut at each place of `cuts`.
+
+    A cut that is not after the one before it is ignored:
+
+        0, [4, 4, 2, 7], 9 -> [(0, 4), (4, 7), (7, 9)]
+    """
     kept = [start]
     for at in cuts:
         if at > kept[-1]:
@@ -48,7 +52,14 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 
 
 def overlapping_chunks(text: str, size: int, overlap: int, model: MeteredModel) -> list[Span]:
-    """Chunks of `size` tokens, each with the last `overlap` tokens of the one before it."""
+    """Cut a text into chunks of tokens, each with the last ones of the chunk before it.
+
+    Args:
+        text: The text.
+        size: Tokens of a chunk.
+        overlap: Tokens that a chunk shares with the next one, fewer than `size`.
+        model: Whose tokens are counted.
+    """
     offsets = model.offsets(text)
     spans: list[Span] = []
     for first in range(0, len(offsets), size - overlap):
@@ -68,8 +79,10 @@ def word_chunks(text: str, count: int) -> list[Span]:
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
-    """The span of text[start:end] without the white space around it; where that is all of it, start
-    >= end."""
+    """The span of text[start:end] without the white space around it.
+
+    Where that is white space alone, the start that is returned is not before the end.
+    """
     inside = text[start:end]
     return end - len(inside.lstrip()), start + len(inside.rstrip())
 
@@ -96,7 +109,12 @@ def with_sentence_ends(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def shifted(spans: Iterable[Span], by: int) -> list[Span]:
-    """The `spans` of a part of a text as spans of the text; by: the part's first character."""
+    """The spans of a part of a text as spans of the whole text.
+
+    Args:
+        spans: Of the part.
+        by: Where the part starts in the text.
+    """
     return [(start + by, end + by) for start, end in spans]
 
 

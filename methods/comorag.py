@@ -575,6 +575,6 @@ class _Search:
 
 
 def _generated(document: str, text: str, sources: Sequence[Span]) -> Shown:
-    """A text that a model wrote, as the record has it."""
+    """A summary as the record has it: its text, and the spans of the document that it is of."""
     places = tuple((document, start, end) for start, end in sources)
     return Shown("generated", document, text=text, sources=places)

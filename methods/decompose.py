@@ -202,7 +202,16 @@ class Decompose(reading.ReadingMethod):
         return SubAnswer(reply, texts[:count], shown_hits(hits[:count]))
 
     def _read(self, question: Question, texts: Sequence[str], tools: Tools) -> tuple[str, int]:
-        """The reply to a sub-question over its texts, best first, and how many of them fitted."""
+        """Answer a sub-question from texts, as many of the first as fit.
+
+        Args:
+            question: The sub-question.
+            texts: The texts, best first.
+            tools: The engine's tools.
+
+        Returns:
+            The reply, and how many of the texts it was shown.
+        """
         config = self.config
         task = Task(instruction=INSTRUCTION.of(config).text, max_answer_tokens=config.answer_tokens)
         request = reading.Reading(task, config.window, config)

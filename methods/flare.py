@@ -106,7 +106,13 @@ class Flare(Method):
         return Answer(tools.task.answer_in(text), found.shown(), reason, tuple(found.steps))
 
     def _search(self, query: str, progress: _Progress, tools: Tools) -> None:
-        """Search, and set the passages of this search as those that the next requests show."""
+        """Search, and let the next requests show what was found instead of what they showed before.
+
+        Args:
+            query: What is looked for.
+            progress: Its `found` gets the passages of the search, its `read` becomes these.
+            tools: The engine's tools.
+        """
         hits = tools.search(query, self.config.k)
         progress.found.add(query, hits, tools)
         progress.read = Collected(list(hits))

@@ -160,5 +160,6 @@ def _heads_of_list(
 
 
 def _is_head_of(head_list: HeadList, layer: int, head: int) -> bool:
+    """Whether the model of a list has a head of this number in a layer of this number."""
     model = head_list.model
     return layer < model.num_hidden_layers and head < model.num_attention_heads

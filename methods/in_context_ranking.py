@@ -156,8 +156,10 @@ class InContext(TopK):
     heads_field = "heads"
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
-        """A sentence where the head list is missing, damaged or another model's than one of these
-        `sizes`; else []."""
+        """A sentence where the list of heads cannot be used with a model, else [].
+
+        It is missing, damaged, or of another model than one of these sizes.
+        """
         try:
             heads_for(self.config.heads, sizes)
         except CannotRun as error:
@@ -262,6 +264,7 @@ class InContext(TopK):
         return np.stack(list(map(_sum_without_outliers, self.attention(question, texts, tools))))
 
     def _prompt(self) -> Prompt:
+        """The prompt of the pass over the chunks, by the setting `instruction`."""
         if self.config.instruction == "answer":
             return ANSWER.of(self.config)
         return FIND.of(self.config)
@@ -292,7 +295,13 @@ def _model_sizes(model: MeteredModel) -> dict[str, object]:
 
 
 def _chunk_scores(attention: Sequence[np.ndarray], heads: Heads, calibrate: bool) -> np.ndarray:
-    """Scores [chunks] of what `InContext.attention` returned; calibrate: leave outliers out."""
+    """The scores of the chunks [chunks].
+
+    Args:
+        attention: Of each chunk, as `InContext.attention` returns it.
+        heads: Those that count.
+        calibrate: Whether tokens far below the mean of their chunk are left out.
+    """
     by_token = [_sum_over_heads(by_head, heads) for by_head in attention]
     if calibrate:
         return np.array(list(map(_sum_without_outliers, by_token)))

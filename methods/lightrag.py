@@ -189,6 +189,7 @@ class DescribedGraphConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_overlap(self) -> DescribedGraphConfig:
+        """Refuse an overlap as long as a chunk."""
         if self.overlap >= self.segment_tokens:
             raise ValueError("overlap should be smaller than segment_tokens")
         return self

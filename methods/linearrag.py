@@ -151,7 +151,14 @@ class NameGraph:
     def _best_sentences(
         self, name: int, similarity: np.ndarray, used: set[int], count: int
     ) -> list[int]:
-        """The sentences of a name, not in `used`, that fit the question best."""
+        """The sentences with a name that fit the question best, the best first.
+
+        Args:
+            name: The number of the name.
+            similarity: Of each sentence to the question [sentences].
+            used: Sentences that are left out.
+            count: How many are wanted.
+        """
         free = [sentence for sentence in self.sentences_of_names[name] if sentence not in used]
         free.sort(key=lambda sentence: -similarity[sentence])
         return free[:count]

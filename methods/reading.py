@@ -159,8 +159,17 @@ def ask(
 def ask_fitting(
     question: Question, texts: Sequence[str], tools: Tools, reading: Reading
 ) -> tuple[str, int]:
-    """`ask` with as many of the first texts as fit beside the question; the answer, and how many
-    these are."""
+    """Ask a question over the first texts, as many as fit beside it.
+
+    Args:
+        question: The question.
+        texts: The texts, best first.
+        tools: The engine's tools.
+        reading: How the answer is asked for.
+
+    Returns:
+        The answer, and how many of the texts were shown.
+    """
     model = tools.model()
     count = how_many_fit(texts, room_for_text(question, tools, model, reading), model)
     return ask(question, texts[:count], tools, model, reading), count

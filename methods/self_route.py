@@ -68,6 +68,7 @@ class SelfRouteConfig(RetrievalConfig):
         return self
 
     def _spans(self, document: Document, model: MeteredModel) -> list[Span]:
+        """Cut the document into chunks; into chunks of words, where the settings say so."""
         if self.chunks == "words":
             return word_chunks(document.text, self.chunk_words)
         return super()._spans(document, model)

@@ -310,8 +310,10 @@ class StagedRetrieval(ReadingMethod):
         return [hits[number] for number in best_first(fused)]
 
     def reranked_hits(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
-        """The hits with the first ones in the order of the reranker; the others follow as they
-        were."""
+        """The hits, the first ones in the order of the reranker; the others follow as they were.
+
+        How many are reranked is the setting `rerank`; None: none.
+        """
         count = self.config.rerank
         if count is None:
             return hits

@@ -63,7 +63,14 @@ def frame_tokens(model: MeteredModel, prompt: Prompt) -> int:
 
 
 def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt) -> str:
-    """One paragraph about `texts`, at most `max_tokens` (or what the window leaves), stripped."""
+    """A summary of texts, one paragraph without white space around it.
+
+    Args:
+        texts: The texts.
+        model: Writes it.
+        max_tokens: Most tokens of it, or fewer where the window leaves fewer.
+        prompt: What is asked.
+    """
     return summarise_watched(texts, model, max_tokens, prompt, watch=False).text
 
 

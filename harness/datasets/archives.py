@@ -104,6 +104,7 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
 
 
 def _begins_as_gzip(path: Path) -> bool:
+    """Whether a file is a gzip file, by its first bytes."""
     with open(path, "rb") as stream:
         return stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
 
@@ -144,6 +145,7 @@ def _in_tar(source: Member) -> Iterator[_Stream]:
 
 
 def _open_tar(archive: Path) -> tarfile.TarFile:
+    """Open a tar archive, compressed or not by its name."""
     if archive.name.lower().endswith("gz"):
         return tarfile.open(archive, "r:gz")
     return tarfile.open(archive, "r:")

@@ -222,6 +222,7 @@ class JsonText:
         return self._line + lines, position - start if lines else self._column + position
 
     def _error_at(self, problem: str, position: int | None = None) -> DataError:
+        """The error for a problem at a position of the text in memory; None: at the current one."""
         line, column = self._line_and_column(self._at if position is None else position)
         return DataError(self._name, line, None, f"{problem} (column {column})")
 

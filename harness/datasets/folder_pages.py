@@ -174,7 +174,16 @@ def _alike(names: Iterable[str]) -> list[str]:
 
 
 def _page(page_id: str, title: str, sections: Sequence[tuple[str, str]]) -> Page:
-    """A page with an id for a title where it has none. Raises _Unreadable where it has no text."""
+    """A page of a file.
+
+    Args:
+        page_id: Its id.
+        title: Its title; "": the id is its title.
+        sections: (heading, text) of each.
+
+    Raises:
+        _Unreadable: No section has a heading or a text.
+    """
     if not any(heading.strip() or text.strip() for heading, text in sections):
         raise _Unreadable("empty")
     return Page(page_id, title or page_id, tuple(sections))
@@ -198,12 +207,14 @@ def _read_text(path: Path) -> tuple[str, str]:
 
 
 def _read_markdown(path: Path, page_id: str) -> ReadFile:
+    """A file of Markdown as one page with its sections."""
     text, note = _read_text(path)
     page = parse_markdown(text)
     return ReadFile((_page(page_id, page.title, page.sections),), note)
 
 
 def _read_plain(path: Path, page_id: str) -> ReadFile:
+    """A file of plain text as one page of one section without a heading."""
     text, note = _read_text(path)
     return ReadFile((_page(page_id, "", [("", text.strip("\n"))]),), note)
 

@@ -31,7 +31,7 @@ class _Passage(StrictRow):
     text: str
 
     def shown(self, number: int) -> str:
-        """The passage as the authors' prompt shows it; number: from 1."""
+        """The passage as the authors' prompt shows it, with its number, from 1."""
         return f"Document [{number}](Title: {self.title}): {self.text}"
 
 

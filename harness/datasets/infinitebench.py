@@ -59,6 +59,7 @@ def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
 
 
 def _listed(answer: list[str] | str) -> list[str]:
+    """The accepted answers of a row, which may have a single one without a list."""
     if isinstance(answer, str):
         return [answer]
     return answer

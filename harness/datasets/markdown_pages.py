@@ -56,8 +56,13 @@ def parse_markdown(text: str) -> MarkdownPage:
 
 
 def parse_converted_html(text: str, title: str) -> MarkdownPage:
-    """The sections of Markdown that was made of HTML, where only "#" marks a heading, and "<" is a
-    character of the text. title: of the page; "" for its first heading."""
+    """The sections of Markdown that was made of HTML, where only "#" marks a heading, and "<" marks
+    nothing.
+
+    Args:
+        text: The Markdown.
+        title: Of the page; "" for its first heading.
+    """
     sections = _sections(_HTML_PARSER, text)
     return MarkdownPage(title or _first_heading(sections), sections)
 

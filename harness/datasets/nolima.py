@@ -128,6 +128,7 @@ class _Book:
         return before[: max(before.rfind("\n"), 0)], after
 
     def _too_short(self, tokens: int) -> DataError:
+        """The error for a book with fewer tokens than are asked for."""
         problem = f"the book has {len(self.ends)} tokens, too few for dataset.tokens={tokens}"
         return DataError(self.name, None, None, problem)
 
@@ -249,6 +250,7 @@ class _Files:
 
 
 def _is_book(name: str) -> bool:
+    """Whether a path of the release is one of the shuffled books."""
     path = PurePosixPath(name)
     return path.parent.name == "rand_shuffle" and path.suffix == ".txt"
 

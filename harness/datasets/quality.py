@@ -90,8 +90,16 @@ def _example(row: _Question, field: str, document: Document) -> Example:
 
 
 def _article_document(prefix: str, article: str, title: str) -> Document:
-    """An article as a document, HTML as Markdown. prefix: of its id. Raises RowError if it is
-    blank."""
+    """An article as a document; HTML becomes Markdown.
+
+    Args:
+        prefix: The document's id begins with it.
+        article: The article, plain text or HTML.
+        title: Its title.
+
+    Raises:
+        RowError: It is blank.
+    """
     text = article
     if _TAG.search(article[:_HEAD_LENGTH]):
         text = html_to_markdown(article).markdown

@@ -24,8 +24,12 @@ class RowPlace:
         return ", ".join([self.file, *named])
 
     def error(self, field: str | None, problem: str) -> DataError:
-        """A DataError for this place. field: the bad field (None: the whole row); problem: what is
-        wrong with it."""
+        """The error for this place.
+
+        Args:
+            field: The field that is wrong; None for the whole row.
+            problem: What is wrong with it.
+        """
         if self.line is not None or self.row is None:
             return DataError(self.file, self.line, field, problem)
         return DataError(f"{self.file}, row {self.row}", None, field, problem)

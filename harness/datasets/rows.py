@@ -170,8 +170,13 @@ def normalise_space(text: str) -> str:
 
 
 def made_id(prefix: str, text: str, digits: int = 12) -> str:
-    """An id for an item without one: `prefix`, a hyphen and the first hex digits of the sha256 of
-    `text`."""
+    """An id for an item that has none, of its text: ("doc", "One.", 4) -> "doc-" and 4 hex digits.
+
+    Args:
+        prefix: What it begins with.
+        text: The sha256 of this text gives the digits.
+        digits: How many.
+    """
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
     return f"{prefix}-{digest[:digits]}"
 
@@ -230,10 +235,16 @@ def clean_answers(texts: Iterable[str], name: str) -> tuple[str, ...]:
 def records_from_columns(value: object, name: str) -> object:
     """Turn columns into a list of objects; any other value is returned as it is.
 
-    {"title": ["Ada", "Bo"], "idx": [0, 1]} -> [{"title": "Ada", "idx": 0}, {"title": "Bo", "idx": 1}]
+    {"title": ["Ada", "Bo"], "id": [0, 1]} -> [{"title": "Ada", "id": 0}, {"title": "Bo", "id": 1}]
 
-    Hugging Face stores nested lists either way. name: the field. Raises RowError where the columns
-    differ in length.
+    Hugging Face stores nested lists either way.
+
+    Args:
+        value: The columns.
+        name: The field, for messages.
+
+    Raises:
+        RowError: The columns differ in length.
     """
     if not _are_columns(value):
         return value

@@ -96,7 +96,11 @@ class RulerText:
         return self.gap.join(self.pieces)
 
     def spans(self, document: str) -> tuple[Support, ...]:
-        """The spans of the marked pieces in the text; document: its id."""
+        """The spans of the marked pieces in the text.
+
+        Args:
+            document: The id of the document that the text becomes.
+        """
         lengths = (len(piece) + len(self.gap) for piece in self.pieces)
         starts = list(itertools.accumulate(lengths, initial=0))
         spans = []
@@ -194,7 +198,17 @@ class Niah:
     def _essay_hay(
         self, dice: random.Random, size: int, essay: Sequence[str], count: int
     ) -> tuple[list[str], list[int]]:
-        """The sentences of `size` words of an essay, and `count` of 40 depths in them, in order."""
+        """The sentences of an essay, and the places of needles among them.
+
+        Args:
+            dice: Draws the places, different ones of 40 depths.
+            size: Words that are taken of the essay, which is repeated if it has fewer.
+            essay: Its words.
+            count: How many needles there are.
+
+        Returns:
+            The sentences; and for each needle how many of them come before it, in order.
+        """
         words = list(essay) * math.ceil(size / len(essay))
         sentences = re.split(r"(?<=[.!?]) ", " ".join(words[:size]))
         depths = dice.sample(range(40), count)

@@ -434,8 +434,16 @@ def score_answer(
 
 
 def _counts_of_answer(scorer: Scorer, prediction: str, gold: Gold) -> list[int] | None:
-    """The numbers to sum up for `corpus_score`; None for a scorer without, and where they are
-    undefined."""
+    """The counts of one answer that `corpus_score` needs the sums of.
+
+    Args:
+        scorer: The scorer.
+        prediction: The answer.
+        gold: The accepted answers.
+
+    Returns:
+        The counts; None for a scorer that has none, and for an answer where they are undefined.
+    """
     if scorer.counts is None or not gold.answers:
         return None
     try:
@@ -445,7 +453,13 @@ def _counts_of_answer(scorer: Scorer, prediction: str, gold: Gold) -> list[int] 
 
 
 def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gold) -> object:
-    """What scorer `name` returns for the searches of a question, None where it has none."""
+    """What a scorer returns for the searches of a question; None where it gives no score.
+
+    Args:
+        name: Of the scorer.
+        searches: Of the question; None where its run searches nothing.
+        gold: The supporting passages and extra inputs.
+    """
     if searches is None:
         return None
     known = _extra_inputs(_load_function(lookup(name)))

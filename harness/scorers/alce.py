@@ -23,8 +23,15 @@ scorer = published("princeton-nlp/ALCE eval.py")
 
 @scorer("alce.str_em", "share of sub-questions answered in the text", "short_answers")
 def str_em(prediction: str, references: Sequence[Sequence[str]]) -> float:
-    """Share of sub-questions answered in the prediction; ScoreError for none. references: accepted
-    answers of each."""
+    """Share of sub-questions that are answered in the prediction (STR-EM).
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers of each sub-question.
+
+    Raises:
+        ScoreError: There is no sub-question.
+    """
     return mean([acc(prediction, answers) for answers in references])
 
 

@@ -87,7 +87,14 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
     kind, **fields)."""
 
     def scorer(name: str, summary: str, kind: Kind = "answer", **fields: Any) -> Callable[[F], F]:
-        """Register the decorated function as the scorer `name`."""
+        """Register the decorated function as a scorer.
+
+        Args:
+            name: Of the scorer.
+            summary: What it measures, a line.
+            kind: What it takes, see `Scorer`.
+            **fields: Further fields of `Scorer`.
+        """
 
         def register(function: F) -> F:
             """Add the function to TABLE; returns it unchanged."""
@@ -145,8 +152,11 @@ class ScoreSheet:
 
 
 def install_line(package: str) -> str:
-    """The sentence for a missing package, with the command that installs it; package: an import
-    name."""
+    """The sentence for a missing package, with the command that installs it.
+
+    Args:
+        package: Its import name.
+    """
     name = package.replace("_", "-")
     return f"the package '{name}' is not installed; run: pip install {name}"
 
@@ -174,8 +184,13 @@ def need(module: str) -> ModuleType:
 
 
 def best(pair: Callable[[str, str], float], prediction: str, references: Sequence[str]) -> float:
-    """The maximum of `pair(prediction, reference)` over the references, and 0.0 where there is
-    none."""
+    """The best score of a prediction over its references; 0.0 without any.
+
+    Args:
+        pair: Scores (prediction, reference).
+        prediction: The reply.
+        references: The accepted answers.
+    """
     return max((pair(prediction, reference) for reference in references), default=0.0)
 
 

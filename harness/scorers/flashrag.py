@@ -66,7 +66,7 @@ for _name, _word in (("f1", "F1"), ("precision", "precision"), ("recall", "recal
 
 
 def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
-    """Of each of the first k texts, whether it contains one of `golds`."""
+    """Whether each of the first `k` texts contains one of the accepted answers [texts]."""
     return [_contains_any(text, golds) for text in texts[:k]]
 
 

@@ -48,8 +48,14 @@ def _rouge_scorer(kind: str) -> Callable[[str, str], tuple[float, float, float]]
 
 
 def _rouge(prediction: str, references: Sequence[str], *, kind: str, part: int) -> float:
-    """ROUGE with the stemmer, best over the references. kind: "rougeL" or "rougeLsum"; part: 1 for
-    recall, 2 for F1."""
+    """ROUGE with the stemmer, best over the references.
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers.
+        kind: "rougeL" or "rougeLsum".
+        part: 1 for recall, 2 for F1.
+    """
     score = _rouge_scorer(kind)
     return best(lambda text, gold: float(score(gold, text)[part]), prediction, references)
 
@@ -82,8 +88,12 @@ def _gain(grades: Sequence[int]) -> float:
 
 @scorer("helmet.ndcg_10", "NDCG of the first ten ids of the longest ranking in the reply")
 def ndcg_10(prediction: str, _references: Sequence[str], *, labels: Mapping[str, int]) -> float:
-    """The discounted gain of the first ten ids over the best possible one. labels: id of a passage
-    -> its grade."""
+    """The discounted gain of the first ten ids in the reply over the best possible one (NDCG@10).
+
+    Args:
+        prediction: The reply, a ranking of ids.
+        labels: Id of a passage -> its grade; where all are 0 the score is 0.0.
+    """
     ideal = _gain(sorted(labels.values(), reverse=True)[:10])
     if ideal == 0:
         return 0.0

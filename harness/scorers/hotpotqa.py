@@ -28,14 +28,24 @@ def em(prediction: str, references: Sequence[str]) -> float:
 
 
 def answer_overlap(prediction: str, references: Sequence[str], *, part: str) -> float:
-    """Token overlap with the yes/no rule, best over the references, 0..1. part: "f1", "precision"
-    or "recall"."""
+    """Token overlap with the yes/no rule, best over the references, 0..1.
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers.
+        part: "f1", "precision" or "recall".
+    """
     return best(lambda p, g: float(getattr(yes_no_overlap(p, g), part)), prediction, references)
 
 
 def fact_overlap(prediction: Facts, references: Facts, *, part: str) -> float:
-    """Overlap of two sets of [title, sentence index], 0..1. part: "em", "f1", "precision" or
-    "recall"."""
+    """Overlap of two sets of supporting facts, 0..1.
+
+    Args:
+        prediction: [title, sentence index] of each fact of the reply.
+        references: The same of the gold facts.
+        part: "em", "f1", "precision" or "recall".
+    """
     return float(getattr(set_overlap(facts(prediction), facts(references)), part))
 
 

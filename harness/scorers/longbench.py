@@ -111,14 +111,26 @@ def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> floa
 def classification_score(
     prediction: str, references: Sequence[str], *, all_classes: Sequence[str]
 ) -> float:
-    """1 / number of classes named in the prediction if the gold one is, else 0; names within that
-    one do not count."""
+    """1 / the number of classes that the reply names, if the right one is among them, else 0.
+
+    A class whose name is within that of the right one does not count.
+
+    Args:
+        prediction: The reply.
+        references: The right class; the best score over them counts.
+        all_classes: The names of all classes.
+    """
     return best(lambda p, g: _class_score(p, g, all_classes), prediction, references)
 
 
 def _fuzz_ratio(a: str, b: str, backend: str) -> float:
-    """fuzzywuzzy's `fuzz.ratio`, whole percent: equal texts 100, one empty 0. backend: see
-    `code_sim_score`."""
+    """fuzzywuzzy's `fuzz.ratio` of two texts, whole percent: equal texts 100, one empty 0.
+
+    Args:
+        a: A text.
+        b: The other.
+        backend: As of `code_sim_score`.
+    """
     if a == b:
         return 100.0
     if backend == "difflib":

@@ -25,8 +25,12 @@ _ANSWER_FORMS = (
 
 @scorer("longbench_v2.accuracy", "the reply says 'The correct answer is (X)' with the right letter")
 def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) -> float:
-    """1.0 if the reply says "The correct answer is (X)" with the right X, else 0.0. gold_label: 1
-    for A, .."""
+    """1.0 if the reply says "The correct answer is (X)" with the right X, else 0.0.
+
+    Args:
+        prediction: The reply.
+        gold_label: The right option, 1 for A.
+    """
     reply = prediction.replace("*", "")
     sentence = next(filter(None, (form.search(reply) for form in _ANSWER_FORMS)), None)
     return float(sentence is not None and sentence.group(1) == "ABCD"[gold_label - 1])

@@ -57,7 +57,13 @@ def _recall(words: Sequence[str], keywords: Sequence[str], frequent: frozenset[s
 
 @scorer("lveval.keyword_f1", "token F1; 0 with fewer than a fifth of the answer's keywords")
 def keyword_f1(prediction: str, references: Sequence[str], *, keywords: str | None = None) -> float:
-    """Token F1 by SQuAD's rules. keywords: of the answer; None or "": only the F1 counts."""
+    """Token F1 by SQuAD's rules; 0.0 where the reply has too few of the keywords.
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers, of which the first counts.
+        keywords: Of the answer; None or "" for none, so that only the F1 counts.
+    """
     if keywords:
         words = normalize_answer(prediction).split()
         wanted = normalize_answer(keywords).split()

@@ -27,8 +27,13 @@ _DEFAULT_DAYS = (datetime(2001, 1, 1), datetime(2002, 2, 2))
     "mrcr.match", "likeness to the text asked for, 0 without the string before it"
 )
 def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
-    """difflib's ratio of the reply and the answer after `prefix`; 0.0 where the reply does not
-    start with it."""
+    """How like the reply is to the text asked for (difflib's ratio, both without the prefix).
+
+    Args:
+        prediction: The reply; 0.0 where it does not start with the prefix.
+        references: The text asked for, first.
+        prefix: What the reply must start with.
+    """
     if not prediction.startswith(prefix):
         return 0.0
     return SequenceMatcher(

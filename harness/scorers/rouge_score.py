@@ -26,7 +26,13 @@ def _f_measure_of(kind: str, stem: bool) -> Callable[[str, str], float]:
 
 
 def _rouge_l(tokenize: Callable[[str, None], list[str]], prediction: str, reference: str) -> float:
-    """As the package computes it; 0.0 for texts without a common token."""
+    """F1 of the longest common subsequence of tokens, as the package computes it.
+
+    Args:
+        tokenize: The package's tokenizer.
+        prediction: The reply.
+        reference: The reference; where no token is common to both, the score is 0.0.
+    """
     text, gold = tokenize(prediction, None), tokenize(reference, None)
     same = common_subsequence(text, gold)
     precision, recall = same / max(len(text), 1), same / max(len(gold), 1)
@@ -34,9 +40,14 @@ def _rouge_l(tokenize: Callable[[str, None], list[str]], prediction: str, refere
 
 
 def rouge(prediction: str, references: Sequence[str], *, kind: str, stem: bool = False) -> float:
-    """F-measure of ROUGE, best over the references. kind: "rouge1", "rouge2",
-    "rougeL" or "rougeLsum"; stem: use the Porter
-    stemmer."""
+    """F-measure of ROUGE, best over the references.
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers.
+        kind: "rouge1", "rouge2", "rougeL" or "rougeLsum".
+        stem: Whether words are cut to their stems (Porter).
+    """
     return best(_f_measure_of(kind, stem), prediction, references)
 
 

@@ -73,7 +73,14 @@ def context_spans(
 
 
 def _cut_lines(text: str, lines: list[Span], max_tokens: int, model: MeteredModel) -> list[Span]:
-    """Return `lines` with each that is longer than `max_tokens` cut into several spans."""
+    """The spans of lines, those that are too long cut into several.
+
+    Args:
+        text: The text.
+        lines: The spans of its lines.
+        max_tokens: Most tokens of a span.
+        model: Whose tokens are counted.
+    """
     spans: list[Span] = []
     for start, end in lines:
         for first, last in fixed_chunks(text[start:end], max_tokens, model):

@@ -289,7 +289,15 @@ def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence
 def _chunk_end(
     text: str, tokenized: Tokenized, start: int, limit: int, stops: Sequence[str]
 ) -> int:
-    """The last place after a stop in tokens (start, limit]; `limit` where there is none."""
+    """Where a chunk ends: after the last stop that it can hold, else where it is full.
+
+    Args:
+        text: The text.
+        tokenized: Its tokens.
+        start: The first token of the chunk.
+        limit: The token after the last one that the chunk can hold.
+        stops: What a chunk may end after.
+    """
     for end in range(limit, start, -1):
         if _stops_before(text, tokenized.offsets, end, stops):
             return end

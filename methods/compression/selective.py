@@ -147,7 +147,11 @@ def _cut_to_fit(
     """
 
     def fits(alive: np.ndarray) -> bool:
-        """Whether the text that is left fits into the budget; alive: whether each unit is left."""
+        """Whether the text that is left fits into the budget.
+
+        Args:
+            alive: Whether each unit is left [units].
+        """
         text = "".join(units.text[a:b] for a, b in spans_of_kept(units, alive))
         return model.count(text) <= max_tokens
 

@@ -185,13 +185,14 @@ def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
 
 
 def _length(piece: Piece) -> int:
+    """The characters of a piece, a text or a span."""
     if isinstance(piece, str):
         return len(piece)
     return piece[1] - piece[0]
 
 
 def _part(piece: Piece, start: int, end: int) -> Piece:
-    """The characters start to end of a piece."""
+    """The characters `start` to `end` of a piece: of a text a text, of a span a span."""
     if isinstance(piece, str):
         return piece[start:end]
     return piece[0] + start, piece[0] + end

@@ -113,8 +113,11 @@ def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
 
 
 def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
-    """Each (head, tail) of the clip: dots are the mark or the paragraph's own; tail None: no
-    mark."""
+    """Each way to read a clip, as (head, tail); a tail of None says that the head is all of it.
+
+    The clip's own head and tail come first. Dots in "a ... b ... c" may be those of the paragraph,
+    so the clip is split at each of them too, and at none.
+    """
     if clip.tail is None:
         yield clip.head, None
         return
@@ -147,6 +150,7 @@ def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
 
 
 def _spans_of_words(words: Sequence[str], text: str) -> list[Span]:
+    """All spans of the text with these words in a row, any white space between them."""
     pattern = re.compile(r"\s+".join(map(re.escape, words)))
     return [match.span() for match in pattern.finditer(text)]
 

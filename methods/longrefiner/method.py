@@ -112,8 +112,13 @@ class LongRefiner(reading.ReadingMethod):
         return Answer(text, showing.shown(choice.pieces), reason, tuple(steps))
 
     def _choice(self, showing: Showing, total: list[np.ndarray], room: int) -> Choice:
-        """The nodes that are read; total: scores of each document, [nodes]; room: tokens in the
-        reader's window."""
+        """Choose the nodes that are read, by the rule of the settings.
+
+        Args:
+            showing: Has the documents and their trees.
+            total: Scores of the nodes of each document, [nodes].
+            room: Tokens that the reader's window has left.
+        """
         config: LongRefinerConfig = self.config
         limit = min(config.budget, room)
         if config.selection_rule == "code":
@@ -123,7 +128,14 @@ class LongRefiner(reading.ReadingMethod):
     def _scores(
         self, question: Question, pages: Sequence[_Page], tools: Tools, steps: list[Step]
     ) -> _Scores:
-        """The scores of all nodes; appends the requests' steps to `steps`."""
+        """The scores of all nodes.
+
+        Args:
+            question: The question.
+            pages: The documents with their trees.
+            tools: The engine's tools.
+            steps: The steps of the requests are added to it.
+        """
         local = self._local_scores(question, pages, tools)
         weight, shares = self._global_scores(question, pages, tools, steps)
         total: list[np.ndarray] = []

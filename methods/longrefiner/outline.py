@@ -54,6 +54,10 @@ _PLAIN = {"lt": "<", "gt": ">", "amp": "&", "#46": "."}
 
 
 def _escaped(text: str) -> str:
+    """A text on one line; dots in a row and characters with a meaning in an outline are escaped.
+
+    "a <b> ..." -> "a &lt;b&gt; &#46;&#46;&#46;"
+    """
     text = _SPECIAL.sub(lambda m: _NAMES[m.group()], " ".join(text.split()))
     return _DOTS.sub(lambda m: "&#46;" * len(m.group()), text)
 
@@ -99,8 +103,13 @@ def _written_title(title: str) -> str:
 
 
 def clip(text: str, tokens: Sequence[tuple[int, int]], k: int) -> Clip:
-    """The first and last `k` tokens of a paragraph (k = 8 in the released data); tokens: their
-    spans in `text`."""
+    """A paragraph shortened to its first and last tokens; a short one stays whole.
+
+    Args:
+        text: The paragraph.
+        tokens: The spans of its tokens.
+        k: How many first and how many last ones stay (8 in the released data).
+    """
     if len(tokens) <= 2 * k:
         return Clip(" ".join(text.split()))
     head, tail = text[: tokens[k - 1][1]], text[tokens[-k][0] :]

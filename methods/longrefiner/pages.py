@@ -48,8 +48,12 @@ class _Block:
 
 
 def page_from_text(text: str, offsets: Offsets) -> Page | None:
-    """The page's body and outline; None without headings or with too little. offsets: characters of
-    a text's tokens."""
+    """The body and the outline of a page; None for one without headings or with too few paragraphs.
+
+    Args:
+        text: The page.
+        offsets: Gives the spans of a text's tokens.
+    """
     blocks = _heading_blocks(text)
     if len(blocks) < 2:
         return None

@@ -67,7 +67,15 @@ def structuring(texts: Sequence[str], config: MethodConfig | None = None) -> Pie
 def selection(
     question: str, title: str, abstract: str, outline: str, config: MethodConfig | None = None
 ) -> Pieces:
-    """Ask which parts of a document help; outline: the lines of titles, each after a line break."""
+    """The request for the parts of a document that help with a question.
+
+    Args:
+        question: The question.
+        title: Of the document.
+        abstract: Its abstract.
+        outline: The lines of its titles, each after a line break.
+        config: The method's settings, which may have another prompt.
+    """
     return SELECTION.of(config).fill(
         title=[title], abstract=[abstract], outline=[outline], question=[question]
     )

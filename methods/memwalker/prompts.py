@@ -133,6 +133,7 @@ def leaf(
 
 
 def _background(memory: Sequence[str], config: MemWalkerConfig) -> Sequence[str]:
+    """The summaries that were read on the way, as the prompt shows them; [] for none."""
     if not memory:
         return []
     return MEMORY.of(config).fill(summaries=_lines(memory))

@@ -149,6 +149,7 @@ class Walk:
         return ""
 
     def _untried_children(self, node: int) -> list[int]:
+        """The children of a node, but for those that were given up."""
         children, _ = self.graph.below(node)
         return [child for child in children.tolist() if child not in self._given_up]
 

@@ -56,6 +56,7 @@ class RecordingSearch(Search):
         return Answer(text, shown, reason, tuple(self.steps))
 
     def _before_next_node(self, context: Context) -> None:
+        """Record what the context reads so far; nothing once the recording has ended."""
         with self._errors_end_recording():
             if not self._ended:
                 self._record(context, "study")

@@ -40,8 +40,13 @@ replayed too."""
 
 
 def counts_as_yes(p_yes: float, greedy: bool, t_p: float | None) -> bool:
-    """Whether a probe counts as Yes: p_yes > t_p, or where t_p is None, `greedy`: Yes was its
-    likeliest token."""
+    """Whether a probe counts as Yes.
+
+    Args:
+        p_yes: P(Yes) of the reply.
+        greedy: Whether Yes was its likeliest token.
+        t_p: P(Yes) must be above it; None: `greedy` decides.
+    """
     if t_p is None:
         return greedy
     return p_yes > t_p
@@ -220,15 +225,34 @@ def node_line(text: str, bullet: bool = True) -> tuple[str, str]:
 
 
 def feed_node(s: Session, text: str, question: Span, bullet: bool = True) -> Span:
-    """Show one more node; its span has the attention to the question."""
+    """Show one more node.
+
+    Args:
+        s: The session, in its first turn.
+        text: Of the node.
+        question: The span of the question.
+        bullet: Whether the node is a line of a list.
+
+    Returns:
+        The span of the node, with its attention to the question.
+    """
     before, line = node_line(text, bullet)
     s.feed(before)
     return s.feed(line, watch=[question])
 
 
 def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
-    """Close the first turn with the reply `yes`, open the second with `turn`, and return its
-    answer, stripped."""
+    """Close the first turn and ask for the answer in a second one.
+
+    Args:
+        s: The session.
+        yes: The reply that closes the first turn.
+        turn: The text of the second turn.
+        max_tokens: Most tokens of the answer.
+
+    Returns:
+        The answer, without white space around it.
+    """
     s.reply(yes)
     s.user(turn)
     return s.write(max_tokens).text.strip()

@@ -562,7 +562,10 @@ def _is_function(name: str, segment: str) -> bool:
 
 
 def _begins_sentence(segment: str, start: int, end: int) -> bool:
-    """Whether a sentence begins at `start`, or quoted speech; a quoted word alone is a title."""
+    """Whether the name segment[start:end] begins a sentence or quoted speech.
+
+    A name alone in quotation marks is a title, which begins none.
+    """
     is_after_quote = start > 0 and segment[start - 1] in _QUOTES
     is_before_quote = end < len(segment) and segment[end] in _QUOTES
     if is_after_quote and is_before_quote:

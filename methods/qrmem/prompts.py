@@ -172,8 +172,12 @@ class Asking:
     summary: str = ""
 
     def entities(self, segment: str, guide: Sequence[str]) -> Pieces:
-        """Ask for the entities of a segment; guide: questions about what is missing, [] for
-        none."""
+        """Ask for the entities of a segment.
+
+        Args:
+            segment: Its text.
+            guide: Questions about what is missing; [] for none.
+        """
         return self._fill(ENTITIES, segment=[segment], guide=self._guide(guide))
 
     def relations(self, segment: str, names: Sequence[str], guide: Sequence[str]) -> Pieces:
@@ -192,7 +196,13 @@ class Asking:
         )
 
     def questions(self, segment: str, names: Sequence[str], relations: Sequence[str]) -> Pieces:
-        """Ask for questions about a segment's graph; relations: lines "a | b | text"."""
+        """Ask for questions about what the graph of a segment lacks.
+
+        Args:
+            segment: Its text.
+            names: The names of the graph.
+            relations: Its relations, "a | b | text" each.
+        """
         graph = {"entities": _lines(names), "relations": _lines(relations)}
         about = ABOUT.of(self.config).fill(summary=[self.summary])
         return self._fill(
@@ -237,7 +247,12 @@ class Asking:
         )
 
     def elaborate(self, names: Sequence[str], relations: Sequence[str]) -> Pieces:
-        """Ask for an elaborated question; relations: lines "a | b | text" of the edges reached."""
+        """Ask for an elaborated question.
+
+        Args:
+            names: The names that the search has reached.
+            relations: The edges that it has reached, "a | b | text" each.
+        """
         return self._fill(ELABORATE, entities=_lines(names), relations=_lines(relations))
 
     def _fill(self, prompt: Prompt, **values: str | Sequence[str]) -> Pieces:

@@ -212,7 +212,12 @@ class State:
             self.step("segment", k, similarity, tokens=self.lengths[k], shown=shown, note=note)
 
     def drop_segments(self, segments: Sequence[int], why: str) -> None:
-        """Add a step for each segment that is read no longer; why: its note."""
+        """Add a step for each segment that is read no longer.
+
+        Args:
+            segments: Their numbers.
+            why: The note of these steps.
+        """
         for k in segments:
             self.step("leave", None, {"segment": k}, note=why)
 
@@ -260,11 +265,14 @@ class State:
         return ask_parsed(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
 
     def read(self, segments: Sequence[int], reason: str) -> Answer:
-        """Answer from the segments with the prompt that all methods share; reason: why the search
-        stopped.
+        """Answer from segments with the prompt that all methods share.
 
-        Its FLOPs belong to no step, so `step` leaves them out. `_read` stores the answer: `record`
-        asks for none twice.
+        Changes `_answer_flops`, as the FLOPs of the answer belong to no step, and `_read`, which
+        stores the answer, so that `record` does not ask again.
+
+        Args:
+            segments: Their numbers.
+            reason: Why the search stopped.
         """
         before = self.tools.meter.flops()
         request = reading.Reading(self.tools.task, self.config.window, self.config)

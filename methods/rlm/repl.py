@@ -115,6 +115,7 @@ class Repl:
             process.send({"replies": replies}, left)
 
     def _stop(self) -> None:
+        """End the process, if one runs; the next code starts another."""
         if self._process is not None:
             self._process.kill()
             self._process = None

@@ -166,6 +166,7 @@ _output = sys.stdout
 
 
 def _send(message: dict[str, object]) -> None:
+    """Send a message to the harness: a line of JSON."""
     _output.write(json.dumps(message) + "\n")
     _output.flush()
 
