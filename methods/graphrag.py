@@ -461,9 +461,15 @@ class _Search:
         return [self.spans[chunk] for chunk in chunks]
 
     def _nearest(self, question: Question, vectors: np.ndarray) -> list[int]:
-        """The entities most similar to the question."""
+        """The numbers of the `k` entities most similar to the question, the best first.
+
+        Args:
+            question: The question.
+            vectors: Row i is the vector of entity or relation i, [items, width]. Entities with
+                higher numbers have none: only relations name them.
+        """
         candidates = np.array(self.graph.entities, dtype=int)
-        candidates = candidates[candidates < len(vectors)]  # others are named by relations alone
+        candidates = candidates[candidates < len(vectors)]
         if not len(candidates):
             return []
         scores = similarity_to(question.text, np.asarray(vectors)[candidates], self.tools)

@@ -228,13 +228,15 @@ class BoundedCache(FullContext):
                 f"of {self.config.budget}; raise method.budget"
             )
         with model.session(chat=task.chat) as session:
-            before = Pieces(pieces[:-1])
-            before.system = pieces.system
-            feed(session, before)
-            before_question = session.length()
+            all_but_last = Pieces(pieces[:-1])
+            all_but_last.system = pieces.system
+            feed(session, all_but_last)
+            tokens_before_last = session.length()
             session.feed(pieces[-1])
-            separate = self.config.asked == "after" and len(pieces) > 1
-            reader = CutReader(self.config, before_question if separate else None)
+            cut_at = None
+            if self.config.asked == "after" and len(pieces) > 1:
+                cut_at = tokens_before_last  # the last piece is what follows the text
+            reader = CutReader(self.config, cut_at)
             written = session.write_plain(reader, task.max_answer_tokens)
         scores = {"read": float(reader.read), "kept": float(reader.kept)}
         scores["megabytes"] = reader.bytes_kept / 1e6

@@ -626,7 +626,8 @@ def _span_text(document: str, start: int, end: int) -> str:
 def _step_json(
     step: SearchStep, of_run: _RunQuestions, longest: int, convention: str
 ) -> dict[str, object]:
-    """A step of a search, without what is empty.
+    """A step of a search, without what is empty; "text" is the method's note on it, else the start
+    of the text that the step showed.
 
     Args:
         step: The step.

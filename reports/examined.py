@@ -323,10 +323,17 @@ def index_problems(run: StoredRun) -> Mapping[str, int]:
     return problems
 
 
-def _stop_check(run: StoredRun) -> Callable[..., bool] | None:
-    """What says whether a search may stop for its reason; None for methods that do not say."""
+def _stop_check(run: StoredRun) -> Callable[[str, Sequence[Mapping[str, object]]], bool] | None:
+    """`ChecksStops.may_stop` of the run's method: (stop reason, steps) -> whether a search of these
+    steps may stop for it.
+
+    None for a method that does not say, and for a run that does not record the values of settings
+    left unset (`manifest.hashed`), on which the answer may depend.
+    """
+    if run.manifest.hashed is None:
+        return None
     method: object = shipped_method(run)
-    if run.manifest.hashed is not None and isinstance(method, ChecksStops):
+    if isinstance(method, ChecksStops):
         return method.may_stop
     return None
 
@@ -367,7 +374,7 @@ class Made:
     at_once: int
     is_loaded: bool
     roles: frozenset[str] | None
-    stops: Callable[..., bool] | None
+    stops: Callable[[str, Sequence[Mapping[str, object]]], bool] | None
 
 
 def _questions_at_once(run: StoredRun) -> int:

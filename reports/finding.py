@@ -129,7 +129,7 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     if best.clusters < _FEWEST_TESTED:
         few = f"With so few {best.cluster}s this test cannot separate any two runs; {_FEWEST_TESTED} are"
         return [*sentences, f"{few} the fewest with which it can."]
-    sentences += _selection(group, runs)
+    sentences += _selection_bias(group, runs)
     return [*sentences, *_Tested(group, tested).sentences()]
 
 
@@ -180,8 +180,9 @@ def _untested(group: Group) -> str:
     return "Differences are not tested, as these runs differ in more than the method."
 
 
-def _selection(group: Group, runs: Sequence[StoredRun]) -> list[str]:
-    """By how much the best score is too high, as the data chose it; [] where that is little."""
+def _selection_bias(group: Group, runs: Sequence[StoredRun]) -> list[str]:
+    """ "The highest of 3 scores is too high by chance, here by about 1.2 points.": the methods were
+    ranked by the same questions that give the score; [] where that is little."""
     names = {each.run for each in group.methods}
     if len(names) < 2:
         return []

@@ -42,6 +42,7 @@ Columns of `frame`, in order:
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import pandas as pd
@@ -220,31 +221,55 @@ def _swept_settings(names: Sequence[RunNames]) -> list[str]:
     return list(found)
 
 
+@dataclass(frozen=True)
+class _BesideOthers:
+    """What is said of a run beside the other runs of a table, in sentences; None for nothing.
+
+    Attributes:
+        reproduction: What it shares with an earlier run of the same settings.
+        not_ranked: Why it is not ranked.
+        versions: In which versions it is otherwise than most runs.
+        prices: What of it is priced otherwise than in most runs.
+        same_nodes: Which runs visited the same nodes; [] for nothing.
+    """
+
+    reproduction: str | None
+    not_ranked: str | None
+    versions: str | None
+    prices: str | None
+    same_nodes: list[str]
+
+
+def _beside_others(rows: Sequence[TableRow], checks: Checks) -> list[_BesideOthers]:
+    """What is said of each row beside the others; checks: what was found in the records."""
+    runs = [row.run for row in rows]
+    labels = [row.label for row in rows]
+    columns = zip(
+        reproductions(runs, labels),
+        reasons_not_to_rank(runs, checks),
+        other_versions(runs, checks),
+        other_prices(runs),
+        same_nodes_notes(runs, labels),
+        strict=True,
+    )
+    return [_BesideOthers(*sentences) for sentences in columns]
+
+
 def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
-    """Note what a run does otherwise than most runs of its data set, and mark those that are not
-    ranked."""
-    runs = []
-    labels = []
-    for row in rows:
-        runs.append(row.run)
-        labels.append(row.label)
-    for row, same_run in zip(rows, reproductions(runs, labels), strict=True):
-        row.notes += filter(None, (same_run,))
-    same_answers = same_nodes_notes(runs, labels)
-    reasons = reasons_not_to_rank(runs, checks)
-    versions = other_versions(runs, checks)
-    compared = zip(rows, reasons, versions, other_prices(runs), same_answers, strict=True)
-    for row, reason, other_version, other_price, same in compared:
-        row.asked_otherwise = reason is not None
-        found = record_notes(row.run, checks)
-        row.marks += [f"{row.label} {note}" for note in found]
-        row.marks += filter(None, (reason,))
-        row.notes += found
-        row.notes += filter(None, (reason, other_version))
-        if other_price is not None:
-            row.marks.append(f"{row.label}: {other_price}")
-            row.notes.append(f"{row.label}: {other_price}")
-        row.notes += same
+    """Set `asked_otherwise` of each row, and add to its notes and marks what it does otherwise than
+    most runs and what does not fit in its own records."""
+    for row, beside in zip(rows, _beside_others(rows, checks), strict=True):
+        row.asked_otherwise = beside.not_ranked is not None
+        misfits = record_notes(row.run, checks)
+        prices = None
+        if beside.prices is not None:
+            prices = f"{row.label}: {beside.prices}"
+        row.marks += [f"{row.label} {misfit}" for misfit in misfits]
+        row.marks += filter(None, (beside.not_ranked, prices))
+        row.notes += filter(None, (beside.reproduction,))
+        row.notes += misfits
+        row.notes += filter(None, (beside.not_ranked, beside.versions, prices))
+        row.notes += beside.same_nodes
 
 
 def _reference_runs(rows: Sequence[TableRow], reference: str) -> list[StoredRun]:

@@ -110,7 +110,13 @@ def declined(columns: RecordColumns) -> int:
 
 @dataclass(frozen=True)
 class _Visited:
-    """The nodes that the searches of a run visited, a hash for each question with a search."""
+    """The nodes that the searches of a run visited.
+
+    Attributes:
+        dataset: The data set.
+        n_questions: Recorded questions, also those without a search.
+        nodes: Question id -> a hash of the nodes that its search visited, "" for none.
+    """
 
     dataset: str
     n_questions: int

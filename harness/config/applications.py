@@ -69,7 +69,13 @@ class ChosenApplication:
 
     @property
     def settings(self) -> dict[str, object]:
-        """What stands for it in a RunConfig: a method, and the back end that calls it."""
+        """The sections "method" and "model" of a RunConfig that runs the application; `call` is in
+        "extra", which the back end reads.
+
+            {"method": {"name": "bot", "implementation": "application"},
+             "model": {"name": "application", "backend": "application", "source": "bot",
+                       "base_url": "http://localhost:8000/ask", "extra": {}}}
+        """
         extra = dict(self.call)
         model: dict[str, object] = {
             "name": APPLICATION,

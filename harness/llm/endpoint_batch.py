@@ -216,9 +216,8 @@ class Batches:
         """
         self._server, self._state, self._progress = server, state, progress
         self.mask_key, self.base_url = server.mask_key, server.base_url
-        self._replies: dict[
-            str, list[ReplyLine]
-        ] = {}  # hash of a body -> lines that are not used yet
+        # Hash of a body -> lines that are not used yet.
+        self._replies: dict[str, list[ReplyLine]] = {}
         self._waiting: Counter[str] = Counter()
         self._sent: set[str] = set()  # hashes of bodies that this process sent
         self._files: list[IO[bytes]] = []  # requests that wait, the last file open for more
@@ -258,7 +257,7 @@ class Batches:
                     raise RequestFailed(
                         f"the batch at {self.base_url} ended without a reply; use --retry-failed"
                     )
-                self._collect(key, body)
+                self._queue_and_raise(key, body)
             line = lines.pop(0)
         tries.made = tries.sent = 1
         failure = line.failure
@@ -285,15 +284,16 @@ class Batches:
         problem = self._server.error_of_status(failure, fields)
         if self._server.takes_other_name(problem) and self._rounds < 2:
             with self._lock:
-                self._collect(key, body)
+                self._queue_and_raise(key, body)
         if isinstance(problem, CannotRun):
             raise problem
         raise RequestFailed(
             f"the batch at {self.base_url} has an error in place of a reply: {problem}"
         )
 
-    def _collect(self, key: str, body: Mapping[str, object]) -> NoReturn:
-        """Put a request into a file for `send`; raises WaitsForBatch. key: the hash of its body."""
+    def _queue_and_raise(self, key: str, body: Mapping[str, object]) -> NoReturn:
+        """Put a request into a file for `send`, and raise WaitsForBatch. key: the hash of its
+        body."""
         fields = json.loads(self._server.encoded(body))
         self._waiting[key] += 1
         line = {

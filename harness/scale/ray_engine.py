@@ -369,10 +369,13 @@ class _Round:
                 self._store(call, answered)
 
     def _lose(self, call: _Call, error: Exception, of_this_round: bool) -> None:
-        """Have the question of a worker that died asked again, or record it as failed.
+        """Have the question of a call that Ray lost asked again, or record it as failed.
+
+        The first call that a worker loses says so and greets the worker anew, as Ray starts it
+        again; until the greeting is answered it has no entry in `load` and gets no questions.
 
         Args:
-            call: That did not end.
+            call: The lost call; where its number is _GREETING, the worker did not even start.
             error: Ray's.
             of_this_round: Whether the call is of this round's questions.
 

@@ -94,8 +94,15 @@ def evidence_recall(
 
 @scorer("evidence_recall_sources", "the same, sources of summaries counted", "shown")
 def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """`evidence_recall` with the source spans of generated text counted as if they had been
-    shown."""
+    """Share of the supporting passages of which at least half was shown, in 0..1; the sources of a
+    generated text count as shown.
+
+    None without supporting passages, and where an application does not say which texts it used.
+
+    Args:
+        shown: What the reader saw.
+        supporting: The passages that support the answer.
+    """
     if not supporting or _unknown_texts(shown):
         return None
     spans = shown_spans(shown)

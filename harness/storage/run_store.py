@@ -153,7 +153,8 @@ class RunStore:
         self.unscored = self._answers_without_record()
 
     def records(self) -> Iterator[StoredRecord]:
-        """Stream the records in order; of several records of a question the last one counts."""
+        """Stream all lines of records.jsonl in order. A question that was asked again has several;
+        for the caller its last one counts."""
         yield from _records_in(self.folder / RECORDS)
 
     def known_records(self) -> Iterator[StoredRecord]:

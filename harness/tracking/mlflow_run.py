@@ -320,32 +320,49 @@ class MlflowRun:
         return str(made.info.run_id)
 
     def _log_description(self) -> None:
-        """Write tags, params and the rows that are the run's input."""
+        """Write tags, params and the rows that are the run's input.
+
+        MLflow keeps the first value of a param for good: of a run that goes on, changed values
+        stand in the tag harness.changed_params.
+        """
+        values, too_long = params(self.run.config, self.run.manifest.models)
+        logged: dict[str, str] = {}
+        has_dataset = False
+        if not self.fresh:
+            before = self.client.get_run(self.id)
+            logged = before.data.params
+            has_dataset = bool(before.inputs and before.inputs.dataset_inputs)
+        new: list[Param] = []
+        changed: list[str] = []
+        for name, value in values.items():
+            if name not in logged:
+                new.append(Param(name, value))
+            elif logged[name] != value:
+                changed.append(f"{name}: {value}")
+        tags = self._description_tags(too_long, changed)
+        self.client.log_batch(self.id, tags=tags, params=new[:_MOST_PARAMS])
+        for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
+            self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
+        if not has_dataset:
+            self._log_dataset()
+
+    def _description_tags(self, too_long: Sequence[str], changed: Sequence[str]) -> list[RunTag]:
+        """The tags of the run while it is running.
+
+        Args:
+            too_long: Names of settings whose values are longer than MLflow takes.
+            changed: "name: value" of settings that an earlier start logged otherwise.
+        """
         tags = run_tags(self.run, self.suite)
         tags["state"] = "running"  # `end` writes the state, after all numbers
-        values, too_long = params(self.run.config, self.run.manifest.models)
         if too_long:
             names = ", ".join(too_long)
             tags["harness.long_params"] = f"see config.yaml: {names}"[:_LONGEST_NOTE]
         if self.parent is not None:
             tags[_PARENT] = self.parent
-        stored: dict[str, str] = {}
-        has_dataset = False
-        if not self.fresh:
-            before = self.client.get_run(self.id)
-            stored = before.data.params
-            has_dataset = bool(before.inputs and before.inputs.dataset_inputs)
-        changed = [f"{k}: {v}" for k, v in values.items() if stored.get(k, v) != v]
         if changed:
             tags["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
-        new = [Param(k, v) for k, v in values.items() if k not in stored]
-        self.client.log_batch(
-            self.id, tags=[RunTag(k, v) for k, v in tags.items()], params=new[:_MOST_PARAMS]
-        )
-        for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
-            self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
-        if not has_dataset:
-            self._log_dataset()
+        return [RunTag(key, value) for key, value in tags.items()]
 
     def _log_dataset(self) -> None:
         """Name the rows, which the column Dataset of MLflow's list of runs shows."""

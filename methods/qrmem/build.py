@@ -452,26 +452,30 @@ class _GraphBuilder:
         return list(items or [])
 
     def merge(self, pair: tuple[int, int], relations: list[tuple[int, str]]) -> _FusedEdge:
-        """Merge the relations of two entities into one text.
+        """Merge the relations of two entities into one text, one after the other.
+
+        Each merge reads the text so far beside the segment that came last into it:
+
+            [(0, "a"), (3, "b"), (7, "c")]  ->  a + b = "ab" (segments 0, 3), ab + c (3, 7)
 
         Where a merge fails the texts are joined with a space: no reply could be parsed, or two
         segments and their relations are longer than the window.
 
         Args:
             pair: The numbers of the entities.
-            relations: (segment, text) of each.
+            relations: (number of the segment, text) of each, at least one.
         """
-        (place, text), *rest = relations
+        (last_segment, text), *rest = relations
         understood = True
-        for number, (k, other) in enumerate(rest):
-            first = Relation(self.segments[place], text)
-            second = Relation(self.segments[k], other)
-            key = f"fusion {pair[0]} {pair[1]} {number}"
+        for step, (segment, other) in enumerate(rest):
+            first = Relation(self.segments[last_segment], text)
+            second = Relation(self.segments[segment], other)
+            key = f"fusion {pair[0]} {pair[1]} {step}"
             merged = self.tools.keep(key, partial(self._merge_pair, first, second))
             if merged is None:
                 understood = False
                 merged = f"{text} {other}"
-            place = k
+            last_segment = segment
             text = str(merged)
         return _FusedEdge(pair, text, understood)
 

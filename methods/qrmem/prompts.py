@@ -161,10 +161,12 @@ def marked(segment: str, names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Asking:
-    """The requests about one question and document, in the prompts that `config` leaves or puts in
-    place.
+    """Writes the requests about one question and document; sends none.
 
-    summary: of the whole document, "" for none.
+    Args:
+        config: The settings, which may replace prompts.
+        question: The question.
+        summary: Of the whole document, "" for none.
     """
 
     config: QRMeMConfig
@@ -221,7 +223,12 @@ class Asking:
         return FUSION_RELATION.of(self.config).text
 
     def ask(self, segments: Sequence[str], instruction: str) -> Pieces:
-        """Ask for the answer, or for what is missing in the segments."""
+        """The request for the answer, or for what the segments lack to give it.
+
+        Args:
+            segments: The texts of the segments that were found.
+            instruction: How to answer.
+        """
         return self._fill(ASK, segments=_texts(segments), instruction=instruction)
 
     def trial(

@@ -127,16 +127,25 @@ def measured_rows(
     margin: float = MARGIN,
     convention: str | None = None,
 ) -> list[MeasuredRow]:
-    """The rows of `frame` in the order of the values; arguments as there."""
+    """A row for each printed value and each run, or runs on all its data sets, that measure it; in
+    the order of the values.
+
+    Args:
+        runs: Stored runs.
+        values: As in `frame`.
+        margin: As in `frame`.
+        convention: As in `frame`.
+
+    Raises:
+        UserError: There is no run, or a run without records.
+    """
     if values is None:
         values = load()
     facts.check_runs(runs)
     if convention is not None:
         values = [_under_convention(value, convention) for value in values]
     comparison = _Comparison(runs, values, margin)
-    readers: dict[tuple[str, str, str], set[str]] = {}
-    for value in values:
-        readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
+    readers = _readers_by_table(values)
     rows = []
     for value in values:
         for pairs in matches(value, runs):
@@ -144,6 +153,14 @@ def measured_rows(
                 continue
             rows.append(MeasuredRow(value, len(pairs) > 1, comparison.row(value, pairs)))
     return rows
+
+
+def _readers_by_table(values: Sequence[Value]) -> dict[tuple[str, str, str], set[str]]:
+    """`_table_key` -> the readers of all its rows, in lower case."""
+    readers: dict[tuple[str, str, str], set[str]] = {}
+    for value in values:
+        readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
+    return readers
 
 
 def _under_convention(value: Value, convention: str) -> Value:
@@ -304,12 +321,20 @@ class _Comparison:
     """Runs compared with printed values; what the rows of a run share is computed once."""
 
     def __init__(self, runs: Sequence[StoredRun], values: Sequence[Value], margin: float) -> None:
+        """Name the runs and compare them with each other; nothing is measured yet.
+
+        Args:
+            runs: Stored runs.
+            values: The printed values that they are compared with.
+            margin: In points of a score, in percent of the printed value for costs and requests.
+        """
         self._runs = runs
         self._margin = margin
         keys = list(map(facts.run_key, runs))
         self._labels = dict(zip(keys, facts.labels(runs), strict=True))
         self._ambiguous = _ambiguous_places(values)
         self._remarks = _remarks(runs)
+        # Filled by `_measure` and `_rescored_once`, as rows ask for them.
         self._measured: dict[_MeasuredKey, Measured] = {}
         self._rescored: dict[_RescoredKey, Findings] = {}
 

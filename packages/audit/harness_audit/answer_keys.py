@@ -67,12 +67,19 @@ class Audit:
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
-    """An Audit for each data set, in the order of the runs; other rows of a data set are another
-    one."""
+    """An Audit for each data set, in the order of the runs.
+
+    Runs of one data set are audited together only if they read the same rows (by fingerprint).
+
+    Args:
+        pairs: Each run with its rows of the data set.
+    """
     groups: dict[tuple[str, str | None], list[tuple[StoredRun, Rows]]] = {}
     for run, rows in pairs:
-        groups.setdefault((facts.run_key(run)[0], facts.fingerprint(run)), []).append((run, rows))
-    return [_audit(name, group) for (name, _), group in groups.items()]
+        dataset = facts.run_key(run)[0]
+        same_rows = groups.setdefault((dataset, facts.fingerprint(run)), [])
+        same_rows.append((run, rows))
+    return [_audit(dataset, group) for (dataset, _), group in groups.items()]
 
 
 def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:

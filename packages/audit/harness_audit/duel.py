@@ -110,8 +110,24 @@ class DuelResult:
         return 1 + losses, len(self.entrants) - wins
 
 
+@dataclass(frozen=True)
+class _Cost:
+    """Tokens and seconds of a question or an index."""
+
+    tokens: float
+    seconds: float
+
+
 class _RaceScores(Silent):
-    """Collects score and cost of one method's records, by question id."""
+    """Collects score and cost of one method's records, by question id.
+
+    A method's run reports each record to it once: an earlier start's by `seen`, one that this start
+    wrote by `done`.
+
+    Attributes:
+        values: Question id -> score.
+        costs: Question id -> what it took.
+    """
 
     def __init__(self, display: Progress, score: str) -> None:
         """Show progress in the duel's line `display`, and collect the score of that name."""
@@ -121,15 +137,15 @@ class _RaceScores(Silent):
         self.part = display.part  # type: ignore[method-assign]
         self.note = display.note  # type: ignore[method-assign]
         self.values: dict[str, float] = {}
-        self.costs: dict[str, tuple[float, float]] = {}  # tokens, seconds
+        self.costs: dict[str, _Cost] = {}
 
     def seen(self, question: Counted) -> None:
-        """Keep a question of an earlier start."""
+        """Collect a question that an earlier start answered, and show it."""
         self._keep(question)
         self.display.seen(question)
 
     def done(self, question: Counted) -> None:
-        """Keep a new question."""
+        """Collect a question that this start answered, and show it."""
         self._keep(question)
         self.display.done(question)
 
@@ -143,13 +159,13 @@ class _RaceScores(Silent):
         if not 0.0 <= value <= 1.0:
             raise UserError(f"{self.score} is {value:g} for question '{name}'; a duel needs 0 to 1")
         self.values[name] = value
-        self.costs[name] = _tokens_and_seconds(question.usage)
+        self.costs[name] = _cost_of(question.usage)
 
 
-def _tokens_and_seconds(usage: Usage) -> tuple[float, float]:
-    """Tokens and seconds of a question or an index, over all phases."""
+def _cost_of(usage: Usage) -> _Cost:
+    """What a question or an index took, over all phases."""
     spent = sum_phases([usage])
-    return tokens_of(spent), spent.get("seconds", 0.0)
+    return _Cost(tokens_of(spent), spent.get("seconds", 0.0))
 
 
 def question_clusters(plan: PlannedRun, score: str) -> tuple[list[list[Example]], int]:
@@ -340,10 +356,10 @@ class _Race:
         asked = list(chain.from_iterable(self.clusters[: self.pairs.entered[name]]))
         costs = [costs_of_question[example.question.id] for example in asked]
         built = [line for line in job.store.index_lines() if line.status == "built"]
-        costs += [_tokens_and_seconds(line.usage) for line in built]
-        for tokens_of_one, seconds_of_one in costs:
-            tokens += tokens_of_one
-            seconds += seconds_of_one
+        costs += [_cost_of(line.usage) for line in built]
+        for cost in costs:
+            tokens += cost.tokens
+            seconds += cost.seconds
         result = job.finished(self._early_stop(name))
         return Entrant(name, result, len(asked), self.questions, tokens, seconds)
 

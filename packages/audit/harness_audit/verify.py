@@ -321,15 +321,31 @@ class _RunCheck:
         if changed is None and run.manifest.imported is None:
             self._add_once("whether the files are as the run left them")
 
-    def _read_golds(self, data: str | None) -> dict[str, Gold]:
-        """Question id -> gold, from the rows at `data`; where None, those of the data set for a
-        bundle without gold answers, if it is at hand. Raises UserError, DataError."""
+    def _compare_and_read_golds(self, data: str | None) -> dict[str, Gold]:
+        """Compare the bundle's texts with the data set's rows, and take the gold answers of these.
+
+        Args:
+            data: The file of the rows; None for those of the data set where they are at hand, of
+                which gold answers are taken only for a bundle that has none.
+
+        Returns:
+            Question id -> gold answers, of questions that are as they were exported.
+
+        Raises:
+            UserError: The rows cannot be used.
+            DataError: The rows cannot be read.
+        """
+        if data is not None:
+            return self._golds_of_file(data)
+        self._compare_with_known_rows()
+        if any(self.questions.values()):
+            return {}
+        return known_golds(self.run) or {}
+
+    def _golds_of_file(self, data: str) -> dict[str, Gold]:
+        """Question id -> gold answers of the rows in the file `data`; reports rows that are not
+        those that were exported. Raises UserError, DataError."""
         golds: dict[str, Gold] = {}
-        if data is None:
-            self._compare_with_known_rows()
-            if not any(self.questions.values()):
-                golds = known_golds(self.run) or {}
-            return golds
         config = self._dataset_config()
         if config is None:
             return golds
@@ -380,7 +396,7 @@ class _RunCheck:
         """Score the run's answers again and check its summary; returns the run with the rescored
         records."""
         summary = self.run.summary
-        records = self._rescored_records(self._read_golds(data))
+        records = self._rescored_records(self._compare_and_read_golds(data))
         fresh = summarise(records, self.run.documents, self.run.config)
         here = flatten(fresh.of_records())
         stored = flatten(summary.of_records())

@@ -335,7 +335,7 @@ class Thought:
     queued: float = 0.0
 
     def add(self, asked: Asked) -> None:
-        """Count a request."""
+        """Add a request's time, and take the tokens that it wrote off `room`."""
         self.room -= len(asked.tokens)
         self.requests += 1
         self.seconds += asked.took.seconds

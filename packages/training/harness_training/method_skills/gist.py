@@ -11,9 +11,11 @@ def skills(config: Gist.Config) -> list[Skill]:
     """Page breaks, the look-up, summaries, short answers and choices."""
 
     def page_break(scene: Scene) -> Pieces:
+        """The method's request for the place of a page break."""
         return break_request(scene.texts, config)
 
     def lookup(scene: Scene) -> Pieces:
+        """The method's request for the pages to read again."""
         return lookup_request(scene.question, scene.texts, config)
 
     return [
