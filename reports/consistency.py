@@ -166,8 +166,10 @@ def _file_misfits(run: StoredRun) -> Iterator[str]:
 
 def _name_misfits(run: StoredRun) -> Iterator[str]:
     """What does not fit between settings, manifest, and the names of method, data set and hash."""
-    config, manifest = run.config, run.manifest
-    recorded, named = manifest.hash, _NAME.fullmatch(run.path.name)
+    config = run.config
+    manifest = run.manifest
+    recorded = manifest.hash
+    named = _NAME.fullmatch(run.path.name)
     inputs = recorded_inputs(config, manifest)
     if inputs is not None and inputs.hash8() != recorded:
         yield f"its settings and models give the hash {inputs.hash8()}, the recorded one is {recorded}"
@@ -185,6 +187,7 @@ def _name_misfits(run: StoredRun) -> Iterator[str]:
     if says is not None and says.floor != manifest.floor and manifest.hashed is not None:
         yield "manifest.json says otherwise than the method whether others must beat it"
     yield from _task_misfits(config, manifest)
+    yield from _swap_misfits(config, manifest)
     yield from _reader_misfits(config, manifest)
 
 
@@ -201,7 +204,7 @@ def _task_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
         ("max_answer_tokens", dataset.max_answer_tokens, None),
         ("raw_replies", dataset.raw_replies, False),
         ("chat", dataset.chat, True),
-    )
+    )  # key, value in the settings, what a task without the key means
     for name, ours, default in stated:
         theirs = task.get(name, default)
         if ours != theirs:
@@ -219,13 +222,17 @@ def _task_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
         yield "dataset.shots asks for solved examples, and the questions had none"
 
 
-def _reader_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
-    """What does not fit between the reader's settings and its identity, or the copy of a data set
-    and its rows."""
+def _swap_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
+    """What does not fit between the setting that swaps names and the rows that were read."""
     if config.dataset.swap and not manifest.dataset.twin:
         yield "dataset.swap asks for other names, and the rows are no such copy"
     if manifest.dataset.twin and not config.dataset.swap:
         yield "the rows are called a copy with other names, and dataset.swap asks for none"
+
+
+def _reader_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
+    """What does not fit between the reader's settings and the identity of the model that was
+    loaded; nothing for another back end, whose models have no "dtype"."""
     model = config.model_of("reader")
     identity = manifest.identity("reader")
     if "dtype" not in identity or manifest.hashed is None:
@@ -237,7 +244,8 @@ def _reader_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str
         return
     settings = model.to_json()
     for name, default in _IN_IDENTITY.items():
-        ours, theirs = settings.get(name, default), identity.get(name, default)
+        ours = settings.get(name, default)
+        theirs = identity.get(name, default)
         if name == "attention" and theirs == "transformers":
             continue
         if name in ("dtype", "window") and ours in ("auto", None):
@@ -449,8 +457,11 @@ def _reply_misfits(run: StoredRun) -> Iterator[str]:
     others = 0
     for record in run.whole_records:
         replies = [row.reply for row in kept.get(record.question_id, ()) if _is_answer(row)]
-        if replies and record.error is None:
-            others += not any(_spaced(record.prediction) in _spaced(reply) for reply in replies)
+        if not replies or record.error is not None:
+            continue
+        answer = _spaced(record.prediction)
+        if not any(answer in _spaced(reply) for reply in replies):
+            others += 1
     if others:
         yield f"{others} of {len(run.records)} answers are in none of the replies that it kept"
 

@@ -110,20 +110,22 @@ class Difference:
 def differences(run: StoredRun, base: StoredRun) -> list[Difference]:
     """All keys of run.yaml and manifest.json in which two runs differ, but those of one run alone
     (shapes, prompts and models of roles that the other has not)."""
-    ours, theirs = facts_of(run), facts_of(base)
+    ours = facts_of(run)
+    theirs = facts_of(base)
     reader_is_the_same = _have_one_reader(run, base)
     found = []
     for key in dict.fromkeys([*ours, *theirs]):
-        our_value, their_value = ours.get(key), theirs.get(key)
+        our_value = ours.get(key)
+        their_value = theirs.get(key)
         if our_value == their_value or _is_of_one_run(key, ours, theirs):
             continue
         kind = kind_of(key)
         if reader_is_the_same and _is_place(key, our_value, their_value):
             kind = "neutral"
         found.append(Difference(kind, key, our_value, their_value))
-    listed = tuple(one.key for one in found)
-    sizes = size_differences(run, base)
-    return [*found, *(one for one in sizes if not _is_listed(one, listed))]
+    keys = [one.key for one in found]
+    sizes = [one for one in size_differences(run, base) if not _is_listed(one, keys)]
+    return [*found, *sizes]
 
 
 def _is_listed(one: Difference, keys: Iterable[str]) -> bool:
@@ -140,14 +142,14 @@ def weights_of(run: StoredRun, role: str) -> str | None:
 def size_differences(run: StoredRun, base: StoredRun) -> list[Difference]:
     """The sizes of models that both runs use, in one role or several, where they are not the
     same."""
-    known = {}
+    sizes_by_weights = {}
     for role, shape in base.manifest.shapes.items():
         weights = weights_of(base, role)
         if weights is not None and shape:
-            known[weights] = shape
+            sizes_by_weights[weights] = shape
     found = []
     for role, shape in run.manifest.shapes.items():
-        theirs = known.get(weights_of(run, role) or "", shape)
+        theirs = sizes_by_weights.get(weights_of(run, role) or "", shape)
         if shape and shape != theirs:
             found.append(Difference("cost", f"manifest.shapes.{role}", shape, theirs))
     return found

@@ -73,14 +73,26 @@ def overlapping_spans(
         view = evidence_view(documents, example.gold.supporting)
     if is_joined(record.notes):
         view = joined_view(view)
-    (indexed, *more) = view.documents
-    if more:
+    if len(view.documents) > 1:
         return frozenset()
     nodes = set()
     for node, span in enumerate(spans):
-        if span is None or not 0 <= span[0] <= span[1] <= len(indexed.text):
-            continue
-        shown = view.original(Answer("", (Shown("span", indexed.id, *span),))).shown
-        if _overlaps_support([(s.document_id, s.start, s.end) for s in shown], example):
+        if span is not None and _overlaps_support(_original_spans(view, *span), example):
             nodes.add(node)
     return frozenset(nodes)
+
+
+def _original_spans(view: View, start: int, end: int) -> list[tuple[str, int, int]]:
+    """(document, start, end) in the data set's documents of a span in the one document of a view;
+    [] for a span outside of it.
+
+    Args:
+        view: What the method was handed.
+        start: Of the span.
+        end: Of the span.
+    """
+    indexed = view.documents[0]
+    if not 0 <= start <= end <= len(indexed.text):
+        return []
+    answer = view.original(Answer("", (Shown("span", indexed.id, start, end),)))
+    return [(shown.document_id, shown.start, shown.end) for shown in answer.shown]

@@ -442,7 +442,7 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
     values = record.scores.values()
     if min(values, default=0) < 0 or max(values, default=0) > 1:
         yield "a score below 0 or above 1"
-    if any(map(_is_other_score, *_verdicts_and_scores(record))):
+    if _has_other_verdict(record):
         yield "a judge's score that is not its verdict"
     yield from _place_problems(record)
     unknown = any(map(_lacks_tokens, record.usage.values()))
@@ -477,18 +477,15 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
 _VERDICT_SCORES = {"yes": 1.0, "no": 0.0}
 
 
-def _verdicts_and_scores(record: StoredRecord) -> tuple[list[str], list[float | None]]:
-    """The verdicts of a record's judges, and the scores of these judges."""
-    verdicts, scores = [], []
+def _has_other_verdict(record: StoredRecord) -> bool:
+    """Whether a judge of the record says yes or no, and its score is that of another verdict."""
     for name, judged in judgements_of(record.notes).items():
-        verdicts.append(judged.get("verdict"))
-        scores.append(record.scores.get(name))
-    return verdicts, scores
-
-
-def _is_other_score(verdict: str, score: float | None) -> bool:
-    """Whether a judge that says yes or no has a score of another verdict."""
-    return score is not None and _VERDICT_SCORES.get(verdict, score) != score
+        score = record.scores.get(name)
+        if score is None:
+            continue
+        if _VERDICT_SCORES.get(judged.get("verdict"), score) != score:
+            return True
+    return False
 
 
 def _lacks_tokens(phase: PhaseUsage) -> bool:
@@ -618,24 +615,40 @@ def _request_problems(
         yield "an answer without a token that was written"
     if made.declared is None or not made.declared.one_request:
         return
-    searched = _sum(phases[:1], "requests") - _sum(phases[:1], "encoder_requests")
+    search = phases[:1]
+    searched = _sum(search, "requests") - _sum(search, "encoder_requests")
     if requests - searched != 1 or searched > _RANKING:
         yield "several requests, where the method makes one"
+    yield from _reply_problems(record, phases, made)
+
+
+def _reply_problems(
+    record: StoredRecord, phases: Sequence[PhaseUsage], made: Made
+) -> Iterator[str]:
+    """What does not fit between an answer and the tokens written, where the answer is one reply.
+
+    Args:
+        record: The record.
+        phases: Its costs of search and answer.
+        made: What it is compared with.
+    """
+    prediction = record.prediction or ""
+    tokens_out = _sum(phases, "tokens_out")
     answers_itself = made.is_application or not tokens_out
-    if (
-        not answers_itself
-        and len(prediction or "") > _MANY * made.characters * tokens_out + _STATIC
-    ):
+    most_characters = _MANY * made.characters * tokens_out + _STATIC
+    if not answers_itself and len(prediction) > most_characters:
         yield "fewer tokens written than the answer has"
-    elif made.is_loaded and tokens_out and len((prediction or "").split()) > tokens_out:
+    elif made.is_loaded and tokens_out and len(prediction.split()) > tokens_out:
         yield "fewer tokens written than the answer has words"
-    if made.longest is not None and tokens_out > made.longest:
+    if made.longest is None:
+        return
+    if tokens_out > made.longest:
         yield "more tokens written than an answer may have"
     cut = 0
     for phase in phases:
         replies = phase.get("replies") or {}
         cut += replies.get("unfinished", 0)
-    if cut and made.longest is not None and prediction and 2 * len(prediction) < tokens_out:
+    if cut and prediction and 2 * len(prediction) < tokens_out:
         yield "an answer that is far shorter than the reply, which was cut at its limit"
 
 
@@ -696,8 +709,10 @@ def _overlap(pieces: Iterable[StoredPiece]) -> bool:
         if piece.get("kind") == "span":
             place = (piece.get("document_id") or "", piece.get("start") or 0, piece.get("end") or 0)
             spans.append(place)
-    pairs = pairwise(sorted(spans))
-    return any(before[0] == after[0] and after[1] < before[2] for before, after in pairs)
+    for (document, _, end), (next_document, next_start, _) in pairwise(sorted(spans)):
+        if document == next_document and next_start < end:
+            return True
+    return False
 
 
 def _shown_characters(pieces: Iterable[StoredPiece]) -> int:
@@ -723,15 +738,29 @@ def _place_problems(record: StoredRecord) -> Iterator[str]:
         return
     sizes = dict(zip(record.document_ids, record.document_characters or (), strict=False))
     for piece in record.shown or ():
-        start, end = piece.get("start") or 0, piece.get("end") or 0
-        if start < 0 or end < start or end > sizes.get(piece.get("document_id", ""), end):
-            yield "a passage shown from outside of its document"
+        problem = _place_problem(piece, sizes)
+        if problem is not None:
+            yield problem
             return
-        text = piece.get("text")
-        in_one_piece = piece.get("kind") == "span" and piece.get("document_id") in sizes
-        if text and in_one_piece and len(text) != end - start:
-            yield "a passage shown whose text is not as long as its place"
-            return
+
+
+def _place_problem(piece: StoredPiece, sizes: Mapping[str, int]) -> str | None:
+    """What does not fit between the place of a passage shown, its text and its document.
+
+    Args:
+        piece: The passage.
+        sizes: Document id -> characters, of the documents whose size is recorded.
+    """
+    document = piece.get("document_id", "")
+    start = piece.get("start") or 0
+    end = piece.get("end") or 0
+    if start < 0 or end < start or end > sizes.get(document, end):
+        return "a passage shown from outside of its document"
+    text = piece.get("text")
+    in_one_piece = piece.get("kind") == "span" and document in sizes
+    if text and in_one_piece and len(text) != end - start:
+        return "a passage shown whose text is not as long as its place"
+    return None
 
 
 def _length_problems(record: StoredRecord, made: Made) -> Iterator[str]:

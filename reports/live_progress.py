@@ -127,6 +127,7 @@ class Live:
         changed."""
         runs = [run for run in self._runs.values() if run.is_described]
         runs.sort(key=lambda run: (run.state != "running", -run.changed))
+        # A new run may differ from others in settings that their labels have to name from now on.
         if not all(run.label for run in runs):
             named = labels([run.stored for run in runs])
             for run, label in zip(runs, named, strict=True):
@@ -209,10 +210,15 @@ class _Numbers:
 class _FollowedRun:
     """One run folder as last read.
 
-    Attributes: stored: The run; set once run.yaml could be read. folder: Its folder. label: Its
-    name in tables. problem: Why reading failed; "" where it did not. state: "running", "finished",
-    ... answers: By question id. changed: When the last answer was written, in seconds since the
-    epoch. is_described: Whether `stored` is set.
+    Attributes:
+        stored: The run; set once run.yaml could be read.
+        folder: Its folder.
+        label: Its name in tables.
+        problem: Why reading failed; "" where it did not.
+        state: "running", "finished", ...
+        answers: By question id.
+        changed: When the last answer was written, in seconds since the epoch.
+        is_described: Whether `stored` is set.
     """
 
     stored: StoredRun
@@ -223,11 +229,11 @@ class _FollowedRun:
         self.problem = ""
         self.state = ""
         self.answers: dict[str, _Answer] = {}
-        self.changed = 0.0  # when the last answer was written, seconds since the epoch
+        self.changed = 0.0
         self.is_described = False
         self._documents: list[IndexLine] = []
         self._stamps: dict[Path, _Stamp] = {}
-        self._due = 0.0
+        self._due = 0.0  # when the files may be read again, by time.monotonic()
         self._arrivals = itertools.count()
         self._numbers = _Numbers()
         self._first = time.time()  # when this run was first looked at

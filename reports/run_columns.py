@@ -87,7 +87,8 @@ def columns_shown(kind: Shown) -> list[str]:
 
 
 def legends(names: Collection[str]) -> list[str]:
-    """The legends of the columns of these names: what servers take before what FLOPs compare."""
+    """The legends of the columns of these names, in the order of the columns; those of columns that
+    are shown with FLOPs come last."""
     columns = [column for column in COLUMNS if column.legend and column.name in names]
     columns.sort(key=lambda column: column.shown is Shown.WITH_FLOPS)
     return [column.legend for column in columns]

@@ -102,17 +102,23 @@ class GraphResult:
 
 def parse_graph(index: object) -> Graph | None:
     """The graph in an index that has text, level, higher, lower and weight; None for any other
-    index."""
+    index.
+
+    Edge i goes from node higher[i] to node lower[i] with weight[i]; node j has text[j], level[j]
+    and, where the index has "span", the place span[j] in the document.
+    """
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
         return None
-    ends = [np.asarray(index[name]).tolist() for name in ("higher", "lower", "weight")]
+    higher = np.asarray(index["higher"]).tolist()
+    lower = np.asarray(index["lower"]).tolist()
+    weights = np.asarray(index["weight"]).tolist()
+    edges = tuple(zip(higher, lower, weights, strict=True))
     spans: list[Span | None] = []
     for span in index.get("span") or ():
         if span is None:
             spans.append(None)
         else:
             spans.append((span[0], span[1]))
-    edges = tuple(zip(*ends, strict=True))
     return Graph(tuple(index["text"]), tuple(index["level"]), edges, tuple(spans))
 
 

@@ -318,8 +318,24 @@ def step_lines(search: Search) -> list[str]:
     in their order.
     """
     lines = _ordered(search)
+    steps = [line.step for line in lines]
     branches = {line.step.number: line.branch for line in lines}
-    columns = [
+    rows = zip(*(column.padded(steps) for column in _step_columns(search, branches)), strict=True)
+    table = ["  ".join(cells).rstrip() for cells in rows]
+    for place, step in enumerate(steps, 1):  # the first line names the columns
+        if step.is_later:
+            return [*table[:place], LATER, *table[place:]]
+    return table
+
+
+def _step_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColumn]:
+    """All columns of the table of steps, from the left.
+
+    Args:
+        search: The search.
+        branches: As of `_first_columns`.
+    """
+    return [
         *_first_columns(search, branches),
         _TextColumn("node", lambda step: _formatted(step.node, "d")),
         _TextColumn("level", lambda step: _formatted(step.level, "d")),
@@ -329,13 +345,6 @@ def step_lines(search: Search) -> list[str]:
         _TextColumn("TFLOPs", lambda step: _formatted(step.tflops(search.convention), ".3g")),
         *_last_columns(search),
     ]
-    steps = [line.step for line in lines]
-    padded = [column.padded(steps) for column in columns]
-    table = ["  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
-    for place, step in enumerate(steps, 1):
-        if step.is_later:
-            return [*table[:place], LATER, *table[place:]]
-    return table
 
 
 def _ordered(search: Search) -> list[_Line]:

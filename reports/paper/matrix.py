@@ -16,24 +16,32 @@ END = "<!-- end of the matrix -->"
 def matrix() -> str:
     """A Markdown list of the tables and figures that a command makes, with their printed values
     counted; the others."""
-    made = [item for item in tables_and_figures() if item.name or item.look]
-    drawn = [item.label for item in tables_and_figures() if item not in made]
-    partly = [item for item in made if item.real != "yes"]
-    lacks = [f"{item.label}: {item.real.removeprefix('yes, but ')}" for item in partly]
+    lines: list[str] = []
+    illustrations: list[str] = []
+    not_planned: list[str] = []
+    for item in tables_and_figures():
+        if not item.name and not item.look:
+            illustrations.append(item.label)
+            continue
+        lines.append(_line(item))
+        if item.real != "yes":
+            not_planned.append(f"{item.label}: {item.real.removeprefix('yes, but ')}")
     return (
-        "\n".join(map(_line, made))
-        + f"\n\nIllustrations: {'; '.join(drawn)}."
-        + f"\n\nNot planned on samples of the data: {'; '.join(lacks)}."
+        "\n".join(lines)
+        + f"\n\nIllustrations: {'; '.join(illustrations)}."
+        + f"\n\nNot planned on samples of the data: {'; '.join(not_planned)}."
     )
 
 
 def _line(item: TableOrFigure) -> str:
-    """The line of a table or figure."""
+    """The line of a table or figure: "- `pecan-table1`: Table 1: ... (48)", with the number of its
+    printed values."""
     if not item.name:
         return f"- `{item.look}`: {item.label}: {item.title}"
     n_values = 0
     for row in printed():
-        n_values += item.has_row(row.source, row.table) and row.value.strip() != "-"
+        if item.has_row(row.source, row.table) and row.value.strip() != "-":
+            n_values += 1
     if not n_values:
         return f"- `{item.name}`: {item.title}"
     return f"- `{item.name}`: {item.title} ({n_values})"

@@ -68,12 +68,18 @@ class TableOrFigure(BaseModel):
         return f"{PAPERS[self.paper]}, {self.place}"
 
     def has_row(self, source: str, table: str) -> bool:
-        """Whether a row of paper_results.csv, by the source and table that it names, is of this
-        table or figure."""
+        """Whether a row of paper_results.csv is of this table or figure.
+
+        Args:
+            source: The paper that the row names.
+            table: The table that it names: "Table 1" and "Table 1 (left)" are of table 1, "Table 12"
+                is not.
+        """
         head = self.values or self.place
-        return (
-            source == self.paper and table.startswith(head) and not table[len(head) :][:1].isdigit()
-        )
+        if source != self.paper or not table.startswith(head):
+            return False
+        after_head = table[len(head) :]
+        return not after_head[:1].isdigit()
 
 
 @cache

@@ -22,7 +22,6 @@ duplicate            the same question about the same document, or about none, h
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations, product
 from textwrap import shorten
@@ -84,11 +83,14 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
 
 def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     """The Audit of one data set: for each question the reasons why its gold answer looks wrong,
-    with their evidence."""
+    with their evidence.
+
+    Args:
+        name: The data set.
+        group: Its runs with their rows.
+    """
     runs = [run for run, _ in group]
     examples = _asked_examples(group)
-    evidence = {question: _first_evidence(group, example) for question, example in examples.items()}
-    absent = _without_gold_in(evidence, examples)
     headline = facts.headline(runs[0])
     scored: dict[str, facts.Scored] = {}
     strong: list[StoredRun] = []
@@ -97,24 +99,57 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
         values = scored[label].values
         if values and sum(values) / len(values) >= _STRONG:
             strong.append(run)
-    answers = _answers_of(strong)
-    duplicates = _duplicates(examples)
-    names = [name for name in facts.score_names(runs[0]) if not name.startswith("evidence_")]
+    evidence = {question: _first_evidence(group, example) for question, example in examples.items()}
+    signs = _Signs(
+        answers=_answers_of(strong),
+        evidence=evidence,
+        absent=_without_gold_in(evidence, examples),
+        duplicates=_duplicates(examples),
+        scorers=[name for name in facts.score_names(runs[0]) if not name.startswith("evidence_")],
+    )
     suspects: dict[str, dict[str, str]] = {}
     for question, example in examples.items():
-        gold = example.gold
-        text = evidence[question]
-        majority = _majority_answer(answers.get(question, ()), gold.answers, text)
-        reasons = {"methods agree": majority}
-        if question in absent:
-            reasons["not in the evidence"] = _opening(text)
-        reasons["gold contradicts"] = _contradiction(gold.answers)
-        reasons["nothing to compare"] = _without_words(gold, names)
-        reasons["duplicate"] = duplicates.get(question, "")
-        found = {reason: why for reason, why in reasons.items() if why}
-        if found:
-            suspects[question] = found
+        reasons = signs.reasons(question, example.gold)
+        if reasons:
+            suspects[question] = reasons
     return Audit(name, headline, examples, suspects, scored, len(strong))
+
+
+@dataclass(frozen=True)
+class _Signs:
+    """What is compared with the gold answers of a data set.
+
+    Args:
+        answers: Question id -> the answers of the strong methods.
+        evidence: Question id -> text of its evidence, "" where it is not at hand.
+        absent: Questions whose evidence holds no gold answer.
+        duplicates: Question id -> another question of the same words, with its other gold answer.
+        scorers: Names of the scorers that compare answers with gold answers.
+    """
+
+    answers: Mapping[str, Sequence[str]]
+    evidence: Mapping[str, str]
+    absent: set[str]
+    duplicates: Mapping[str, str]
+    scorers: Sequence[str]
+
+    def reasons(self, question: str, gold: Gold) -> dict[str, str]:
+        """Why the gold answer of a question looks wrong: reason -> its evidence, {} for no reason.
+
+        {"gold contradicts": "'yes' and 'no'", "duplicate": "q9 has Oslo"}
+        """
+        text = self.evidence[question]
+        absent = ""
+        if question in self.absent:
+            absent = _opening(text)
+        reasons = {
+            "methods agree": _majority_answer(self.answers.get(question, ()), gold.answers, text),
+            "not in the evidence": absent,
+            "gold contradicts": _contradiction(gold.answers),
+            "nothing to compare": _without_words(gold, self.scorers),
+            "duplicate": self.duplicates.get(question, ""),
+        }
+        return {reason: why for reason, why in reasons.items() if why}
 
 
 def _without_gold_in(evidence: Mapping[str, str], examples: Mapping[str, Example]) -> set[str]:
@@ -222,48 +257,74 @@ def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> 
 
 
 def _contradiction(gold: Sequence[str]) -> str:
-    """The first two gold answers of a question that exclude each other, as text; "" where there are
-    none."""
+    """ "'yes' and 'no'": the first two gold answers of a question that exclude each other; "" where
+    there are none.
+
+    Two answers without a common word do if one of them is yes, no or "unanswerable", or both are
+    numbers.
+    """
     for a, b in combinations(gold, 2):
         kinds = {answer_kind([a]), answer_kind([b])}
-        if (kinds & {"yes/no", "unanswerable"} or kinds == {"number"}) and token_f1(a, b) == 0:
+        is_exclusive = "yes/no" in kinds or "unanswerable" in kinds or kinds == {"number"}
+        if is_exclusive and token_f1(a, b) == 0:
             return f"'{a}' and '{b}'"
     return ""
 
 
 def _without_words(gold: Gold, names: Sequence[str]) -> str:
-    """What the scorers `names` make of a gold answer without a word once normalised, as text; ""
-    for no harm."""
+    """ "'$': f1 gives 0 to the same text": what scorers make of the first gold answer that has no
+    word once normalised; "" where there is none, or no harm.
+
+    Args:
+        gold: The gold answers.
+        names: The scorers.
+    """
     empty = next((answer for answer in gold.answers if spaced_words(answer).isspace()), None)
     if empty is None:
         return ""
-    harm = []
+    harm: list[str] = []
     for name in names:
-        # A score of a run that was imported, or of another kind of data, is passed over.
-        with suppress(ScoreError, UserError):
-            same = score_answer([name], empty, (), gold).scores.get(name)
-            other = score_answer([name], "some other text", (), gold).scores.get(name)
-            if same == 0:
-                harm.append(f"{name} gives 0 to the same text")
-            if other == 1:
-                harm.append(f"{name} gives 1 to any text")
+        harm += _harm_by(name, empty, gold)
     if not harm:
         return ""
     return f"'{empty}': {', '.join(harm)}"
 
 
+def _harm_by(name: str, empty: str, gold: Gold) -> list[str]:
+    """What a scorer does wrong with a gold answer without words; [] for nothing.
+
+    Args:
+        name: The scorer; one that cannot score here (of an imported run, or of another kind of
+            data) does nothing wrong.
+        empty: The gold answer without words.
+        gold: All gold answers of its question.
+    """
+    try:
+        same = score_answer([name], empty, (), gold).scores.get(name)
+        other = score_answer([name], "some other text", (), gold).scores.get(name)
+    except (ScoreError, UserError):
+        return []
+    harm = []
+    if same == 0:
+        harm.append(f"{name} gives 0 to the same text")
+    if other == 1:
+        harm.append(f"{name} gives 1 to any text")
+    return harm
+
+
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
     """Question id -> "q9 has Oslo": q9 asks the same words of the same document, but its gold
     answer is Oslo."""
-    first_ids: dict[str, str] = {}
-    same: dict[tuple[str, str], str] = {}
+    found: dict[str, str] = {}
+    first_asked: dict[tuple[str, str], str] = {}  # (words, document) -> the first such question
     for name, example in examples.items():
+        words = normalize_answer(example.question.text)
         for document in example.question.document_ids or ("",):
-            other = same.setdefault((normalize_answer(example.question.text), document), name)
+            other = first_asked.setdefault((words, document), name)
             if other != name and differ(example.gold.answers, examples[other].gold.answers):
-                first_ids[name] = f"{other} has {_gold_text(examples[other])}"
-                first_ids[other] = f"{name} has {_gold_text(example)}"
-    return first_ids
+                found[name] = f"{other} has {_gold_text(examples[other])}"
+                found[other] = f"{name} has {_gold_text(example)}"
+    return found
 
 
 def _gold_text(example: Example) -> str:

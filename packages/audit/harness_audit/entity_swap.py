@@ -385,7 +385,11 @@ class _Swap:
 
         An offset inside a word whose length changes becomes the offset of its start or, for the end
         of a span, its end.
+
+            "Ada met Bo."  ─►  "Tovin met Brasker.": 4 -> 6 ("met"), 9 -> 10 ("Bo", cut) or as an end 17
         """
+        # Of each word whose length changes, after a word of no length at 0: where it starts and
+        # ends, and by how much it moves what comes after it.
         starts = [0]
         ends = [0]
         shifts = [0]
@@ -398,14 +402,14 @@ class _Swap:
 
         def new_offset(at: int, end: bool) -> int:
             """Where an offset in the text lies in the copy; end: whether it ends a span."""
-            piece = bisect_right(starts, at) - 1
-            if starts[piece] < at < ends[piece]:
+            word = bisect_right(starts, at) - 1  # the last that starts at `at` or before
+            if starts[word] < at < ends[word]:
                 if end:
-                    return ends[piece] + shifts[piece]
-                return starts[piece] + shifts[piece - 1]
-            if at == starts[piece] and piece:
-                piece -= 1
-            return at + shifts[piece]
+                    return ends[word] + shifts[word]
+                return starts[word] + shifts[word - 1]
+            if at == starts[word] and word:
+                word -= 1  # its own start is moved by the words before it alone
+            return at + shifts[word]
 
         return new_offset
 

@@ -144,7 +144,12 @@ class Pair:
 
 
 class PairRaces:
-    """All pairs of a duel; `entered`: method -> how many clusters it was scored on."""
+    """All pairs of a duel.
+
+    Attributes:
+        pairs: Each two methods, in the order of the command.
+        entered: Method -> how many clusters it was scored on.
+    """
 
     def __init__(self, names: Sequence[str], sizes: Sequence[int], rules: Rules) -> None:
         """Begin the tests of all pairs.
@@ -161,6 +166,7 @@ class PairRaces:
             race = PairedRace(sizes, finite=rules.target == "table")
             self.pairs.append(Pair(a, b, race))
         self.entered = dict.fromkeys(names, 0)
+        # At [i, j]: whether method i is shown to be better than j, and the evidence for it.
         self._better = np.zeros((len(names), len(names)), dtype=bool)
         self._evidence = np.zeros(self._better.shape)
 
@@ -193,6 +199,7 @@ class PairRaces:
             pair.race.add(min(max(difference, -size), size))
             pair.interval = pair.race.interval(level)
             self._evidence[i, j], self._evidence[j, i] = pair.race.evidence
+        # Marks in `_better` what is shown now, also by way of other pairs.
         by_own_evidence = set(extend_ranking(self._better, self._evidence, self.rules.alpha))
         for pair, (i, j) in zip(self.pairs, indices, strict=True):
             own_evidence = bool({(i, j), (j, i)} & by_own_evidence)

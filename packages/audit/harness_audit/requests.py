@@ -186,7 +186,7 @@ def _index_requests(run: StoredRun, answered: int) -> IndexRequests:
         run: The run.
         answered: How many of its questions were answered.
     """
-    indexes: dict[tuple[str, str | None], Usage] = {}
+    indexes: dict[tuple[str, str | None], Usage] = {}  # (document, question or None) -> usage
     for line in run.documents:
         if not line.failed:  # a resumed run that met the index again counts it once
             indexes[line.place] = line.usage

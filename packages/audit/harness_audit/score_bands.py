@@ -221,11 +221,7 @@ def _band(group: Sequence[_Entry]) -> Band:
     tables: dict[str, pd.DataFrame] = {}
     for entry in group:
         tables[entry.label] = score_table(entry.run, entry.rows.examples, list(families))
-    common = set.intersection(*(set(table.index) for table in tables.values()))
-    documents: dict[str, Sequence[str]] = {}
-    for record in first.run.records:
-        if record.question_id in common:
-            documents[record.question_id] = record.document_ids
+    documents = _documents_of_common(first.run, tables.values())
     order = list(documents)
     form = first.run.config.dataset.format or ""
     clusters = question_labels(form, order, list(documents.values()))
@@ -233,6 +229,7 @@ def _band(group: Sequence[_Entry]) -> Band:
     columns: dict[str, dict[str, list[float]]] = {}
     clusters_of: dict[str, list[str]] = {}
     for name in families:
+        # A row for each common question, a column for each method.
         scores: pd.DataFrame = all_scores.xs(name, axis=1, level=1)  # type: ignore[assignment]
         complete = scores.notna().all(axis=1)
         if complete.any():
@@ -254,9 +251,27 @@ def _band(group: Sequence[_Entry]) -> Band:
         columns=columns,
         clusters=clusters_of,
         families=families,
-        same=set(map(len, tables.values())) == {len(common)},
+        same=all(len(table) == len(order) for table in tables.values()),
         partial=partial,
     )
+
+
+def _documents_of_common(
+    run: StoredRun, tables: Iterable[pd.DataFrame]
+) -> dict[str, Sequence[str]]:
+    """Question id -> ids of its documents, of the questions that all tables have; in the order of a
+    run.
+
+    Args:
+        run: One of the runs.
+        tables: The `score_table` of each run.
+    """
+    common = set.intersection(*(set(table.index) for table in tables))
+    documents: dict[str, Sequence[str]] = {}
+    for record in run.records:
+        if record.question_id in common:
+            documents[record.question_id] = record.document_ids
+    return documents
 
 
 def _common_scorers(group: Sequence[_Entry]) -> tuple[dict[str, str], tuple[str, ...]]:

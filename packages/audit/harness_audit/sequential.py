@@ -77,13 +77,15 @@ class _Side:
             expected: c of the module's docstring, of the candidates' shape.
             largest: m of the module's docstring.
         """
-        worst = largest * (1.0 + self.candidates) + expected
-        gain = (total - self.candidates * size - expected) / np.where(worst > _NOWHERE, worst, 1.0)
-        gain = np.where(worst > _NOWHERE, np.maximum(gain, -1.0), 0.0)
+        worst = largest * (1.0 + self.candidates) + expected  # m (1 + d) + c
+        can_lose = worst > _NOWHERE
+        gain = (total - self.candidates * size - expected) / np.where(can_lose, worst, 1.0)
+        gain = np.where(can_lose, np.maximum(gain, -1.0), 0.0)
         self._logs += np.log1p(self._fractions * gain)
+        # The logarithm of the mean capital of all fractions, without overflow.
         top = self._logs.max(axis=0)
-        mean = top + np.log(np.exp(self._logs - top).mean(axis=0))
-        self.best = np.maximum(self.best, mean)
+        log_of_mean = top + np.log(np.exp(self._logs - top).mean(axis=0))
+        self.best = np.maximum(self.best, log_of_mean)
 
     def exclude(self, below: Floats | float) -> None:
         """Reject every candidate less than `below`, the least mean that the clusters left can lead
@@ -207,16 +209,16 @@ def extend_ranking(
     better: NDArray[np.bool], evidence: Floats, alpha: float
 ) -> list[tuple[int, int]]:
     """Mark in better[i, j], "i is shown to be better than j", what `evidence` now shows; return the
-    (i, j) not implied.
+    (i, j) that are shown by their own evidence, not implied by others.
 
     Args:
         better: (M, M), what earlier looks have shown; changed in place.
         evidence: (M, M), at [i, j] `PairedRace.evidence` for a mean of i - j above 0.
         alpha: Largest probability of any wrong pair.
 
-    Of the M (M - 1) ordered pairs, with k in
-    `better`, the next needs a capital of (M (M - 1) - k) / alpha; what follows from two of them (a
-    above b above c) is added with them, and costs nothing.
+    Of the M (M - 1) ordered pairs, with k in `better`, the next needs a capital of
+    (M (M - 1) - k) / alpha; what follows from two of them (a above b above c) is added with them,
+    and costs nothing.
 
     The probability that `better` ever holds a pair (i, j) whose true mean of i - j is 0 or less is
     at most alpha. For consider the first such false pair. The k pairs before it are true, so it
@@ -231,10 +233,13 @@ def extend_ranking(
     """
     itself = np.eye(len(better), dtype=bool)
     shown: list[tuple[int, int]] = []
+    ordered_pairs = len(better) * (len(better) - 1)
     while True:
-        still = np.where(better | better.T | itself, -np.inf, evidence)
-        i, j = (int(k) for k in np.unravel_index(still.argmax(), still.shape))
-        if still[i, j] < math.log((still.size - len(still) - better.sum()) / alpha):
+        of_open_pairs = np.where(better | better.T | itself, -np.inf, evidence)
+        i, j = (int(k) for k in np.unravel_index(of_open_pairs.argmax(), better.shape))
+        if of_open_pairs[i, j] < math.log((ordered_pairs - better.sum()) / alpha):
             return shown
         shown.append((i, j))
-        better |= np.outer(better[:, i] | itself[i], better[j] | itself[j])
+        i_and_above = better[:, i] | itself[i]
+        j_and_below = better[j] | itself[j]
+        better |= np.outer(i_and_above, j_and_below)

@@ -15,7 +15,7 @@ as of a judge that always says no, has no order and is left out.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields, replace
 from itertools import combinations
 
 import numpy as np
@@ -51,9 +51,10 @@ _IN_DRAWS = (
 class Stability:
     """The methods of one data set and model under every choice.
 
-    table: a row a choice and pair (and one for the draw): choice, kind (scorer, judge, judge prompt
-    where one model judged with several, or draw), a, b, difference of their means, reversed (share
-    of draws with the opposite order), flips (of the draw: does not settle).
+    Args:
+        found: The methods under every scorer.
+        table: A row for each choice and pair, then for each pair one of the choice DRAW; columns
+            are the fields of _PairByChoice.
     """
 
     found: Band
@@ -144,20 +145,66 @@ def _stability(band: Band, judges: Mapping[str, JudgeEntry]) -> Stability:
     names.insert(0, band.headline)
     order = _order_of_pairs(differences, names)
     kinds = _kinds(band, judges, names)
-    rows: list[tuple[object, ...]] = []
+    rows: list[_PairByChoice] = []
     for name in names:
         reversed_shares = _reversed_shares(band, name, pairs, order)
         flips = differences[name] * order < -CLOSE
-        values = zip(pairs, differences[name], reversed_shares, flips, strict=True)
-        for (a, b), *numbers in values:
-            rows.append((name, kinds[name], a, b, *numbers))
-    columns = band.columns[band.headline]
+        for place, (a, b) in enumerate(pairs):
+            row = _PairByChoice(
+                choice=name,
+                kind=kinds[name],
+                a=a,
+                b=b,
+                difference=differences[name][place],
+                reversed=reversed_shares[place],
+                flips=flips[place],
+            )
+            rows.append(row)
+    by_headline = [row for row in rows if row.choice == band.headline]
+    rows += _unsettled_by_draw(band, by_headline)
+    columns = [field.name for field in fields(_PairByChoice)]
+    return Stability(band, pd.DataFrame(map(astuple, rows), columns=columns))
+
+
+@dataclass(frozen=True)
+class _PairByChoice:
+    """A pair of methods by one choice: a row of Stability.table.
+
+    Args:
+        choice: The choice; DRAW for the draw of questions.
+        kind: One of KINDS, "judge prompt" where one model judged with several; "draw" of DRAW.
+        a: The first method.
+        b: The second method.
+        difference: Mean of a minus mean of b; of DRAW by the headline.
+        reversed: Share of draws of questions with the opposite order.
+        flips: Whether the choice has the opposite order; of DRAW whether the questions leave the
+            order open.
+    """
+
+    choice: str
+    kind: str
+    a: str
+    b: str
+    difference: float
+    reversed: float
+    flips: bool
+
+
+def _unsettled_by_draw(band: Band, by_headline: Sequence[_PairByChoice]) -> list[_PairByChoice]:
+    """The rows of DRAW: by a test of the headline's difference, with Holm's correction for all
+    pairs.
+
+    Args:
+        band: The methods.
+        by_headline: The rows of the headline, one a pair.
+    """
+    values = band.columns[band.headline]
     clusters = band.clusters[band.headline]
-    p_values = [paired_test(columns[a], columns[b], clusters).p for a, b in pairs]
-    for headline_row, p in zip(rows[: len(pairs)], holm(p_values), strict=True):
-        rows.append((DRAW, "draw", *headline_row[2:-1], p > _ALPHA))
-    names_of_columns = ["choice", "kind", "a", "b", "difference", "reversed", "flips"]
-    return Stability(band, pd.DataFrame(rows, columns=names_of_columns))
+    p_values = [paired_test(values[row.a], values[row.b], clusters).p for row in by_headline]
+    rows: list[_PairByChoice] = []
+    for row, p in zip(by_headline, holm(p_values), strict=True):
+        rows.append(replace(row, choice=DRAW, kind="draw", flips=p > _ALPHA))
+    return rows
 
 
 def _differences(band: Band, pairs: Sequence[tuple[str, str]]) -> dict[str, Floats]:
@@ -174,9 +221,11 @@ def _differences(band: Band, pairs: Sequence[tuple[str, str]]) -> dict[str, Floa
 def _order_of_pairs(differences: Mapping[str, Floats], names: Sequence[str]) -> Floats:
     """For each pair 1 if its first method is better, -1 if its second is, 0 for neither: by the
     first of `names`, or where that ties by most of them."""
-    stacked = np.stack([differences[name] for name in names])
-    signs = np.sign((stacked / CLOSE).round())
-    order: Floats = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
+    stacked = np.stack([differences[name] for name in names])  # [choices, pairs]
+    signs = np.sign((stacked / CLOSE).round())  # 0 for a difference below CLOSE / 2
+    by_first = signs[0]
+    by_most = np.sign(signs.sum(axis=0))
+    order: Floats = np.where(by_first != 0, by_first, by_most)
     return order
 
 
@@ -210,14 +259,16 @@ def _reversed_shares(
         band: The methods.
         name: The choice.
         pairs: Pairs of methods.
-        order: Which method of each pair is better.
+        order: For each pair 1 if its first method is better, -1 if its second is, 0 for neither.
     """
-    sums: list[Floats] = []
+    sums: list[Floats] = []  # of each method, by cluster
     for values in band.columns[name].values():
-        of_method, sizes = per_cluster(values, band.clusters[name])
+        of_method, sizes = per_cluster(values, band.clusters[name])  # sizes: equal for all methods
         sums.append(of_method)
-    totals = resample_sums([*sums, sizes], 0, DRAWS)
-    means = dict(zip(band.columns[name], (totals[:, :-1] / totals[:, -1:]).T, strict=True))
+    totals = resample_sums([*sums, sizes], 0, DRAWS)  # [draws, methods and size]
+    sizes_of_draws = totals[:, -1:]
+    means_of_draws = totals[:, :-1] / sizes_of_draws
+    means = dict(zip(band.columns[name], means_of_draws.T, strict=True))
     shares = []
     for (a, b), sign in zip(pairs, order, strict=True):
         opposite = (means[a] - means[b]) * sign < -CLOSE

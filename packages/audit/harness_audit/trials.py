@@ -69,12 +69,23 @@ def frame(
 
 def requests_at_stop(record: StoredRecord, stop: Stop) -> int:
     """Requests of search and answer up to a stop: at the run's own as counted there, else by the
-    steps' scores."""
+    steps' scores.
+
+    QRMeM's steps have in them "replies", the requests of the step, and "answers", 1 where the last
+    of these gave the answer; without it one more request would have asked for the answer.
+
+    Args:
+        record: The question.
+        stop: The stop.
+    """
     if stop.own:
         return requests_of(record.usage, "search", "answer")
     steps = stop.steps(record)
-    replies = sum(int(step["scores"].get("replies", 0)) for step in steps)
-    if steps[-1]["scores"].get("answers"):
+    replies = 0
+    for step in steps:
+        replies += int(step["scores"].get("replies", 0))
+    has_answer = bool(steps[-1]["scores"].get("answers"))
+    if has_answer:
         return replies
     return replies + 1
 
