@@ -44,16 +44,13 @@ from reports.cached_columns import as_bytes, from_arrays, from_bytes, to_arrays
 from reports.consistency import record_misfits
 from reports.declared import declared
 from reports.examined import Examination, Examined
-from reports.rescored import Rescoring
+from reports.rescored import RescoredScore, Rescoring
 
 _FOLDER = "checks"
 _SMALLEST = 200_000  # bytes of records that are worth a file: fewer are examined in 0.1 s
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile)
 _COLUMNS = tuple(field.name for field in fields(Examined) if field.name != "problems")
 _RECALL = "evidence_recall"  # which tables show beside the first score
-
-Rescored = tuple[str | None, bool]
-"""A sentence on scores that are not those of the answers, or None; whether all were checked."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Checked:
 
     examined: Examined
     misfits: list[str]
-    scores: dict[str, Rescored]
+    scores: dict[str, RescoredScore]
 
 
 def read_numbers(folder: Path) -> StoredRun:
@@ -208,7 +205,7 @@ class _Header:
     notes: Sequence[str]
     problems: Mapping[str, int]
     misfits: list[str]
-    scores: dict[str, Rescored]
+    scores: dict[str, RescoredScore]
 
     @classmethod
     def parse(cls, array: NDArray[np.uint8]) -> "_Header":
@@ -216,7 +213,7 @@ class _Header:
         values = from_bytes(array)
         scores = {}
         for name, (problem, all_checked) in values["scores"].items():
-            scores[name] = problem, bool(all_checked)
+            scores[name] = RescoredScore(problem, bool(all_checked))
         return cls(values["notes"], values["problems"], values["misfits"], scores)
 
 

@@ -8,7 +8,7 @@ from harness.storage.run_folder import StoredRun
 from reports.cached_checks import Checked, checked
 from reports.consistency import file_misfits, unchecked
 from reports.examined import Examined
-from reports.rescored import rescored
+from reports.rescored import RescoredScore, rescored
 
 
 def identity(run: StoredRun) -> str:
@@ -23,9 +23,10 @@ class Checks:
     those of the whole one."""
 
     def __init__(self) -> None:
+        """Begin with nothing worked out."""
         self._runs: list[StoredRun] = []  # so that no id is used again
-        self._checked: dict[int, Checked] = {}
-        self._rescored: dict[tuple[int, str], tuple[str | None, bool]] = {}
+        self._checked: dict[int, Checked] = {}  # by id(run)
+        self._rescored: dict[tuple[int, str], RescoredScore] = {}  # by id(run), name of the score
 
     def _check(self, own: StoredRun) -> Checked:
         """What a pass over the run's records finds; the scores that tables show are computed again
@@ -39,8 +40,8 @@ class Checks:
         """What the texts of the run's records are."""
         return self._check(run.whole or run).examined
 
-    def rescored(self, run: StoredRun, name: str) -> tuple[str | None, bool]:
-        """What reports.rescored says of a score of the run."""
+    def rescored(self, run: StoredRun, name: str) -> RescoredScore:
+        """What computing a score of the run again finds."""
         own = run.whole or run
         found = self._check(own).scores
         if name in found:

@@ -65,7 +65,7 @@ def reasons_not_to_rank(
     copied = _copied_answers(runs, checks)
     sentences: list[str | None] = []
     for place, run in enumerate(runs):
-        base = usual[facts.run_key(run)[0]]
+        base = usual[run.config.dataset.name]
         reasons = []
         if place != base:
             reasons = _reasons(run, runs[base], labels[place], checks)
@@ -85,7 +85,7 @@ def _usual_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
     """Data set -> the place of the run that stands for most of its runs."""
     places: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
-        places.setdefault(facts.run_key(run)[0], []).append(place)
+        places.setdefault(run.config.dataset.name, []).append(place)
     return {name: _usual_place(runs, members, checks) for name, members in places.items()}
 
 
@@ -169,7 +169,8 @@ def _scorer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
     name = facts.common_headline([base, run])
     if name not in facts.score_names(run):
         return []
-    version, usual = facts.scorer_version(run, name), facts.scorer_version(base, name)
+    version = facts.scorer_version(run, name)
+    usual = facts.scorer_version(base, name)
     if version is None or usual is None or version == usual:
         return []
     return [f"another version of {name} ({version} and {usual})"]
@@ -227,7 +228,8 @@ def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
     """
     if facts.fingerprint(run) != facts.fingerprint(base):
         return []
-    ours, theirs = checks.examined(run), checks.examined(base)
+    ours = checks.examined(run)
+    theirs = checks.examined(base)
     counted = (
         (ours.different_golds(theirs), "other gold answers of {} questions"),
         (ours.different_questions(theirs), "other texts of {} questions"),
@@ -313,13 +315,13 @@ def other_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> l
         versions = made_with(run)
         versions.pop("rows", None)
         made.append(versions)
-        by_dataset.setdefault(facts.run_key(run)[0], []).append(versions)
+        by_dataset.setdefault(run.config.dataset.name, []).append(versions)
     usual_versions: dict[str, dict[str, str]] = {}
     for dataset, of_dataset in by_dataset.items():
         usual_versions[dataset] = max(of_dataset, key=of_dataset.count)
     sentences: list[str | None] = []
     for run, versions, label in zip(runs, made, facts.labels(runs), strict=True):
-        dataset = facts.run_key(run)[0]
+        dataset = run.config.dataset.name
         others = "most runs"
         if len(by_dataset[dataset]) == 2:
             others = "the other run"
@@ -388,11 +390,9 @@ def record_notes(run: StoredRun, checks: Checks) -> list[str]:
     """What does not fit in a run, whether the scores that tables show are those of its answers, and
     whether its files could be checked; a sentence each."""
     notes = checks.misfit_notes(run)
-    shown = {facts.headline(run), facts.first_score(run), _RECALL}.intersection(
-        facts.score_names(run)
-    )
-    for name in sorted(shown):
-        problem, _ = checks.rescored(run, name)
+    shown = {facts.headline(run), facts.first_score(run), _RECALL}
+    for name in sorted(shown.intersection(facts.score_names(run))):
+        problem = checks.rescored(run, name).problem
         if problem is not None:
             notes.append(f"does not fit: {problem}")
     for phrase in checks.unchecked(run):
@@ -423,7 +423,7 @@ _Rows = tuple[str, str | None]
 
 def _rows(run: StoredRun) -> _Rows:
     """The data set of a run and the fingerprint of its rows: the same for runs over equal rows."""
-    return facts.run_key(run)[0], facts.fingerprint(run)
+    return run.config.dataset.name, facts.fingerprint(run)
 
 
 def _reduced(run: StoredRun, ids: frozenset[str]) -> StoredRun:
@@ -448,7 +448,7 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
     size, base_size = _size(run), _size(base)
     number = len(same_questions(run, base))
     sentence = (
-        f"{facts.run_key(run)[0]}: {_who(run)} and {_who(base)} share {number} questions (id, "
+        f"{run.config.dataset.name}: {_who(run)} and {_who(base)} share {number} questions (id, "
         f"question and a right answer) of {size} and {base_size}"
     )
     return number, max(size, base_size), sentence

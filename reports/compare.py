@@ -321,8 +321,7 @@ def _notes(comparison: _Comparison, scores: _PairedScores, checks: Checks) -> li
     for run, label in pair.labelled:
         notes += [f"{label}: {note}" for note in run_notes(run)]
     for run, label in pair.labelled:
-        _, checked = checks.rescored(run, comparison.score)
-        if not checked:
+        if not checks.rescored(run, comparison.score).all_checked:
             notes.append(f"{label}: {NOT_CHECKED}")
     notes += _without_failures(pair, scores)
     return notes

@@ -33,7 +33,7 @@ from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig
 from reports.declared import Declared, declared, shipped_method
-from reports.rescored import Rescoring
+from reports.rescored import RescoredScore, Rescoring
 
 _Hashes = NDArray[np.uint64]
 _UNKNOWN = 0  # the hash of a text that the record does not hold
@@ -138,11 +138,13 @@ class Examination:
     """
 
     def __init__(self, run: StoredRun, rescorings: Sequence[Rescoring] = ()) -> None:
-        self._columns = {name: array("Q") for name in _COLUMNS}
-        self._problems = Counter[str]()
+        """Begin without a record."""
+        self._columns = {name: array("Q") for name in _COLUMNS}  # a hash for each record
+        self._problems = Counter[str]()  # phrase -> records
         self._find = _finder(run)
         self._rescorings = rescorings
-        self._longest = self._total = 0.0
+        self._longest = 0.0  # seconds of the longest question
+        self._total = 0.0  # seconds of all questions
 
     def add(self, record: StoredRecord) -> None:
         """Examine the next record: add to the columns, the problems and the rescorings."""
@@ -169,8 +171,8 @@ class Examination:
         seconds = np.array([self._longest, self._total])
         return Examined(**columns, seconds=seconds, problems=self._problems)
 
-    def scores(self) -> dict[str, tuple[str | None, bool]]:
-        """Of each score that was computed again, what `Rescoring.result` says."""
+    def scores(self) -> dict[str, RescoredScore]:
+        """Name of each score that was computed again -> what was found."""
         return {rescoring.name: rescoring.result for rescoring in self._rescorings}
 
 

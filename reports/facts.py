@@ -97,10 +97,10 @@ def datasets(runs: Sequence[StoredRun]) -> list[str]:
     name."""
     rows_of: dict[str, set[str | None]] = {}
     for run in runs:
-        rows_of.setdefault(run_key(run)[0], set()).add(fingerprint(run))
+        rows_of.setdefault(run.config.dataset.name, set()).add(fingerprint(run))
     names = []
     for run in runs:
-        name = run_key(run)[0]
+        name = run.config.dataset.name
         if len(rows_of[name]) > 1:
             name += f" (rows {(fingerprint(run) or NOT_RECORDED)[:7]})"
         names.append(name)
@@ -119,7 +119,7 @@ def dataset_names(runs: Sequence[StoredRun]) -> list[str]:
         if run.config.dataset.format == _OWN_FOLDER:
             names.append(name)
         else:
-            names.append(run_key(run)[0])
+            names.append(run.config.dataset.name)
     return names
 
 
@@ -252,15 +252,15 @@ def common_headline(runs: Sequence[StoredRun]) -> str:
 
 
 def common_headlines(runs: Sequence[StoredRun]) -> dict[str, str]:
-    """The common headline of the runs of each data set, by its name in `run_key`."""
+    """Name of a data set -> the common headline of its runs."""
     return {name: common_headline(group) for name, group in by_dataset(runs).items()}
 
 
 def by_dataset(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
-    """The runs of each data set, by its name in `run_key`."""
+    """Name of a data set -> its runs, in their order."""
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
-        groups.setdefault(run_key(run)[0], []).append(run)
+        groups.setdefault(run.config.dataset.name, []).append(run)
     return groups
 
 
@@ -479,7 +479,7 @@ def texts_cut(run: StoredRun) -> tuple[int | None, int]:
 
 def head_columns(run: StoredRun, label: str) -> dict[str, Cell]:
     """The first columns of a run's row in any table; label: its method's name there."""
-    return {"dataset": run_key(run)[0], "method": label, "model": run.config.model.name}
+    return {"dataset": run.config.dataset.name, "method": label, "model": run.config.model.name}
 
 
 def mean_columns(

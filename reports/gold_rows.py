@@ -172,6 +172,7 @@ class _Examples(Mapping[str, Example]):
     """Question id -> the question and gold answers that its record holds."""
 
     def __init__(self, records: Sequence[StoredRecord]) -> None:
+        """records: All hold their questions and gold answers."""
         self._records = RecordsByQuestion(records)
 
     def __getitem__(self, question_id: str) -> Example:

@@ -82,6 +82,7 @@ class Live:
     not there."""
 
     def __init__(self, folders: Sequence[str]) -> None:
+        """Find the runs; none is read yet. folders: Run folders, or folders that hold runs."""
         self._roots = list(map(Path, folders))
         self._runs: dict[Path, _FollowedRun] = {}
         self._find_runs()
@@ -224,6 +225,7 @@ class _FollowedRun:
     stored: StoredRun
 
     def __init__(self, folder: Path) -> None:
+        """Begin with nothing read."""
         self.folder = folder
         self.label = ""
         self.problem = ""
@@ -327,7 +329,7 @@ class _FollowedRun:
             last_answer = f"{duration(max(0, round(time.time() - self.changed)))} ago"
         return {
             "method": self.label,
-            "data set": facts.run_key(self.stored)[0],
+            "data set": self.stored.config.dataset.name,
             "score": self._numbers.score,
             "answered": f"{len(self.answers)} of {self._questions_asked() or 'unknown'}",
             "failed": str(sum(answer.failed for answer in self.answers.values())),
@@ -443,7 +445,7 @@ def _question_row(run: _FollowedRun, answer: _Answer) -> dict[str, str]:
         score = percent(value)
     return {
         "method": run.label,
-        "data set": facts.run_key(run.stored)[0],
+        "data set": run.stored.config.dataset.name,
         "score": score,
         **answer.texts,
     }

@@ -164,7 +164,7 @@ def _plain_rows(runs: Sequence[StoredRun], convention: str) -> list[TableRow]:
             dataset=dataset,
             label=name.label,
             numbers=RunNumbers(run, convention, cache),
-            headline=headlines[facts.run_key(run)[0]],
+            headline=headlines[run.config.dataset.name],
             base=name.base,
             settings=settings,
         )
@@ -292,7 +292,7 @@ def _reference_of(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun 
 
 def _group(run: StoredRun) -> tuple[str, str]:
     """Data set and model: runs of other ones have no ratio."""
-    return facts.run_key(run)[0], run.config.model.name
+    return run.config.dataset.name, run.config.model.name
 
 
 def _add_ratios(row: TableRow, base: StoredRun | None, reference: str) -> None:

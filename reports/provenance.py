@@ -73,7 +73,7 @@ def _row(run: StoredRun) -> Row:
     """A run in the table of runs: column -> cell."""
     return {
         "run": run.name,
-        "data set": facts.run_key(run)[0],
+        "data set": run.config.dataset.name,
         "started": _utc_text(run.manifest.started),
         "state": run.summary.state,
         "questions": len(run.records),

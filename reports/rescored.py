@@ -1,7 +1,8 @@
 """Scores computed again from the stored answers, so that a verdict or a comparison rests on answers
 alone.
 
-    sentence, all_checked = rescored(run, "flashrag.em")
+    rescored(run, "flashrag.em")
+        -> RescoredScore("3 of 20 scores flashrag.em are not those of the ...", all_checked=True)
 
 Several scores are computed in one pass by a Rescoring each, as reports/checks.py does.
 """
@@ -9,6 +10,7 @@ Several scores are computed in one pass by a Rescoring each, as reports/checks.p
 import math
 from collections.abc import Mapping
 from functools import cache
+from typing import NamedTuple
 
 from harness import scorers
 from harness.config.schema import DatasetConfig
@@ -26,6 +28,21 @@ from reports.gold_rows import known_golds
 _SAME = 1e-9
 
 
+class RescoredScore(NamedTuple):
+    """What computing a score of a run again has found.
+
+    Attributes:
+        problem: A sentence where scores, or their counts for a score of the corpus, are not those
+            of the stored answers, or where the scorer fails; else None.
+        all_checked: Whether every answer was checked: not where the gold answers were not kept and
+            the data set is not at hand, or the scorer is a model, the user's own function or not
+            installed.
+    """
+
+    problem: str | None
+    all_checked: bool
+
+
 class Rescoring:
     """One score of a run, computed again record by record.
 
@@ -36,12 +53,14 @@ class Rescoring:
     """
 
     def __init__(self, run: StoredRun, name: str) -> None:
+        """Choose the scorer; no record is scored yet."""
         self.name = name
         self._config = _config_of(run, name)
         self._all_checked = self._config is not None
-        self._broken: str | None = None
-        self._golds = cache(lambda: _golds_of(run))
-        self._checked = self._odd = 0
+        self._broken: str | None = None  # why the scorer failed
+        self._golds = cache(lambda: _golds_of(run))  # loaded for the first record without its own
+        self._checked = 0
+        self._different = 0  # of the checked ones: not as stored
 
     @property
     def is_possible(self) -> bool:
@@ -69,7 +88,8 @@ class Rescoring:
             self._all_checked = False
             return
         self._checked += 1
-        self._odd += not self._are_alike(record, fresh)
+        if not self._are_alike(record, fresh):
+            self._different += 1
 
     def _are_alike(self, record: StoredRecord, fresh: StoredRecord) -> bool:
         """Whether the score, and the counts of a score of the corpus, are those that are stored."""
@@ -82,31 +102,25 @@ class Rescoring:
         return counts_of(record.notes).get(self.name)
 
     @property
-    def result(self) -> tuple[str | None, bool]:
-        """As of `rescored`."""
+    def result(self) -> RescoredScore:
+        """What was found in the records so far."""
         if self._broken is not None:
-            return self._broken, False
-        if not self._odd:
-            return None, self._all_checked
+            return RescoredScore(self._broken, all_checked=False)
+        if not self._different:
+            return RescoredScore(None, self._all_checked)
         sentence = (
-            f"{self._odd} of {self._checked} scores {self.name} are not those of the stored "
+            f"{self._different} of {self._checked} scores {self.name} are not those of the stored "
             "answers; run: harness score RUN"
         )
-        return sentence, self._all_checked
+        return RescoredScore(sentence, self._all_checked)
 
 
-def rescored(run: StoredRun, name: str) -> tuple[str | None, bool]:
+def rescored(run: StoredRun, name: str) -> RescoredScore:
     """Compute scores `name` of a run again.
 
     Args:
         run: A stored run, with or without the gold answers of its questions.
         name: A score that the run has.
-
-    Returns:
-        A sentence where scores, or their counts for a score of the corpus, are not those of the
-        stored answers, or where the scorer fails; else None. And whether every answer was checked:
-        not where the gold answers were not kept and the data set is not at hand, or the scorer is a
-        model, the user's own function or not installed.
     """
     rescoring = Rescoring(run, name)
     if rescoring.is_possible:

@@ -72,7 +72,7 @@ def pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> li
         facts.check_reference(runs, reference)
     by_dataset: dict[str, list[_Labelled]] = {}
     for run, label in zip(runs, facts.labels(runs), strict=True):
-        by_dataset.setdefault(facts.run_key(run)[0], []).append(_Labelled(run, label))
+        by_dataset.setdefault(run.config.dataset.name, []).append(_Labelled(run, label))
     pairs: list[RunPair] = []
     for dataset, group in by_dataset.items():
         base = _reference_of(dataset, group, reference)
@@ -227,7 +227,7 @@ def _flaws(run: StoredRun, score: str, checks: Checks) -> list[str]:
         checks: What was found in its records.
     """
     sentences = checks.misfit_notes(run)
-    problem, _ = checks.rescored(run, score)
+    problem = checks.rescored(run, score).problem
     if problem is not None:
         sentences.append(problem)
     return sentences

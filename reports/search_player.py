@@ -80,10 +80,11 @@ class Searches:
     """The graphs of a data set's searches, drawn and packed, at most `size` bytes of them."""
 
     def __init__(self, size: int) -> None:
+        """Begin without a graph; size: bytes that all may have."""
         self.graphs: list[str] = []
         self._size = size
         self._full = False
-        self._places: dict[str, int] = {}
+        self._places: dict[str, int] = {}  # key of an index -> place of its graph in `graphs`
         self._read: KnownGraphs = {}
         self._with_graphs: set[Path] = set()  # the runs that search over graphs
         self._problems: list[str] = []
@@ -309,6 +310,12 @@ class _Row:
     """A row of `count` nodes in a graph of a width in pixels."""
 
     def __init__(self, count: int, width: float) -> None:
+        """Choose boxes or dots, and the lines that dots need.
+
+        Args:
+            count: Nodes of the row.
+            width: Pixels of the graph.
+        """
         self._boxed = _is_boxed(count)
         self._cell = width / count
         self._lines = 1

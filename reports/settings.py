@@ -213,6 +213,12 @@ class _GroupNames:
     """
 
     def __init__(self, runs: Sequence[StoredRun], ignored: Collection[str]) -> None:
+        """Begin without names.
+
+        Args:
+            runs: The runs, of one method, profile and model.
+            ignored: As in `name_runs`.
+        """
         self._ignored = ignored
         self._members: list[_Member] = []
         for place, run in enumerate(runs):

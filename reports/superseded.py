@@ -46,7 +46,7 @@ def _key(run: StoredRun) -> str:
     method = run.config.method
     corpus = run.manifest.corpus or SearchedCorpus()
     made_of = [
-        facts.run_key(run)[0],
+        run.config.dataset.name,
         method.name,
         short_name(str(method.implementation)),
         setting_values(run),

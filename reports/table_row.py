@@ -34,6 +34,7 @@ class TflopsCache:
     """TFLOPs by question of the runs of a table, each computed once."""
 
     def __init__(self) -> None:
+        """Begin with nothing computed; keys are (id(run), convention, with_index)."""
         self._known: dict[tuple[int, str, bool], Floats | None] = {}
 
     def of(self, run: StoredRun, convention: str, *, with_index: bool) -> Floats | None:

@@ -45,6 +45,7 @@ def _ending_of(error: Exception) -> _Ending | None:
 
 
 def _message_of(error: Any) -> str:
+    """The message of an error of typer, which has no types."""
     message: str = error.format_message()
     return message
 

@@ -239,4 +239,5 @@ def _write_sheet(folders: Sequence[Path], data: str | None, path: Path) -> int:
 
 
 def _print_note(sentence: str) -> None:
+    """Print a sentence on stderr, marked as a note."""
     say(f"note: {sentence}")

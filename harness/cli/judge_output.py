@@ -146,6 +146,7 @@ class _Result:
         return "\n".join(lines)
 
     def _counts_text(self) -> str:
+        """ "20 asked, 3 from the cache": the counts that are not 0, in the words of _COUNTS."""
         parts = []
         counts = self.counts()
         for key, words in _COUNTS.items():
@@ -167,6 +168,7 @@ def _pairs_text(pairs: PairwiseResult) -> str:
 
 
 def _points(share: float) -> str:
+    """ "81.0" of 0.81."""
     return f"{100 * share:.1f}"
 
 

@@ -149,7 +149,7 @@ def report(
     if page.xlsx is not None:
         write(_workbook(runs, table), page.xlsx)
     if (page.html is None and page.xlsx is None) or table.out is not None:
-        write(_text(runs, form, columns, (table, page, wide)), table.out)
+        write(_text(runs, form, columns, table=table, page=page, wide=wide), table.out)
     if damaged:
         return 3
     return 0
@@ -241,9 +241,18 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
 
 
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
-    """The runs as an HTML page with this title and, in its header, the command that writes it."""
+    """The runs as an HTML page whose header has the command that writes it.
+
+    Args:
+        runs: Stored runs.
+        title: The heading.
+        table: Options of its tables.
+        options: Of the page.
+    """
     command = [masked(word) for word in command_without_home(["harness", *sys.argv[1:]])]
-    margin = (options.margin or MARGIN) if options.paper else None
+    margin: float | None = None
+    if options.paper:
+        margin = options.margin or MARGIN
     how = Comparison(table.reference, options.force, table.convention, margin)
     written = Written(datetime.now(UTC), command)
     limits = Limits(options.questions)
@@ -275,18 +284,26 @@ def _text(
     runs: list[StoredRun],
     form: str,
     columns: list[str] | None,
-    options: tuple[TableOutput, Page, Wide],
+    *,
+    table: TableOutput,
+    page: Page,
+    wide: Wide,
 ) -> str:
-    """The table that `options` ask for: published numbers, methods by data sets, or a table for
-    each data set.
+    """The table that the options ask for: published numbers, methods by data sets, or a table for
+    each data set. csv and json hold a single table, with every column.
 
-    columns: as of chosen_columns. csv and json hold a single table, with every column.
+    Args:
+        runs: Stored runs.
+        form: The format.
+        columns: As of chosen_columns.
+        table: Options of tables.
+        page: Options of the page and of published numbers.
+        wide: Options of the table of methods by data sets.
     """
-    table, page, wide = options
     if page.paper:
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
     if wide.wide:
-        return _wide_text(runs, form, options)
+        return _wide_text(runs, form, table=table, page=page, wide=wide)
     means = means_of(runs, table)
     if form not in ("csv", "json"):
         return render_sections(sections(means, columns), form, terminal_width(form, table.out))
@@ -321,15 +338,18 @@ def table_of_folders(folders: Sequence[Path]) -> str:
     return render_sections(sections(means), "text", terminal_width("text", None))
 
 
-def _wide_text(runs: list[StoredRun], form: str, options: tuple[TableOutput, Page, Wide]) -> str:
+def _wide_text(
+    runs: list[StoredRun], form: str, *, table: TableOutput, page: Page, wide: Wide
+) -> str:
     """The table of methods by data sets, with its intervals in csv and json.
 
     Args:
         runs: Stored runs.
         form: The format.
-        options: What the command was given.
+        table: Names the reference and how FLOPs are counted.
+        page: Says whether runs are compared that differ in more than the method.
+        wide: Options of this table.
     """
-    table, page, wide = options
     differences = None
     if table.reference is not None:
         differences = paired_rows(

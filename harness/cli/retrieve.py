@@ -189,6 +189,7 @@ def _why_not_retrieved(dataset: str) -> str:
 
 
 def _safe_file_name(name: str) -> str:
+    """ "hotpotqa-dev" of "hotpotqa/dev": the name without signs that a file's name may lack."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "file"
 
 

@@ -470,12 +470,14 @@ def _difference_text(
 
 
 def _cell(config: ShownConfig, key: str) -> str:
+    """The value of a setting; "-" where the configuration lacks it."""
     if key not in config.values:
         return "-"
     return _value_text(config.values[key])
 
 
 def _prompt_cell(config: ShownConfig, name: str) -> str:
+    """ "differs", as prompts are too long for a cell; "-" where the configuration lacks it."""
     if name not in config.prompts:
         return "-"
     return "differs"

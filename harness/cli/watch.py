@@ -87,10 +87,16 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, port: int, folders: Sequence[str]) -> None:
+        """Listen on this machine alone, at an address with a new token.
+
+        Args:
+            port: The port; 0 for any that is free.
+            folders: Run folders, or folders that hold runs.
+        """
         self._live = Live(folders)
         self._title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
         self._lock = threading.Lock()
-        self._took = 0.0
+        self._took = 0.0  # seconds to make the last page
         super().__init__((_HOST, port), _Handler)
         self.token = secrets.token_urlsafe(24)
 

@@ -167,7 +167,7 @@ def frame(
         UnknownName: No run has the setting, a run does not have the score, or there is no such
             convention.
     """
-    runs = sorted(runs, key=lambda run: facts.run_key(run)[0])
+    runs = sorted(runs, key=lambda run: run.config.dataset.name)
     table = table_rows(runs, convention=convention)
     swept = [SweptRun(row, setting_values(row.run)) for row in table]
     _check_setting(x, swept)

@@ -80,7 +80,7 @@ class TextGroup:
 def text_group(run: StoredRun) -> TextGroup:
     """The group of a run."""
     model = run.config.model.name
-    return TextGroup(facts.run_key(run)[0], facts.fingerprint(run), model)
+    return TextGroup(run.config.dataset.name, facts.fingerprint(run), model)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _text_counts(runs: Sequence[StoredRun], data: str | None) -> list[TextCounts
     n_asked, n_all = len(question_ids), len(read.examples)
     notes: tuple[str, ...] = ()
     if n_asked < n_all:
-        name = facts.run_key(first)[0]
+        name = first.config.dataset.name
         notes = (f"of the {n_all} questions of {name}, {n_asked} were asked and are counted",)
     tokens = functools.cache(token_counter(first))
     found = []

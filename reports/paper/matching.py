@@ -45,7 +45,7 @@ def _alone(
         runs: The runs.
         datasets: Data sets that a run may be over.
     """
-    return [((rule, run),) for run in runs if facts.run_key(run)[0] in datasets]
+    return [((rule, run),) for run in runs if run.config.dataset.name in datasets]
 
 
 def _pairs(rule: DatasetRule, group: Mapping[str, Sequence[StoredRun]]) -> list[Pair]:
@@ -117,7 +117,7 @@ def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list
     """The runs on the value's data sets by data set, those of the same settings together."""
     groups: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
-        name = facts.run_key(run)[0]
+        name = run.config.dataset.name
         if name not in value.datasets:
             continue
         key = _settings_key(run)

@@ -343,7 +343,7 @@ class _Comparison:
         sets."""
         ours = mean_over_datasets([self._measure(value, run) for _, run in pairs])
         findings = self._findings(value, pairs, ours)
-        names = [facts.run_key(run)[0] for _, run in pairs]
+        names = [run.config.dataset.name for _, run in pairs]
         first = pairs[0][1]
         dataset = names[0]
         if len(pairs) > 1:
@@ -452,13 +452,13 @@ class _Comparison:
 
 def _rescored_findings(run: StoredRun, score: str) -> Findings:
     """Compare a score with what the answers and the gold answers of the data set give."""
-    problem, all_checked = rescored(run, score)
-    if problem is not None:
-        findings = Findings([f"metric: {problem}"])
-        if not all_checked:
+    again = rescored(run, score)
+    if again.problem is not None:
+        findings = Findings([f"metric: {again.problem}"])
+        if not again.all_checked:
             findings.unchecked.append("scores")
         return findings
-    if not all_checked:
+    if not again.all_checked:
         return Findings(unchecked=["scores"])
     misfits = data_misfits(run)
     if misfits is None:
@@ -502,7 +502,7 @@ def _differences_of_pairs(
     marks: dict[str, list[str]] = {}
     unchecked: dict[str, None] = {}
     for rule, run in pairs:
-        dataset = facts.run_key(run)[0]
+        dataset = run.config.dataset.name
         found = differences(value, run, rule, runs)
         for sentence in found.reasons:
             reasons.setdefault(sentence, []).append(dataset)

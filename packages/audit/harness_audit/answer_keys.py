@@ -75,7 +75,7 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
     """
     groups: dict[tuple[str, str | None], list[tuple[StoredRun, Rows]]] = {}
     for run, rows in pairs:
-        dataset = facts.run_key(run)[0]
+        dataset = run.config.dataset.name
         same_rows = groups.setdefault((dataset, facts.fingerprint(run)), [])
         same_rows.append((run, rows))
     return [_audit(dataset, group) for (dataset, _), group in groups.items()]

@@ -286,6 +286,7 @@ class _Race:
     """
 
     def __init__(self, clusters: Sequence[list[Example]], pairs: PairRaces, score: str) -> None:
+        """Begin without a method; `enter` adds them."""
         self.clusters = clusters
         self.pairs = pairs
         self.score = score

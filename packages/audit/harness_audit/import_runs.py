@@ -413,6 +413,7 @@ class _OwnQuestions(Iterable[_Pair]):
     missing."""
 
     def __init__(self, answers: Iterable[ForeignAnswer]) -> None:
+        """answers: Passed over anew at each pass over the pairs."""
         self._answers = answers
 
     def __iter__(self) -> Iterator[_Pair]:
@@ -437,6 +438,7 @@ class _CostCounts:
     """Of how many answered questions each cost is known."""
 
     def __init__(self) -> None:
+        """Begin with no question counted."""
         self.answered = 0
         self._counts = dict.fromkeys(COSTS, 0)
 
