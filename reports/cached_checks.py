@@ -184,7 +184,8 @@ def _key(run: StoredRun, names: Sequence[str]) -> str:
 def _code() -> str:
     """A hash of the code that checks and scores, and of what reads it."""
     whole = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
-    reports, harness = Path(__file__).parent, Path(scorers.__file__).parents[1]
+    reports = Path(__file__).parent
+    harness = Path(scorers.__file__).parents[1]
     for folder in (reports, harness):
         for path in sorted(folder.rglob("*.py")):
             whole.update(f"{path.relative_to(folder)}\0{file_hash(path)}\n".encode())

@@ -64,7 +64,8 @@ def _order_misfits(manifest: RunManifest) -> Iterator[str]:
     """Times in the future, and ends before their begin."""
     latest = datetime.now(UTC) + _AHEAD
     for start in manifest.run_and_starts:
-        began, ended = _time(start.started), _time(start.finished)
+        began = _time(start.started)
+        ended = _time(start.finished)
         for time in (began, ended):
             if time is not None and time > latest:
                 yield "it was started or finished in the future"
@@ -76,7 +77,8 @@ def _order_misfits(manifest: RunManifest) -> Iterator[str]:
 
 def _end_misfits(manifest: RunManifest) -> Iterator[str]:
     """Times of the run that are those of none of its starts."""
-    started, finished = set(), set()
+    started = set()
+    finished = set()
     for start in manifest.starts:
         started.add(start.started)
         finished.add(start.finished)
@@ -89,7 +91,8 @@ def _end_misfits(manifest: RunManifest) -> Iterator[str]:
 def _start(start: Start) -> _Start:
     """How long a start of the run lasted and how many questions it had in flight. Several worker
     processes may have any number."""
-    began, ended = _time(start.started), _time(start.finished)
+    began = _time(start.started)
+    ended = _time(start.finished)
     lasted = None
     if began is not None and ended is not None:
         lasted = _ADJUSTED * ((ended - began).total_seconds() + _ROUNDED)

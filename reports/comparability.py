@@ -258,7 +258,8 @@ def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
         if one.kind != "answers" or one.key == "failed":
             continue
         if one.key == "seed":
-            seed, base_seed = run.config.seed, base.config.seed
+            seed = run.config.seed
+            base_seed = base.config.seed
             sentences.append(f"have different seeds ({seed} and {base_seed})")
         elif one.key.removeprefix("model.") in SAMPLING:
             sentences.append(f"were answered differently ({one})")
@@ -283,7 +284,8 @@ def _different_readers(run: StoredRun, base: StoredRun, keys: Sequence[str]) -> 
         base: The run that it is compared with.
         keys: Settings of the reader in which they differ.
     """
-    name, base_name = run.config.model.name, base.config.model.name
+    name = run.config.model.name
+    base_name = base.config.model.name
     who = f"{name} and {base_name}"
     if name == base_name:
         who = f"both named {name}"
@@ -444,8 +446,10 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
 
     Questions that an import left out count as the run's.
     """
-    run, base = run.whole or run, base.whole or base
-    size, base_size = _size(run), _size(base)
+    run = run.whole or run
+    base = base.whole or base
+    size = _size(run)
+    base_size = _size(base)
     number = len(same_questions(run, base))
     sentence = (
         f"{run.config.dataset.name}: {_who(run)} and {_who(base)} share {number} questions (id, "
@@ -503,7 +507,8 @@ def _texts_by_question(run: StoredRun) -> dict[str, _QuestionTexts]:
 
 def _may_be_equal(texts: Sequence[str | None], others: Sequence[str | None]) -> bool:
     """Whether two lists have a normalised text in common, or one of them is not known."""
-    given, others_given = list(filter(None, texts)), list(filter(None, others))
+    given = list(filter(None, texts))
+    others_given = list(filter(None, others))
     if not given or not others_given:
         return True
     return any(exact(text, other) for text, other in product(given, others_given))

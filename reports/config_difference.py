@@ -32,7 +32,8 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
     Of an imported run only settings that both have.
     """
-    ours, theirs = _compared_settings(run.config), _compared_settings(base.config)
+    ours = _compared_settings(run.config)
+    theirs = _compared_settings(base.config)
     if facts.made_elsewhere(run) or facts.made_elsewhere(base):
         shared = [key for key in ours if key in theirs and key != "dataset.scorers"]
         return _differing(ours, theirs, shared)
@@ -59,7 +60,8 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
         return without_name or differences
     left_out = {"method"}
     for part in ("encoder", "reranker"):
-        ours, theirs = run.config.encoder_of(part), base.config.encoder_of(part)
+        ours = run.config.encoder_of(part)
+        theirs = base.config.encoder_of(part)
         if (ours is None) != (theirs is None):
             left_out.add(part)
     return [line for line in differences if line.partition(".")[0] not in left_out]
@@ -99,7 +101,8 @@ def _with_system_prompt(
 def _versions(run: StoredRun, base: StoredRun) -> dict[str, str]:
     """What the run was made with ("made with torch"), without the weights of a model that only one
     of the two has."""
-    versions, others = made_with(run), made_with(base)
+    versions = made_with(run)
+    others = made_with(base)
     found = {}
     for key, version in versions.items():
         if key == "rows":
@@ -122,7 +125,8 @@ def _differing(
     """
     lines = []
     for key in keys:
-        value, reference = ours.get(key, _UNSET), theirs.get(key, _UNSET)
+        value = ours.get(key, _UNSET)
+        reference = theirs.get(key, _UNSET)
         if value != reference:
             lines.append(f"{key}: {_value_text(value)}, reference {_value_text(reference)}")
     return lines

@@ -256,7 +256,8 @@ def _reader_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str
 
 def _count_misfits(run: StoredRun) -> Iterator[str]:
     """What does not fit between the records and the numbers of summary and manifest."""
-    summary, total = run.summary, len(run.records)
+    summary = run.summary
+    total = len(run.records)
     failed = count_failed(run)
     if summary.n_total not in (None, total):
         yield f"summary.json has n_total {summary.n_total}, the records give {total}"
@@ -311,7 +312,8 @@ def _score_mean(run: StoredRun, name: str) -> Interval | None:
     counted = ~np.isnan(columns.scores[name])
     if run.config.failed != "zero":
         counted &= columns.answered
-    values, clusters = columns.scores[name][counted], columns.clusters[counted]
+    values = columns.scores[name][counted]
+    clusters = columns.clusters[counted]
     return interval(values, clusters, seed=run.config.seed)
 
 

@@ -225,8 +225,11 @@ def part_costs(
     columns = run.columns
     if not any(columns.has_cost(phase, part).any() for phase in phases):
         return _UNKNOWN
-    size, answered = len(columns), columns.answered
-    tokens, flops, uncounted = np.zeros(size), np.zeros(size), np.zeros(size)
+    size = len(columns)
+    answered = columns.answered
+    tokens = np.zeros(size)
+    flops = np.zeros(size)
+    uncounted = np.zeros(size)
     for phase in phases:
         tokens += columns.cost(phase, part, "tokens")
         flops += columns.cost(phase, part, "flops", convention)
@@ -413,7 +416,8 @@ def _question_column(
         of_phase: What a phase cost each question.
         of_index: What an index cost; None where a question pays no share of the indexes.
     """
-    searched, answered = of_phase("search"), of_phase("answer")
+    searched = of_phase("search")
+    answered = of_phase("answer")
     if searched is None or answered is None:
         return None
     column = np.where(run.columns.failed, np.nan, searched + answered)

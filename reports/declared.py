@@ -69,7 +69,8 @@ def declared(run: StoredRun) -> Declared | None:
     index_models: frozenset[str] = frozenset()
     disjoint = False
     if settled is not None:
-        most_shown, most_tokens_shown = settled.most_shown(), settled.most_tokens_shown()
+        most_shown = settled.most_shown()
+        most_tokens_shown = settled.most_tokens_shown()
         index_models = frozenset(settled.index_roles) - _TOKENIZING
         disjoint = settled.passages_are_disjoint()
     return Declared(

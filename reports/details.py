@@ -208,7 +208,8 @@ class _Answers:
             size += len(json.dumps(answers))
             if size > _PART_BYTES:
                 yield part
-                part, size = [], 0
+                part = []
+                size = 0
         if part:
             yield part
 

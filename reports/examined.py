@@ -122,10 +122,12 @@ class Examined:
             here: A column of hashes of this run.
             there: The same column of the other.
         """
-        a, b = here, there
+        a = here
+        b = there
         if not np.array_equal(self.ids, other.ids):
             _, ours, theirs = np.intersect1d(self.ids, other.ids, return_indices=True)
-            a, b = here[ours], there[theirs]
+            a = here[ours]
+            b = there[theirs]
         return int(np.sum((a != b) & (a != _UNKNOWN) & (b != _UNKNOWN)))
 
 

@@ -468,7 +468,8 @@ def texts_cut(run: StoredRun) -> tuple[int | None, int]:
     texts, cut = texts_and_cut(index_usages(run))
     columns = run.columns
     for phase in columns.phases:
-        given, shortened = columns.cost(phase, "texts"), columns.cost(phase, "texts_cut")
+        given = columns.cost(phase, "texts")
+        shortened = columns.cost(phase, "texts_cut")
         cut += int(shortened.sum())
         if (shortened[~columns.has_cost(phase, "texts")] > 0).any():
             texts = None
@@ -518,7 +519,8 @@ def mean_of_samples(
     """
     n = len(values)
     middle = sum(values) / n
-    below, above = [], []
+    below = []
+    above = []
     for value, ends in zip(values, intervals, strict=True):
         low, high = ends or (None, None)
         if low is None or high is None:

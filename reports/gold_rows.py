@@ -203,7 +203,8 @@ def _rows_in_records(run: StoredRun) -> Rows | None:
     sizes."""
     characters: dict[str, int] = {}
     for record in run.whole_records:
-        ids, sizes = record.document_ids, record.document_characters or ()
+        ids = record.document_ids
+        sizes = record.document_characters or ()
         if record.gold is None or record.question is None or len(sizes) != len(ids):
             return None
         characters.update(zip(ids, sizes, strict=True))

@@ -138,7 +138,8 @@ def pairwise_result(run: StoredRun, judge: str) -> PairwiseResult:
     """The wins, ties and losses of a run by a judge of pairs, with the test by document."""
     scored = facts.scored(run, judge)
     values = list(scored.values)
-    wins, ties = values.count(1.0), values.count(0.5)
+    wins = values.count(1.0)
+    ties = values.count(0.5)
     test = None
     if values:
         lost = 1.0 - np.asarray(values)

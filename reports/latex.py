@@ -111,7 +111,8 @@ def table(paper: PaperTable) -> str:
 
 def _split_notes(notes: Sequence[str]) -> tuple[list[str], list[str]]:
     """(what of the notes is text for a paper, what names a command or option)."""
-    plain, commands = [], []
+    plain = []
+    commands = []
     for note in notes:
         for_paper, with_command = _without_commands(note)
         if for_paper:
@@ -173,7 +174,8 @@ def _without_commands(note: str) -> tuple[str, str]:
     """(the note without the sentences and brackets that name a command or option, the sentences
     that do)."""
     sentences = re.split(r"(?<=[.;]) ", note)
-    plain, commands = [], []
+    plain = []
+    commands = []
     for sentence in sentences:
         without_bracket = re.sub(rf" \([^()]*{_COMMAND}[^()]*\)", "", sentence)
         if not re.search(_COMMAND, without_bracket):

@@ -195,7 +195,8 @@ class _Answer:
 
     def is_same(self, other: _Answer) -> bool:
         """Whether it says the same as another reading of the record."""
-        own, others = self.record, other.record
+        own = self.record
+        others = other.record
         return own.error == others.error and own.scores == others.scores
 
 
@@ -403,8 +404,10 @@ def _answer(record: StoredRecord) -> _Answer:
 
 def _numbers_of(run: StoredRun) -> _Numbers:
     """What a question of the run scored and cost so far."""
-    tokens, tflops = _UNKNOWN, _UNKNOWN
-    searched, answered = phase_costs(run, "search").tokens, phase_costs(run, "answer").tokens
+    tokens = _UNKNOWN
+    tflops = _UNKNOWN
+    searched = phase_costs(run, "search").tokens
+    answered = phase_costs(run, "answer").tokens
     n = len(searched)
     if n:
         tokens = short_count((sum(searched) + sum(answered)) / n)

@@ -142,7 +142,8 @@ def _answer_notes(run: StoredRun) -> list[str]:
 def _model_notes(run: StoredRun) -> list[str]:
     """What the run's models and servers did that its scores and costs do not show."""
     spent = costs.whole_usage(run)
-    lacking, total = Counter(lacking_replies(spent)), sum_phases([spent])
+    lacking = Counter(lacking_replies(spent))
+    total = sum_phases([spent])
     notes = [*reply_sentences(lacking, run.config)]
     unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
     if unclosed > 0:
@@ -259,7 +260,8 @@ def cluster_notes(
         cluster: What a cluster is.
     """
     sizes = np.unique(labels, return_counts=True)[1]
-    largest, total = max(sizes, default=0), len(labels)
+    largest = max(sizes, default=0)
+    total = len(labels)
     notes = []
     if len(sizes) > 0 and 2 / 2 ** len(sizes) > facts.ALPHA:
         notes.append(

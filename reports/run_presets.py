@@ -121,10 +121,12 @@ def _set_by_user(run: StoredRun) -> dict[str, str]:
 def _set_by_profile(run: StoredRun) -> dict[str, str]:
     """Parameter -> "profile NAME", of those that have the value of the run's profile and not that
     of the preset, whatever their origin says."""
-    profile, params = run.config.profile, run.config.method.params
+    profile = run.config.profile
+    params = run.config.method.params
     if profile in (None, _PAPER):
         return {}
-    preset, changed = _preset_params(run, _PAPER), _preset_params(run, str(profile))
+    preset = _preset_params(run, _PAPER)
+    changed = _preset_params(run, str(profile))
     found = {}
     for name, value in changed.items():
         if params.get(name) == value and preset.get(name) != value:

@@ -158,10 +158,12 @@ def read_graph(run: StoredRun, record: StoredRecord, known: KnownGraphs) -> Grap
         return GraphResult(problem="documents.jsonl names no index of this question.")
     if len(lines) != 1:
         return GraphResult()
-    key, name = str(lines[0].key), lines[0].document_id
+    key = str(lines[0].key)
+    name = lines[0].document_id
     if key not in known:
         known[key] = _cached_graph(key)
-    graph, problem = known[key].graph, known[key].problem
+    graph = known[key].graph
+    problem = known[key].problem
     if graph is not None:
         other = mismatch(graph, nodes)
         if other:
@@ -176,7 +178,8 @@ def read_graph(run: StoredRun, record: StoredRecord, known: KnownGraphs) -> Grap
 def mismatch(graph: Graph, steps: Sequence[StoredStep]) -> str | None:
     """Why steps cannot be of this graph; None where nothing speaks against it."""
     for step in steps:
-        node, level = step["node"], step["level"]
+        node = step["node"]
+        level = step["level"]
         if node is None:
             continue
         if not 0 <= node < len(graph.text):

@@ -88,7 +88,8 @@ def _cut_summaries(
     Args:
         cuts_by_documents: Documents of an index -> (cut summaries, tokens they were cut at) each.
     """
-    summaries, n_indexes = 0, 0
+    summaries = 0
+    n_indexes = 0
     limits = set()
     for cuts in cuts_by_documents.values():
         n_indexes += bool(cuts)

@@ -42,11 +42,15 @@ LEAST = 0.05
 _SHADES = 6
 _DOT_RADIUS = 4
 _BOX_HEIGHT = 56
-_MARGIN, _LEFT, _TOP = 16, 72, 56
+_MARGIN = 16
+_LEFT = 72
+_TOP = 56
 _NARROWEST = 720.0
 _FULL = 1500
 """The width that rows are kept within while they can be."""
-_BOX_LEAST, _BOX_CELL, _BOX_MOST = 90, 190, 178
+_BOX_LEAST = 90
+_BOX_CELL = 190
+_BOX_MOST = 178
 _BOX_GAP = 12
 _DOT_CELL = 22
 _MOST_LINES = 8

@@ -291,7 +291,8 @@ class TableRow:
 
     def add_scores(self, names: Sequence[str]) -> None:
         """Set the scores of these names, and note those that some answers lack."""
-        own, of_corpus = facts.score_names(self.run), facts.corpus_scores(self.run)
+        own = facts.score_names(self.run)
+        of_corpus = facts.corpus_scores(self.run)
         lacking: dict[int, list[str]] = {}
         for name in names:
             self.scores[name] = NOTHING

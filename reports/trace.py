@@ -215,7 +215,8 @@ def _headed_lines(head: str, lines: Sequence[str]) -> list[str]:
 
 def _question_lines(search: Search) -> list[str]:
     """The question with its options, the right answers, and the answer."""
-    record, example = search.record, search.example
+    record = search.record
+    example = search.example
     documents = printable(", ".join(record.document_ids))
     lines = [_headed("question", f"{printable(record.question_id)} on {documents}")]
     if example is not None:
@@ -254,7 +255,8 @@ def _place_or_kind(piece: StoredPiece) -> str:
 
 def _cost_lines(search: Search) -> list[str]:
     """What part probes took, and how FLOPs are counted."""
-    record, convention = search.record, search.convention
+    record = search.record
+    convention = search.convention
     lines = []
     share = probe_share(record.usage.get("search", {}), convention)
     if share:

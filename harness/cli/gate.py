@@ -287,7 +287,8 @@ def _mean_figures(score: ScoreMean, points: float, least: float) -> list[str]:
     mean = points * (score.mean or 0.0)
     if score.low is None or score.high is None:
         return [f"{mean:.1f}{_NO_INTERVAL} points"]
-    low, high = points * score.low, points * score.high
+    low = points * score.low
+    high = points * score.high
     figures = [f"{mean:.1f} [{low:.1f}, {high:.1f}] points"]
     if low < least <= high:
         figures.append(

@@ -133,7 +133,8 @@ class _Result:
         if self.score is not None:
             mean = mean_text(self.score)
         usage = self.judged.usage
-        read, written = usage.get("tokens_in", 0), usage.get("tokens_out", 0)
+        read = usage.get("tokens_in", 0)
+        written = usage.get("tokens_out", 0)
         cost = f"  all replies: {read:,} tokens read, {written:,} written"
         if self.paid is not None:
             cost += f", {units.money(self.paid)} in money"
@@ -260,7 +261,8 @@ def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
     second = pair.second
     if second not in (*judges, *PEOPLE, LABELS):
         second = f"{second} (right from {RIGHT:g})"
-    share, kappa = "-", "-"
+    share = "-"
+    kappa = "-"
     if found.share is not None:
         share = f"{100 * found.share:.1f}"
     if found.kappa is not None:

@@ -28,7 +28,9 @@ from harness.storage.run_folder import StoredRun
 from reports.facts import is_unfinished
 from reports.superseded import newest_code
 
-UNFINISHED, FAILED, SUPERSEDED = "unfinished", "failed", "superseded"
+UNFINISHED = "unfinished"
+FAILED = "failed"
+SUPERSEDED = "superseded"
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,8 @@ class _Handler(BaseHTTPRequestHandler):
         if content is None:
             self.send_error(404)
             return
-        kind, body = content[0], content[1].encode()
+        kind = content[0]
+        body = content[1].encode()
         self.send_response(200)
         headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
         for name, value in {**headers, **_HEADERS}.items():

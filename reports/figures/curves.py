@@ -111,7 +111,8 @@ def rules_to_show(
 
 def _thresholds(recorded: Recorded[Rule], t_p: Sequence[float] | None) -> set[float | None]:
     """The t_p of the rules to show; {None} for a greedy run."""
-    own, highest = recorded.own.t_p, recorded.most.t_p
+    own = recorded.own.t_p
+    highest = recorded.most.t_p
     if own is None or highest is None:
         return {own}
     if t_p is not None:
@@ -219,12 +220,14 @@ def rows_to_draw(table: pd.DataFrame) -> list[Curve]:
     """
     found = []
     for curve in rule_table.curves(table, ["t_n", "t_p"]):
-        rows, best = curve.rows, curve.best
+        rows = curve.rows
+        best = curve.best
         base = rows[rows["own"]]
         covered = rows[rows["mean"].notna()].groupby("run").size()
         if len(covered):
             base = base[base["run"] == covered.idxmax()]
-        t_n, t_p = int(base["t_n"].iloc[0]), base["t_p"].iloc[0]
+        t_n = int(base["t_n"].iloc[0])
+        t_p = base["t_p"].iloc[0]
         same_p = best["t_p"] == t_p
         if pd.isna(t_p):
             same_p = best["t_p"].isna()
@@ -277,7 +280,8 @@ def _panel(title: str, rows: pd.DataFrame, column: str, axis_name: str) -> Panel
         column: The column on the x axis.
         axis_name: The name of that axis.
     """
-    score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
+    score = str(rows["score"].iloc[0])
+    convention = rows["convention"].iloc[0]
     lines = [Line(score, [Point.of(row, column, "mean", 100) for row in records(rows)])]
     if rows["tflops"].notna().any():
         points = [Point.of(row, column, "tflops") for row in records(rows)]

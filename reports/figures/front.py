@@ -47,8 +47,11 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 
-BEST, BEATEN, FLOOR = "best for its cost", "beaten", "floor"
-UPPER_BOUND, OTHERWISE = "upper bound", "asked otherwise"
+BEST = "best for its cost"
+BEATEN = "beaten"
+FLOOR = "floor"
+UPPER_BOUND = "upper bound"
+OTHERWISE = "asked otherwise"
 _UNRANKED = (UPPER_BOUND, OTHERWISE)
 
 
@@ -71,7 +74,8 @@ class MarkStyle:
     bar_colour: str | None = None
 
 
-_BLUE, _GREY = "#0072B2", "#7b8694"
+_BLUE = "#0072B2"
+_GREY = "#7b8694"
 _MARKS = {
     BEST: MarkStyle(
         "best for its cost: none scores as high at no higher cost", _BLUE, "o", is_filled=True

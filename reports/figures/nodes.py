@@ -137,7 +137,8 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
     searches = [run for run in runs if any(node_counts(run))]
     if not searches:
         raise UserError("no run here retrieved nodes step by step: their records name none")
-    rows, panels = [], []
+    rows = []
+    panels = []
     for run, label in zip(searches, facts.labels(searches), strict=True):
         values = node_counts(run)
         head = facts.head_columns(run, label)
@@ -202,13 +203,15 @@ def histogram(title: str, values: Sequence[int], fitted: Fit | str) -> Panel:
         values: Nodes of each question.
         fitted: The curve; none is drawn for a sentence that says why there is none.
     """
-    width, smallest = column_width(values), min(values)
+    width = column_width(values)
+    smallest = min(values)
     bars = []
     for start in range(smallest, max(values) + 1, width):
         share = 100 * sum(start <= value < start + width for value in values) / len(values)
         left = max(start - 0.5, 0.0)  # the axis does not go below 0
         bars.append((left, start + width - 0.5, share))
-    low, high = bars[0][0], bars[-1][1]
+    low = bars[0][0]
+    high = bars[-1][1]
     if smallest <= 0.2 * max(values):
         low = 0.0
     lines = []

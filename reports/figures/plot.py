@@ -332,9 +332,11 @@ def _shifts(panel: Panel) -> list[float]:
     if not panel.aside:
         return [0.0] * len(panel.lines)
     places = _x_range(panel)
-    first, last = min(places), max(places)
+    first = min(places)
+    last = max(places)
     if panel.x.log:
-        first, last = math.log(first), math.log(last)
+        first = math.log(first)
+        last = math.log(last)
     step = 0.012 * (last - first)
     middle = (len(panel.lines) - 1) / 2
     return [step * (number - middle) for number in range(len(panel.lines))]
@@ -380,11 +382,13 @@ def _draw_line(ax: Axes, line: Line, style: Mapping[str, Any], places: Sequence[
     heights = [_or_nan(point.y) for point in line.points]
     if not line.marks:
         return ax.plot(places, heights, **{**style, "marker": ""})[0]
-    below, above = [], []
+    below = []
+    above = []
     for point, height in zip(line.points, heights, strict=True):
         low = high = math.nan
         if point.has_interval:
-            low, high = _or_nan(point.low), _or_nan(point.high)
+            low = _or_nan(point.low)
+            high = _or_nan(point.high)
         below.append(max(height - low, 0.0))
         above.append(max(high - height, 0.0))
     # Not clipped: a mark on the axis is drawn whole.

@@ -249,7 +249,8 @@ def _compare_with_reference(costs: QueryCosts, references: Sequence[QueryCosts],
 
 def _query_costs(row: TableRow) -> QueryCosts:
     """What an index and a query of a run cost, out of its row in the main table."""
-    run, numbers = row.run, row.numbers
+    run = row.run
+    numbers = row.numbers
     documents = set[str]()
     for record in run.records:
         documents.update(record.document_ids)

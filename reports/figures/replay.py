@@ -261,7 +261,8 @@ def recorded_rule(run: StoredRun, kind: type[R]) -> Recorded[R] | None:
     replayer = method(part_of_run(method.Config, known_params, str(run.path)))
     if not isinstance(replayer, ReplaysSearches):
         return None
-    rule, most = replayer.stop_rule(), replayer.recorded_rule()
+    rule = replayer.stop_rule()
+    most = replayer.recorded_rule()
     if rule.keys() != names:  # it has parameters of these names, but replays another rule or none
         return None
     return Recorded(kind(**rule), kind(**most), replayer)
@@ -390,7 +391,8 @@ def score_answers(
     Raises:
         UserError: The gold answers or the scorer's version are not the run's.
     """
-    before, now = facts.scorer_version(run, name), scorers.version(name)
+    before = facts.scorer_version(run, name)
+    now = scorers.version(name)
     if before != now:
         old = f"{run.path} was scored with version {before} of {name}, this is version {now}"
         raise UserError(f"{old}; score it again first: harness score {run.path}")

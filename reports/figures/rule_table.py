@@ -129,7 +129,8 @@ class _RunRules(Generic[R]):
         covered = failed + len(outcome.reached)
         notes: list[str] = self._missing_notes(outcome)
         if covered < len(run.records):
-            short, whole = len(run.records) - covered, len(run.records)
+            short = len(run.records) - covered
+            whole = len(run.records)
             notes = rule.uncovered(recorded.most, short, outcome.broken, whole)
             outcome = _RuleOutcome()
         own = rule == recorded.own

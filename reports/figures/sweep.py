@@ -241,10 +241,12 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
         if model:
             title = f"{dataset} · {model}"
         setting = _setting_axis(x.removeprefix("method."), values)
-        cost, unit = "tokens", "tokens a question, search + answer"
+        cost = "tokens"
+        unit = "tokens a question, search + answer"
         if rows["tflops"].notna().any():
             convention = rows["convention"].iloc[0]
-            cost, unit = "tflops", f"TFLOPs a question, search + answer ({convention})"
+            cost = "tflops"
+            unit = f"TFLOPs a question, search + answer ({convention})"
         scores = _lines(rows, x, _Measured("mean", 100), setting.places)
         drawn += plot.panels(title, setting.axis, Axis(f"{score} × 100"), scores)
         costs = _lines(rows, x, _Measured(cost, 1), setting.places)
@@ -272,7 +274,8 @@ def _setting_axis(name: str, values: Sequence[Cell]) -> _SettingAxis:
         places = dict(zip(values, map(float, range(len(values))), strict=True))
         axis = Axis(name, tuple(places.values()), tuple(map(str, values)))
         return _SettingAxis(axis, places)
-    first, last = numbers[0], numbers[-1]
+    first = numbers[0]
+    last = numbers[-1]
     ticks: tuple[float, ...] = ()
     if len(numbers) <= _MOST_TICKS:
         ticks = tuple(numbers)
@@ -322,7 +325,8 @@ def _method_line(
         measured: The column that is drawn.
         places: Values of the setting -> their places on the axis.
     """
-    column, scale = measured.column, measured.scale
+    column = measured.column
+    scale = measured.scale
     points = []
     for row in rows:
         if row[x] is None:

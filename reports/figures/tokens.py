@@ -129,7 +129,8 @@ def _text_counts(runs: Sequence[StoredRun], data: str | None) -> list[TextCounts
             raise UserError(
                 f"question '{question_id}' of {first.path} is not in the data set any more"
             )
-    n_asked, n_all = len(question_ids), len(read.examples)
+    n_asked = len(question_ids)
+    n_all = len(read.examples)
     notes: tuple[str, ...] = ()
     if n_asked < n_all:
         name = first.config.dataset.name

@@ -25,7 +25,8 @@ from reports.section import Section
 from reports.table_cell import Row
 from reports.table_formats import render_sections
 
-NOT_RUN, NOT_COMPARED = "no run yet", "not compared"
+NOT_RUN = "no run yet"
+NOT_COMPARED = "not compared"
 TITLE = "The papers' tables and ours"
 COLUMNS = (
     "place", "row", "dataset", "metric", "printed", "ours", "ours.low", "ours.high", "n", "ours minus printed",

@@ -33,7 +33,8 @@ _DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code", "git", "p
 _FEW = 0.02
 """Share of failed questions up to which a mean is still one over the paper's questions; they score
 0."""
-_CONTEXT, _EXCERPT = 12, 40
+_CONTEXT = 12
+_EXCERPT = 40
 """Characters of a prompt that are shown before and after the first one that differs."""
 
 
@@ -138,7 +139,8 @@ def _numbers_as_rules(run: StoredRun, params: Collection[str], paper: Settings) 
         params: The names of its parameters, dotted.
         paper: What its settings must be.
     """
-    dataset, model = run.config.dataset.name, run.config.model.name
+    dataset = run.config.dataset.name
+    model = run.config.model.name
     rules = {}
     for key, number in run.manifest.amounts.items():
         rule = f"{FROM}{number.source}"
@@ -215,7 +217,8 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
         return ["prompts: not recorded"]
     sentences = []
     for name in dict.fromkeys([*paper.prompts, *prompts]):
-        ours, theirs = prompts.get(name), paper.prompts.get(name)
+        ours = prompts.get(name)
+        theirs = paper.prompts.get(name)
         if ours is None:
             sentences.append(f"prompts: '{name}' is missing")
         elif theirs is None:

@@ -85,7 +85,8 @@ def _lacking_members(value: Value, group: Mapping[str, Sequence[StoredRun]]) -> 
         if not group[dataset]:
             missing.append(dataset)
     config = present[0].config
-    method, model = config.method.name, config.model.name
+    method = config.method.name
+    model = config.model.name
     return (
         f"{value.paper.name}'s {value.place} is a mean over {listed(value.datasets)}: no run of "
         f"{method} with {model} and these settings on {listed(missing)}"
@@ -133,7 +134,8 @@ def _settings_key(run: StoredRun) -> str:
 
     How long answers may be is left out where it is the preset's length.
     """
-    config, manifest = run.config, run.manifest
+    config = run.config
+    manifest = run.manifest
     task = facts.task(run)
     del task["instruction"]
     if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):

@@ -66,7 +66,8 @@ def _mean_score(metric: Metric, run: StoredRun) -> Measured:
 
 def _cost(value: Value, run: StoredRun) -> Measured:
     """TFLOPs of a document's index, of a question, or of a question with its share of the index."""
-    entry, metric = value.entry, value.metric
+    entry = value.entry
+    metric = value.metric
     convention = metric.asked or metric.convention
     if entry.per_document:
         return _index_tflops(run, convention)
@@ -164,7 +165,8 @@ def _search_tflops(run: StoredRun, convention: str) -> Measured:
     """TFLOPs of search and answer per question, without an index; no value where a model's sizes
     are unknown."""
     spent = costs.phase_costs(run, "answer", convention)
-    search, answer = costs.phase_costs(run, "search", convention).tflops, spent.tflops
+    search = costs.phase_costs(run, "search", convention).tflops
+    answer = spent.tflops
     if search is None or answer is None:
         return Measured()
     wording = WORDING * sum(answer) / (sum(spent.tokens) or 1)

@@ -216,9 +216,13 @@ def _encoder_findings(run: StoredRun, role: str, paper_model: Model) -> Findings
         paper_model: What it must be.
     """
     used = run.config.encoder_of(role)
-    source, settings, revision = "", {}, None
+    source = ""
+    settings = {}
+    revision = None
     if used is not None:
-        source, settings, revision = str(used.source), used.to_json(), used.revision
+        source = str(used.source)
+        settings = used.to_json()
+        revision = used.revision
     if not is_named(used, paper_model.name) and not source.startswith(("/", ".", "~")):
         return Findings([f"{role}: {name_of(used)}, the paper's is {paper_model.name}"])
     other = public_releases.other_owner(source, paper_model)

@@ -225,7 +225,8 @@ def _parse_number(text: str, scale: float) -> tuple[float, int]:
     """A printed number and its digits after the point; with a scale of 0.01, "0.7207" is 72.07 of
     100 points."""
     plain = text.replace(",", "").strip()
-    number, digits = float(plain), len(plain.partition(".")[2])
+    number = float(plain)
+    digits = len(plain.partition(".")[2])
     if scale == 1:
         return number, digits
     left = max(digits - max(round(-math.log10(scale)), 0), 0)

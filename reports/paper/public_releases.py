@@ -201,7 +201,8 @@ def _first_prompt_differences(
         name: The name of the paper's model.
     """
     template = f"{head} chat template is not that of {name}"
-    text, ids = str(first.text), list(first.ids or ())
+    text = str(first.text)
+    ids = list(first.ids or ())
     if not text.startswith(known.opening):
         return [f"{template}: its first prompt begins {text[:60]!r}"]
     if ids and ids[: len(known.ids)] != known.ids:
@@ -253,7 +254,8 @@ def _heads_and_ends(
 
     "Read. {text}\\nAnswer:" has the head "Read. " and the end "\\nAnswer:".
     """
-    heads, ends = [], []
+    heads = []
+    ends = []
     for name, prompt in prompts.items():
         if name.endswith(_SYSTEM):
             continue

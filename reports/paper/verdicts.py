@@ -299,7 +299,8 @@ def _of_another_row(value: Value, pairs: tuple[Pair, ...], readers: Collection[s
         pairs: The runs that may measure it.
         readers: Of all rows of the table, in lower case.
     """
-    own_reader, own_place = value.paper.model.lower(), value.entry.settings.get("place")
+    own_reader = value.paper.model.lower()
+    own_place = value.entry.settings.get("place")
     for _, run in pairs:
         model = run.config.model
         reader = last_part(model.source or model.name).lower()
@@ -479,7 +480,8 @@ def _remarks(runs: Sequence[StoredRun]) -> dict[tuple[str, str], list[str]]:
     """Run key -> what does not fit in its records, and how it differs from the other runs."""
     checks = Checks()
     remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
-    reasons, versions = reasons_not_to_rank(runs, checks), other_versions(runs, checks)
+    reasons = reasons_not_to_rank(runs, checks)
+    versions = other_versions(runs, checks)
     for run, *sentences in zip(runs, reasons, versions, only_in_seed(runs), strict=True):
         found = remarks[facts.run_key(run)]
         found += checks.misfit_notes(run)
