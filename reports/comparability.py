@@ -440,12 +440,23 @@ def _reduced(run: StoredRun, ids: frozenset[str]) -> StoredRun:
     return replace(run, records=shared, whole=run, notes=(*run.notes, note))
 
 
-def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
-    """(number of questions that the whole runs share, that of the larger run, a sentence with
-    both).
+@dataclass(frozen=True)
+class SharedQuestions:
+    """The questions that two whole runs have in common.
 
-    Questions that an import left out count as the run's.
+    Attributes:
+        number: How many they share.
+        of_larger: How many the larger run has; those that an import left out count as a run's.
+        sentence: "musique: bm25 with llama-8b and ... share 90 questions (...) of 100 and 95".
     """
+
+    number: int
+    of_larger: int
+    sentence: str
+
+
+def shared_questions(run: StoredRun, base: StoredRun) -> SharedQuestions:
+    """The questions that two runs have in common, by id, question and a right answer."""
     run = run.whole or run
     base = base.whole or base
     size = _size(run)
@@ -455,7 +466,7 @@ def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
         f"{run.config.dataset.name}: {_who(run)} and {_who(base)} share {number} questions (id, "
         f"question and a right answer) of {size} and {base_size}"
     )
-    return number, max(size, base_size), sentence
+    return SharedQuestions(number, max(size, base_size), sentence)
 
 
 def _size(run: StoredRun) -> int:

@@ -48,7 +48,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks
 from reports.columns import PAIRED, pick_columns, sections
-from reports.comparability import overlap, same_questions
+from reports.comparability import same_questions, shared_questions
 from reports.config_difference import brief_difference, config_difference
 from reports.copies import reproduction
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
@@ -316,7 +316,7 @@ def _notes(comparison: _Comparison, scores: _PairedScores, checks: Checks) -> li
     if same is not None:
         notes.append(f"{pair.names}: {same}")
     if pair.elsewhere:
-        shared = overlap(pair.run, pair.base)[2]
+        shared = shared_questions(pair.run, pair.base).sentence
         notes.append(f"{shared}; prompt, seed and weights of an imported run are not compared")
     for run, label in pair.labelled:
         notes += [f"{label}: {note}" for note in run_notes(run)]

@@ -11,7 +11,7 @@ from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks
-from reports.comparability import answer_reasons, overlap, text_reasons
+from reports.comparability import answer_reasons, shared_questions, text_reasons
 from reports.main_table import REFERENCE
 from reports.run_records import question_ids
 
@@ -163,10 +163,10 @@ def _headed(head: str, texts: Sequence[str]) -> list[str]:
 
 def _too_little_shared(pair: RunPair) -> list[str]:
     """A sentence where a run made elsewhere shares too few questions with the other; else []."""
-    number, larger, shared = overlap(pair.run, pair.base)
-    if number >= _LEAST_SHARED * larger:
+    shared = shared_questions(pair.run, pair.base)
+    if shared.number >= _LEAST_SHARED * shared.of_larger:
         return []
-    return [f"{shared}, less than {_LEAST_SHARED:.0%}"]
+    return [f"{shared.sentence}, less than {_LEAST_SHARED:.0%}"]
 
 
 def _other_questions(pair: RunPair, checks: Checks) -> list[str]:

@@ -296,8 +296,12 @@ class _GroupNames:
                 changed_by_ignored.add("rows")
             elif not key.startswith("method."):
                 changed_by_ignored.add("weights")
-        versions = made_with(run)
-        return {k: v for k, v in versions.items() if k.split()[0] not in changed_by_ignored}
+        kept = {}
+        for key, version in made_with(run).items():
+            kind = key.split()[0]  # "weights" of "weights of llama-8b"
+            if kind not in changed_by_ignored:
+                kept[key] = version
+        return kept
 
     def _add_dates(self) -> None:
         """Add start and hash to the names of runs that still look alike.

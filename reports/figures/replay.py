@@ -220,14 +220,16 @@ class Recorded(Generic[R]):
         if index is None:
             return None
         if index == own_index:
-            return Stop(index, True, record.prediction, spent_flops(record, convention))
+            return Stop(
+                index, own=True, answer=record.prediction, flops=spent_flops(record, convention)
+            )
         step = record.steps[index]
         if step.get("answer") is None:
             return None
         flops = None
         if not any(usage.get("uncounted") for usage in record.usage.values()):
             flops = stop_flops(step, convention)
-        return Stop(index, False, str(step["answer"]), flops)
+        return Stop(index, own=False, answer=str(step["answer"]), flops=flops)
 
 
 def own_stop_index(record: StoredRecord, rule: type[Rule | Trials] = Rule) -> int:
