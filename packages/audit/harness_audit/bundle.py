@@ -538,21 +538,22 @@ def _parse_index(path: Path, file: Path) -> Index:
         held = as_object(file.read_bytes())
     except ValueError as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
-    shape = {"format": int, "runs": dict, "table": list, "files": dict}
-    for name, kind in shape.items():
+    foreign = f"{INDEX} is not of this program"
+    types = {"format": int, "runs": dict, "table": list, "files": dict}
+    for name, kind in types.items():
         if not isinstance(held.get(name), kind):
-            raise DataError(path, None, name, f"{INDEX} is not of this program")
+            raise DataError(path, None, name, foreign)
     if held["format"] != FORMAT:
         problem = f"{held['format']}, and this version reads {FORMAT}; export it again"
         raise DataError(path, None, "format", problem)
+    names = [each.name for each in fields(RunEntry)]
     runs: dict[str, RunEntry] = {}
     for place, values in held["runs"].items():
         if not _is_entry(values):
-            raise DataError(path, None, place[:80], f"{INDEX} is not of this program")
-        names = [each.name for each in fields(RunEntry)]
+            raise DataError(path, None, place[:80], foreign)
         runs[place] = RunEntry(**{name: values.get(name) for name in names})
     if not all(isinstance(row, dict) for row in held["table"]):
-        raise DataError(path, None, "table", f"{INDEX} is not of this program")
+        raise DataError(path, None, "table", foreign)
     return Index(runs, held.get("interval_rule"), held["table"], held["files"])
 
 

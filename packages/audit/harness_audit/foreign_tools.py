@@ -209,8 +209,16 @@ def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
 
 
 def _adjust_inspect(row: ForeignRow, values: dict[str, object]) -> None:
-    """Fill in values of a sample of Inspect: the last message, tokens of all models, scores as
-    numbers."""
+    """Fill in values of a sample of Inspect.
+
+    The question is the last message; tokens are those of all models together, where all of them
+    say; of scores, numbers stay: {"choice": {"value": "C"}} -> {"choice": 1.0}, and one with parts
+    is several: {"qa": {"value": {"f1": 0.5}}} -> {"qa.f1": 0.5}.
+
+    Args:
+        row: The sample.
+        values: Field of ForeignAnswer -> value; changed.
+    """
     if not row["output"].get("choices"):  # stopped before it wrote something
         values.setdefault("prediction", "")
     question = values.get("question")
@@ -224,10 +232,10 @@ def _adjust_inspect(row: ForeignRow, values: dict[str, object]) -> None:
     scores: dict[str, float] = {}
     for name, score in (row.get("scores") or {}).items():
         value = score["value"]
-        named = {name: value}
+        by_name = {name: value}
         if isinstance(value, dict):
-            named = {f"{name}.{part}": one for part, one in value.items()}
-        scores.update(_numbers(named))
+            by_name = {f"{name}.{part}": one for part, one in value.items()}
+        scores.update(_numbers(by_name))
     values["scores"] = scores
 
 
@@ -281,8 +289,9 @@ class _LmEvalScores:
         values["scores"] = scores
         right = str(values.get("answers"))
         options = as_options(values.get("options")) or ()
-        if right.isdigit() and right not in options and int(right) < len(options):
-            values["answers"] = options[int(right)]  # it was the number of the right choice
+        is_number = right.isdigit() and right not in options  # of the right option, from 0
+        if is_number and int(right) < len(options):
+            values["answers"] = options[int(right)]
 
 
 def _read_lm_eval(path: Path) -> ForeignRun:

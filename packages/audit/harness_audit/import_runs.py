@@ -225,14 +225,12 @@ def _prepare_repeat(
     files = [ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files]
     known = _known_of_rows(dataset)
     rows = DatasetRows(name=config.name, questions=max(run.asked, len(answers)))
-    versions: dict[str, str | None] = {name: scorers.version(name) for name in computed}
-    versions.update(dict.fromkeys(logged, run.tool))
     manifest = RunManifest(
         started=run.started,
         method=run.method,
         hash=digest([settings, [file.to_json() for file in files], known])[:8],
         dataset=rows.with_values(**known),
-        scorers=versions,
+        scorers=_scorer_versions(computed, logged, run.tool),
         packages={"longdoc-harness": VERSION},
         warnings=notes,
         imported=Import(
@@ -245,6 +243,21 @@ def _prepare_repeat(
     )
     stored = StoredConfig.from_json(settings)
     return Imported(replace(run, answers=Answers()), stored, manifest, records, matched.lost)
+
+
+def _scorer_versions(
+    computed: Sequence[str], logged: Sequence[str], tool: str
+) -> dict[str, str | None]:
+    """Name of a score -> version of its scorer; the other tool's scores have the tool for a version.
+
+    Args:
+        computed: Scores that were computed here.
+        logged: Scores of the other tool, "logged.NAME".
+        tool: The other tool, with its version if that is known.
+    """
+    versions: dict[str, str | None] = {name: scorers.version(name) for name in computed}
+    versions.update(dict.fromkeys(logged, tool))
+    return versions
 
 
 def _known_of_rows(dataset: Dataset | None) -> dict[str, str]:

@@ -94,9 +94,15 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     """Scorer -> family, for all that apply to the run's answers; those of the run itself come
     first.
 
+        {"longbench.qa_f1_score": "F1", "judge": "judges", "flashrag.em": "exact match"}
+
     Chinese scorers go with Chinese ones; a question with options is scored by its own scorers
     alone, because a letter is an answer there; a scorer whose extra inputs or package are missing
     is left out.
+
+    Args:
+        run: The run.
+        golds: The gold answers of its questions.
     """
     run_scores = [name for name in facts.score_names(run) if not name.startswith("evidence_")]
     language = "english"
