@@ -21,19 +21,16 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
     """The error line of a run: how many questions failed, the most frequent reason, and how to run
     or score them again.
 
-    label: goes in front; debug: adds the traceback of the first question that failed for this
-    reason.
+    Args:
+        result: The run, with a question that failed.
+        label: Goes in front.
+        debug: Whether the traceback of the first question that failed for this reason is added.
     """
     errors: dict[str, Mapping[str, str] | None] = {}
     for record in read_lines(result.folder / RECORDS, "question_id"):
         errors[record["question_id"]] = record["error"]
-    # Numbers, such as sizes of texts, make no other reason.
-    by_reason: dict[str, list[str]] = {}
     failed = {question: error for question, error in errors.items() if error is not None}
-    for question, error in failed.items():
-        reason = re.sub(r"\d+", "", one_line(error))
-        by_reason.setdefault(reason, []).append(question)
-    most_frequent = max(by_reason.values(), key=len)
+    most_frequent = _largest_group(failed)
     first = most_frequent[0]
     error = failed[first]
     which = "the first,"
@@ -49,6 +46,21 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
     return (
         f"{shown}error: {label}{count}; {which} '{first}': {one_line(error)}  ({'; '.join(ways)})"
     )
+
+
+def _largest_group(failed: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """The questions that failed for the most frequent reason.
+
+    Numbers, such as sizes of texts, make no other reason.
+
+    Args:
+        failed: Question id -> its error in records.jsonl.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for question, error in failed.items():
+        reason = re.sub(r"\d+", "", one_line(error))
+        by_reason.setdefault(reason, []).append(question)
+    return max(by_reason.values(), key=len)
 
 
 def _ways_to_repeat(result: RunResult, n_not_scored: int) -> list[str]:
