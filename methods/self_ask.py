@@ -108,7 +108,13 @@ class SelfAsk(Method):
         return Answer(answer, asked.found.shown(), reason, tuple(asked.found.steps))
 
     def _line(self, question: Question, asked: _Asked, tools: Tools) -> str:
-        """The next line that the model writes; its step is added."""
+        """The next line that the model writes.
+
+        Args:
+            question: The question.
+            asked: The follow-up questions so far; the line's step is added to its trace.
+            tools: The engine's tools.
+        """
         request = self._filled(ASK, question, asked, tools)
         line = self._ask(request, self.config.line_tokens, tools, stop=("\n",))
         asked.found.steps.append(Step("ask", flops=tools.meter.flops(), note=line))

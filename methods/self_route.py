@@ -20,7 +20,7 @@ from harness.method import Indexes, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.prompts import Prompt
-from harness.types import Answer, Document, Question, Step
+from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, word_chunks
 from methods.long_context import FullContext
 from methods.reading import Reading
@@ -105,7 +105,8 @@ class SelfRoute(Dense):
     ) -> Answer:
         """Answer from the chunks; where the reply declines, from the whole document, with the plain
         instruction."""
-        (document,), (index,) = documents, indexes
+        (document,) = documents
+        (index,) = indexes
         task = tools.task
         if REFUSAL not in task.instruction:
             task = task.model_copy(
@@ -116,15 +117,12 @@ class SelfRoute(Dense):
                 question, document, index, tools, Reading(task, config=self.config)
             )
         declined = REFUSAL in routed.text.lower()
-        tokens = 0
-        for shown in routed.shown:
-            if shown.kind != "source":  # the name of a page, whose text was shown too
-                text = shown.text or document.text[shown.start : shown.end]
-                tokens += tools.model().count(text)
-        action = "decline" if declined else "accept"
+        action = "accept"
+        if declined:
+            action = "decline"
         step = Step(
             action,
-            tokens=tokens,
+            tokens=_shown_tokens(routed.shown, document, tools),
             flops=tools.meter.flops(),
             note=f"{routed.stop_reason}: {routed.text}",
         )
@@ -133,3 +131,20 @@ class SelfRoute(Dense):
         config = FullContext.Config(window=self.config.window, prompts=self.config.prompts)
         whole = FullContext(config).answer(question, documents, indexes, tools)
         return replace(whole, steps=(step,))
+
+
+def _shown_tokens(shown: Sequence[Shown], document: Document, tools: Tools) -> int:
+    """The tokens of what was shown.
+
+    Args:
+        shown: What was shown.
+        document: The document, of which spans were shown.
+        tools: The engine's tools.
+    """
+    model = tools.model()
+    tokens = 0
+    for piece in shown:
+        if piece.kind != "source":  # the name of a page, whose text was shown too
+            text = piece.text or document.text[piece.start : piece.end]
+            tokens += model.count(text)
+    return tokens

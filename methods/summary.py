@@ -286,7 +286,7 @@ class _Summaries:
         done = [0]
 
         def write(group: list[Piece]) -> Piece:
-            """The summary of a group; reports the progress."""
+            """The summary of a group, or above level 1 its only piece; reports the progress."""
             if level > 1 and len(group) == 1:
                 return group[0]
             if level == 1:

@@ -40,11 +40,16 @@ def values_in(reply: str) -> list[object]:
 
 
 class _ReplyReader:
-    """Collects the lists and objects of a reply, token by token."""
+    """Collects the lists and objects of a reply, token by token.
+
+    Attributes:
+        _values: All lists and objects so far; an object is empty until `finished_values` fills it.
+        _objects: Each object, and its keys and values in turn as they are read.
+        _open: The items so far of each list or object that is not closed, the innermost last.
+    """
 
     def __init__(self) -> None:
         self._values: list[object] = []
-        # Each object, and its keys and values in turn as they are read.
         self._objects: list[tuple[dict[str, object], list[object]]] = []
         self._open: list[list[object]] = []
 
@@ -57,7 +62,7 @@ class _ReplyReader:
         return _OPENING
 
     def read(self, match: re.Match[str]) -> None:
-        """Take one token in."""
+        """Take in one token: a bracket, or the next item of the innermost list or object."""
         token = match.group()
         if token in "[({":
             self._begin(token)
@@ -71,7 +76,7 @@ class _ReplyReader:
             self._open[-1].append(_scalar(token))
 
     def _begin(self, bracket: str) -> None:
-        """Begin a list or an object, inside the innermost one that is open."""
+        """Begin a list, or for "{" an object, inside the innermost one that is open."""
         items: list[object] = []
         value: object = items
         if bracket == "{":
@@ -117,7 +122,10 @@ def _scalar(token: str) -> str | float | None:
 
 
 def _unquoted(token: str) -> str:
-    """The text of a string in quotes, its escapes read as JSON's where they are."""
+    """The text of a string in quotes, its escapes read as JSON's where they are.
+
+    For those that are not, the backslash alone is left out.
+    """
     inside = token[1:-1]
     try:
         return str(json.loads(f'"{inside}"', strict=False))

@@ -128,8 +128,8 @@ def support_parser(
     originals = dict(_read_originals(support))
 
     def parse(raw: RawRow) -> Row | Skip:
-        """Parse a row with its original paragraphs, place them, and number them as LongBench
-        does."""
+        """A LongBench row with its supporting passages moved, its passages numbered anew; Skip
+        where its original row is not found or does not match."""
         row = _row_with_support(parse_row(raw, subset=config.subset), originals)
         if isinstance(row, Skip):
             return row

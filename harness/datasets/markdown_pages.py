@@ -123,7 +123,12 @@ def _sections(parser: MarkdownIt, text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _headings(parser: MarkdownIt, text: str) -> list[_Heading]:
-    """The headings with a text that are in no quotation and no list."""
+    """The headings with a text that are in no quotation and no list, with the lines they are on.
+
+    Args:
+        parser: Says what is a heading.
+        text: The Markdown.
+    """
     tokens = parser.parse(text)
     headings = []
     for token, content in pairwise(tokens):

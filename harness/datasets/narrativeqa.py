@@ -253,24 +253,37 @@ def _story_document(
     return Document(document_id, text, about.get("wiki_title") or "")
 
 
+def _table_file(folder: Path, name: str) -> Path | Member:
+    """The file of a table: in the folder, or in the archive of the tables there. Raises DataError
+    where it is in neither."""
+    if (folder / name).is_file():
+        return folder / name
+    archive = folder / TABLES
+    listed: list[str] = []
+    if archive.is_file():
+        listed = members(archive)
+    inside = [member for member in listed if PurePosixPath(member).name == name]
+    if not inside:
+        raise DataError(
+            folder.name,
+            None,
+            None,
+            f"the folder has no {name}, which belongs to the official files",
+        )
+    return Member(archive, inside[0])
+
+
 def _read_table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
-    """Yield the rows of a CSV table, each with its place. name: a key of _COLUMNS. Raises DataError
-    if damaged."""
-    source: Path | Member = folder / name
-    if not (folder / name).is_file():
-        listed = []
-        if (folder / TABLES).is_file():
-            listed = members(folder / TABLES)
-        inside = [member for member in listed if PurePosixPath(member).name == name]
-        if not inside:
-            raise DataError(
-                folder.name,
-                None,
-                None,
-                f"the folder has no {name}, which belongs to the official files",
-            )
-        source = Member(folder / TABLES, inside[0])
-    with opened(source) as stream:
+    """Yield the rows of a CSV table, each with its place.
+
+    Args:
+        folder: The folder of the official files.
+        name: Of the table, a key of _COLUMNS.
+
+    Raises:
+        DataError: The table is missing or damaged, or lacks a column.
+    """
+    with opened(_table_file(folder, name)) as stream:
         try:
             reader = csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""))
             columns = reader.fieldnames or ()

@@ -134,7 +134,15 @@ class _Book:
 
 
 def _ends_of_tokens(text: str, tokenizer: str | None) -> list[int]:
-    """Where each token ends. Raises ConfigError for a folder without a tokenizer."""
+    """The character after each token of a text.
+
+    Args:
+        text: The text.
+        tokenizer: The folder of a tokenizer; None: every few letters are a token.
+
+    Raises:
+        ConfigError: The folder has no tokenizer.
+    """
     if tokenizer is None:
         return [*range(_LETTERS_OF_A_TOKEN, len(text), _LETTERS_OF_A_TOKEN), len(text)]
     try:
@@ -146,7 +154,14 @@ def _ends_of_tokens(text: str, tokenizer: str | None) -> list[int]:
 
 
 def _read_book(path: Path, tokenizer: str | None) -> _Book:
-    """Read a book with the end of each token and the numbers of tokens that start a line."""
+    """Read a book.
+
+    Its `breaks` are the numbers of the tokens with a line break, and 0.
+
+    Args:
+        path: The file.
+        tokenizer: The folder of a tokenizer; None: every few letters are a token.
+    """
     text = path.read_text(encoding="utf-8")
     ends = _ends_of_tokens(text, tokenizer)
     breaks = [0]

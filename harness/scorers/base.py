@@ -109,13 +109,17 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
 def of_group(
     metric: Callable[..., Any], key: str, belongs: Callable[[Any], bool]
 ) -> Callable[..., Any]:
-    """`metric` for the questions of a group, None for all others, so that its mean is the mean of
-    the group.
+    """A scorer of the questions of a group alone, so that its mean is the mean of the group.
+
+        of_group(match, "type", partial(eq, "multi-session"))    gives other types no score
 
     Args:
         metric: A scorer.
-        key: The name in Gold.extra that says where a question belongs.
-        belongs: Whether its value there, None without one, is in the group.
+        key: The name in Gold.extra whose value says where a question belongs.
+        belongs: Whether a value is in the group; it gets None for a question without one.
+
+    Returns:
+        The scorer, which takes the keyword arguments of `metric` and `key`.
     """
     signature = inspect.signature(metric)
     known = signature.parameters

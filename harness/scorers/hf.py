@@ -136,13 +136,14 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
         scores: list[float | None] = []
         flags: dict[int, str] = {}
         for index, (prediction, gold) in enumerate(zip(predictions, references, strict=True)):
+            value: float | None = 0.0
             try:
-                scores.append(score(self.scorer, prediction, gold, **inputs))
+                value = score(self.scorer, prediction, gold, **inputs)
             except ScoreError as error:
-                scores.append(0.0)
                 flags[index] = str(error)
-            if scores[-1] is None:
+            if value is None:
                 flags[index] = NO_MARKS
+            scores.append(value)
         known = [value for value in scores if value is not None]
         mean = None
         if known:

@@ -297,8 +297,15 @@ class State:
         self.steps[-1] = replace(last, scores=scores)
 
     def record(self, segments: Sequence[int], answer: str | None = None) -> None:
-        """Write into the last step what would be answered there; `answer`: that of a verdict, where
-        there is one."""
+        """Add to the last step what would be answered there, and the FLOPs of that.
+
+        Where this fails, a step that says so is added instead.
+
+        Args:
+            segments: The segments that would be read.
+            answer: The answer, where a verdict gave one; None: the question is asked, unless it was
+                asked over these segments before.
+        """
         last = len(self.steps) - 1
         spent = Flops()
         if answer is None:
