@@ -17,7 +17,12 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Community:
-    """A community of a graph. level: 0 is the coarsest; nodes: their numbers, sorted."""
+    """A community of a graph.
+
+    Attributes:
+        level: 0 is the coarsest.
+        nodes: The numbers of its nodes, sorted.
+    """
 
     level: int
     nodes: tuple[int, ...]

@@ -60,7 +60,13 @@ def fill_in_answers(question: str, answers: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class SubAnswer:
-    """The answer to a sub-question. texts: those that were read; shown: what the reader saw."""
+    """The answer to a sub-question.
+
+    Attributes:
+        reply: The reader's reply.
+        texts: Those that were read.
+        shown: What the reader saw, as the record has it.
+    """
 
     reply: str
     texts: Sequence[str]

@@ -37,7 +37,13 @@ _ANSWER = re.compile(r"\banswer is:?\s+(\S.*)", re.DOTALL | re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A sentence that was written. query: its sure words; sure: whether all tokens are."""
+    """A sentence that was written.
+
+    Attributes:
+        text: The sentence.
+        query: Its sure words, to search with.
+        sure: Whether all its tokens are sure.
+    """
 
     text: str
     query: str

@@ -80,7 +80,14 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class _Mention:
-    """What one chunk says of an entity or a relation; chunk: its number."""
+    """What one chunk says of an entity or a relation.
+
+    Attributes:
+        text: A description.
+        label: The type of an entity, the keywords of a relation.
+        weight: Of a relation.
+        chunk: The number of the chunk.
+    """
 
     text: str
     label: str
@@ -92,7 +99,12 @@ class _Mention:
 class Item:
     """An entity, or a relation of two entities.
 
-    text: its description; label: type or keywords; weight: of a relation; chunks: their numbers.
+    Attributes:
+        names: Of the entity, or of the two that the relation joins.
+        text: Its description.
+        label: The type of an entity, the keywords of a relation.
+        weight: Of a relation, the sum over its mentions.
+        chunks: The numbers of the chunks that mention it.
     """
 
     names: Names

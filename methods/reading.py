@@ -31,8 +31,10 @@ PROMPTS = (ANSWER, CLOSED)
 class Reading:
     """The settings of one request.
 
-    task: instruction and length of the answer; window: tokens of the request, prompt and answer
-    included, None = the model's window; config: of the method, for prompts that it replaces.
+    Attributes:
+        task: Has the instruction, and the length of the answer.
+        window: Most tokens of the request, prompt and answer included; None: the model's window.
+        config: The method's, for prompts that it replaces.
     """
 
     task: Task

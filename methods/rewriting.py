@@ -36,8 +36,13 @@ _MARK = re.compile(r"^(?:[*\u2022-]|\d{1,2}[.):])\s+")
 
 @dataclass(frozen=True)
 class Writing:
-    """How queries are written. tokens: most of a reply; temperature: 0 is greedy; config: of the
-    method, for prompts that it replaces."""
+    """How queries are written.
+
+    Attributes:
+        tokens: Most tokens of a reply.
+        temperature: 0 is greedy.
+        config: The method's, for prompts that it replaces.
+    """
 
     tokens: int
     temperature: float

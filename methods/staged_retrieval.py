@@ -124,8 +124,9 @@ class StagedConfig(RetrievalConfig):
 class Queries:
     """What is searched for.
 
-    texts: the question and other words for it; passages: HyDE's, which stand beside the question
-    in the encoder's search.
+    Attributes:
+        texts: The question, and other words for it.
+        passages: HyDE's passages, which the encoder searches with beside the question.
     """
 
     texts: list[str]
@@ -136,8 +137,11 @@ class Queries:
 class Ranked:
     """Chunks in an order, and why.
 
-    order: numbers of all chunks, best first; ranks: ranker -> its ranking by the question itself;
-    fused: scores [chunks] where several rankings were fused; logits: chunk -> the reranker's.
+    Attributes:
+        order: The numbers of all chunks, best first.
+        ranks: Ranker -> its ranking by the question itself.
+        fused: The scores [chunks] where several rankings were fused.
+        logits: Chunk -> the reranker's score.
     """
 
     order: list[int]
@@ -390,8 +394,10 @@ class StagedRetrieval(ReadingMethod):
 class Found:
     """What may be shown: chunks, or the sections that they are of.
 
-    pieces: spans of the document; order: their numbers, best first; best_chunk: piece -> the chunk
-    that found it.
+    Attributes:
+        pieces: Spans of the document.
+        order: Their numbers, best first.
+        best_chunk: Piece -> the chunk that found it.
     """
 
     pieces: list[Span]

@@ -47,8 +47,13 @@ T = TypeVar("T")
 
 
 class Summary(NamedTuple):
-    """text: stripped; attention: mean over layers, heads and tokens of the text to each summarised
-    one, [texts] (None where it was not watched); cut: ended by the limit of tokens.
+    """A summary that a model wrote.
+
+    Attributes:
+        text: Without white space around it.
+        attention: Mean over layers, heads and tokens of its attention to each summarised text,
+            [texts]; None where it was not watched.
+        cut: Whether it ended by the limit of tokens.
     """
 
     text: str

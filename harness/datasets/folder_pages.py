@@ -32,8 +32,13 @@ _NESTED = "its tags are nested too deep"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the folder. sections: (heading, text); the text before the first heading has the
-    heading ""."""
+    """A page of the folder.
+
+    Attributes:
+        id: Its id, "guide/setup".
+        title: Its title.
+        sections: (heading, text) of each; the text before the first heading has the heading "".
+    """
 
     id: str
     title: str
@@ -42,8 +47,13 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """What a file holds. pages: with the id of the file where it is one page; note: what was
-    assumed, or not read, in brackets after its name; "" for nothing."""
+    """What a file holds.
+
+    Attributes:
+        pages: Its pages; a file of one page gives it the file's id.
+        note: What was assumed or not read, as messages say it in brackets after the file's name; ""
+            for nothing.
+    """
 
     pages: tuple[Page, ...]
     note: str = ""
@@ -53,9 +63,12 @@ class ReadFile:
 class FolderPages:
     """The pages of a folder.
 
-    pages: in the order of their paths; unread: "logo.png (.png is not read)" of each file that was
-    not read, or not in full; assumed: "menu.txt (read as cp1252)"; alike: files that differ in
-    nothing but the suffix; files: page id -> the file it is from.
+    Attributes:
+        pages: In the order of their paths.
+        unread: Each file that was not read, or not in full: "logo.png (.png is not read)".
+        assumed: Each file of which something was assumed: "menu.txt (read as cp1252)".
+        alike: The files that differ in nothing but the suffix.
+        files: Page id -> the file that it is from.
     """
 
     pages: tuple[Page, ...]

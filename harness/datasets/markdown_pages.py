@@ -28,8 +28,12 @@ _HTML_PARSER = (
 
 @dataclass(frozen=True, slots=True)
 class MarkdownPage:
-    """A page. title: of the front matter, else the first heading, else ""; sections: (heading,
-    text), the text before the first heading with the heading ""."""
+    """A page.
+
+    Attributes:
+        title: Of the front matter, else the first heading, else "".
+        sections: (heading, text) of each; the text before the first heading has the heading "".
+    """
 
     title: str
     sections: tuple[tuple[str, str], ...]

@@ -73,8 +73,14 @@ class _Needle(StrictRow):
 class _Asked:
     """A sentence and a question on it; the name that fills {CHAR} is drawn later.
 
-    name: of the test; kind: "onehop" or another; characters: names to draw from; answers: where
-    there is none to draw; seed: of the draws, without the book's number.
+    Attributes:
+        name: Of the test.
+        kind: "onehop" or another.
+        sentence: The sentence that is put into a book.
+        question: The question.
+        characters: The names to draw from.
+        answers: The accepted answers where no name is drawn.
+        seed: Of the draws, without the book's number.
     """
 
     name: str
@@ -96,7 +102,14 @@ class _Placed:
 
 @dataclass(frozen=True)
 class _Book:
-    """A text with the ends of its tokens; breaks: tokens that hold a line break, and the first."""
+    """A book and its tokens.
+
+    Attributes:
+        name: Of its file.
+        text: The text.
+        ends: The character after each token.
+        breaks: The numbers of the tokens with a line break, and 0.
+    """
 
     name: str
     text: str

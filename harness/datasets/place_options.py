@@ -32,8 +32,12 @@ class PlaceOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Placement:
-    """The place of the supporting paragraphs; distance: from the first to the last of them, a share
-    of the text."""
+    """Where the supporting paragraphs are to be.
+
+    Attributes:
+        place: "head", "middle" or "tail".
+        distance: From the first to the last of them, as a share of the text.
+    """
 
     place: Literal["head", "middle", "tail"] = "middle"
     distance: float = 0.0

@@ -92,8 +92,15 @@ def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
 
 @dataclass(frozen=True)
 class _KindShares:
-    """The kinds of one name among the first questions and among all: counts by kind, and the
-    numbers of questions."""
+    """The kinds of one name among the first questions and among all.
+
+    Attributes:
+        name: The name, "hops".
+        first: Kind -> how many of the first questions are of it.
+        all: Kind -> how many of all are.
+        n_first: The number of the first questions.
+        n_all: The number of all questions.
+    """
 
     name: str
     first: dict[str, int]

@@ -11,8 +11,13 @@ Rows = Iterator[tuple["RowPlace", "RawRow | BrokenRow"]]
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """The place of a row: its file and, from 1, its line (JSON lines, tables) or its row (JSON
-    list, parquet)."""
+    """The place of a row.
+
+    Attributes:
+        file: The file's name.
+        line: Its line, from 1, in JSON lines or a table.
+        row: Its number, from 1, in a JSON list or a parquet file.
+    """
 
     file: str
     line: int | None = None

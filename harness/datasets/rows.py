@@ -118,8 +118,16 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A checked row. paragraphs: (title, text); supporting: indices of those with evidence; extra:
-    for `Gold.extra`."""
+    """A checked row: a question with paragraphs of its own.
+
+    Attributes:
+        id: Of the question, and of the document that its paragraphs become.
+        question: The question.
+        paragraphs: (title, text) of each.
+        answers: The accepted answers.
+        supporting: The indices of the paragraphs with evidence.
+        extra: Becomes `Gold.extra`.
+    """
 
     id: str
     question: str

@@ -76,10 +76,16 @@ class Options(BaseModel):
 
 @dataclass(frozen=True)
 class RulerText:
-    """A text with its question: `pieces` joined by `gap`.
+    """A text with its question.
 
-    marked: indices of the pieces that hold the answers; begins: the reply's beginning, the authors'
-    "answer prefix"; example: a solved question on a text of its own, for the prompt's beginning.
+    Attributes:
+        pieces: The parts of the text.
+        marked: The indices of the pieces that hold the answers.
+        gap: What joins the pieces.
+        question: The question.
+        answers: The accepted answers.
+        begins: How the reply begins, the authors' "answer prefix".
+        example: A solved question on a text of its own, for the prompt's beginning.
     """
 
     pieces: Sequence[str]
@@ -146,8 +152,13 @@ def _made_up_words() -> list[str]:
 class Niah:
     """Needles (a key and its value) in a haystack.
 
-    hay: noise, essay or needle; key, value: kinds as in _key_or_value; keys, values, asked: numbers
-    of keys, of values of each key, and of keys asked for.
+    Attributes:
+        hay: "noise", "essay" or "needle".
+        key: The kind of the keys, as in _key_or_value.
+        value: The kind of the values, as in _key_or_value.
+        keys: How many keys there are.
+        values: How many values each key has.
+        asked: How many keys are asked for.
     """
 
     hay: str

@@ -32,7 +32,12 @@ Offsets = Callable[[str], Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Page:
-    """text: the body, paragraphs joined by spaces; outline: its root, all paragraphs clipped."""
+    """A page as text and outline.
+
+    Attributes:
+        text: The body, its paragraphs joined by spaces.
+        outline: Its root, with every paragraph clipped.
+    """
 
     text: str
     outline: Part

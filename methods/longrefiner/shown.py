@@ -26,9 +26,14 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """documents[document].text[start:end], the document's title above it where `titled`.
+    """A piece of a document that is shown: documents[document].text[start:end].
 
-    headings: (place in the document's text, line in front of it), by place.
+    Attributes:
+        document: The number of the document.
+        start: The first character.
+        end: The character after the last one.
+        titled: Whether the document's title is shown above it.
+        headings: (place in the document's text, line that is shown before it), in order.
     """
 
     document: int

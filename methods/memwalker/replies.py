@@ -19,7 +19,11 @@ _ANSWER_LINE = re.compile(LABEL.format("Answer") + "(.*)", _FLAGS | re.DOTALL)
 
 
 class Verdict(NamedTuple):
-    """answer: of a segment that gives one; None: go back."""
+    """What a reply says of a segment.
+
+    Attributes:
+        answer: The answer that it gives; None: go back.
+    """
 
     answer: str | None
 

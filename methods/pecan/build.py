@@ -30,7 +30,10 @@ from methods.pecan.prompts import BULLET, POINTS
 class Level:
     """The nodes that one round of calls summarises.
 
-    number: of the level that the calls write; nodes: numbers in the graph; counts: their tokens.
+    Attributes:
+        number: Of the level that the calls write.
+        nodes: Their numbers in the graph.
+        counts: Their tokens.
     """
 
     number: int
@@ -42,8 +45,13 @@ class Level:
 class Batch:
     """One call of the builder.
 
-    nodes: those it read; texts: what it wrote; weights: [texts, nodes]; parser: how the output was
-    read; cut: it ended at its limit; repeated: how many repeated points were dropped.
+    Attributes:
+        nodes: Those that it read.
+        texts: What it wrote.
+        weights: Of the edges between them, [texts, nodes].
+        parser: How the output was read.
+        cut: Whether the output ended at its limit.
+        repeated: How many repeated points were dropped.
     """
 
     nodes: list[int]
@@ -57,8 +65,12 @@ class Batch:
 class StoredCall(TypedDict):
     """A call as a stopped index stores it.
 
-    texts: of the new nodes; weights: [new nodes, texts]; how: they were parsed; cut: whether the
-    output ended at its limit; again: how many repeated points were dropped.
+    Attributes:
+        texts: Of the new nodes.
+        weights: Of their edges, [new nodes, nodes that were read].
+        how: How the output was parsed.
+        cut: Whether the output ended at its limit.
+        again: How many repeated points were dropped.
     """
 
     texts: list[str]
@@ -70,8 +82,14 @@ class StoredCall(TypedDict):
 
 @dataclass(frozen=True)
 class Written:
-    """What a call wrote: texts, their attention to the nodes [texts, nodes], how they were parsed,
-    and whether the output was cut."""
+    """What a call wrote.
+
+    Attributes:
+        texts: The texts.
+        attention: Theirs to the nodes that were read, [texts, nodes].
+        parser: How the output was parsed.
+        cut: Whether the output ended at its limit.
+    """
 
     texts: list[str]
     attention: np.ndarray

@@ -33,11 +33,19 @@ def _no_vectors() -> np.ndarray:
 
 @dataclass
 class Memory:
-    """segments[k] = (start, end) in the document; edges: (entity, entity, relation); questions: the
-    pool.
+    """The memory of a document for a question.
 
-    edge_vectors [edges, width] and segment_vectors [segments, width] are the encoder's; notes say
-    what did not go as usual while it was built.
+    Attributes:
+        segments: (start, end) of each in the document.
+        names: Of each entity.
+        mentions: Of each entity, how it is written anywhere.
+        places: Of each entity the segments that it is in, in order.
+        edges: (entity, entity, relation) of each.
+        questions: The pool of questions.
+        document_summary: Of the whole document.
+        notes: Sentences about what did not go as usual while it was built.
+        edge_vectors: The encoder's, [edges, width].
+        segment_vectors: The encoder's, [segments, width].
     """
 
     segments: list[tuple[int, int]]
@@ -160,8 +168,14 @@ class SubGraph:
 
 @dataclass
 class Entities:
-    """names[i]; mentions[i]: as they are written anywhere; places[i]: segments, in order; of:
-    normal form -> i."""
+    """The entities of all segments.
+
+    Attributes:
+        names: Of each entity.
+        mentions: Of each entity, how it is written anywhere.
+        places: Of each entity the segments that it is in, in order.
+        of: Normal form of a name -> the number of its entity.
+    """
 
     names: list[str] = field(default_factory=list)
     mentions: list[list[str]] = field(default_factory=list)

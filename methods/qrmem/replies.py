@@ -18,7 +18,12 @@ _EDGES = " \t[]\"'“”‘’.,;:*"
 
 
 class Verdict(NamedTuple):
-    """reason: of the verdict, on one line; answer: None where the text gives none."""
+    """Whether a segment's text answers the question.
+
+    Attributes:
+        reason: The reason that the reply gives, on one line.
+        answer: The answer; None where the text gives none.
+    """
 
     reason: str
     answer: str | None
