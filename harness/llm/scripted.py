@@ -48,8 +48,14 @@ Attention = Callable[[str, str], float]
 
 
 class Rule(BaseModel):
-    """What to `reply`, or which probabilities `p` to give (token -> p), when `when` occurs in the
-    context."""
+    """One line of the table: what the model does where a text occurs in its context.
+
+    Attributes:
+        when: The text; "" occurs in every context.
+        reply: The reply, of a rule of replies.
+        p: Probabilities (token -> p), of a rule of probabilities.
+        once: Whether the rule holds a single time; without it the first that fits always answers.
+    """
 
     model_config = ConfigDict(extra="forbid")
     when: str = ""

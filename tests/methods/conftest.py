@@ -51,7 +51,11 @@ class Counted(Meter):
 
 
 class FakeTools:
-    """What the engine hands a method, without an engine."""
+    """What the engine hands a method, without an engine.
+
+    `replies` and `probes` are Rules of harness/llm/scripted.py: the first that fits answers every
+    time, so a sequence of replies is `Rule(reply=..., once=True)` each.
+    """
 
     def __init__(
         self,
