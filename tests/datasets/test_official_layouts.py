@@ -284,7 +284,10 @@ def test_every_data_set_has_a_release():
         "folder",
         "rows",
     }  # their rows
-    assert asked == {release.preset for release in RELEASES} | longbench | of_others
+    released = {release.preset for release in RELEASES} | longbench | of_others
+    missing, unknown = sorted(asked - released), sorted(released - asked)
+    assert not missing, f"RELEASES lacks {missing}: a made-up release in the published form"
+    assert not unknown, f"{unknown} are no data sets"
 
 
 def test_another_copy_without_the_name_of_the_subset_is_read_when_asked(hub):

@@ -166,7 +166,8 @@ def test_every_preset_is_licensed_cited_and_complete():
             assert len(set(config.scorers)) == len(config.scorers), name
             assert config.format in formats(), name
             assert (config.data, config.revision) == (None, None), name
-            assert (config.hub is None) == (name in NOT_ON_A_HUB), name
+            on_a_hub = name not in NOT_ON_A_HUB
+            assert (config.hub is not None) == on_a_hub, f"{name}: `hub` or NOT_ON_A_HUB is wrong"
 
 
 @pytest.mark.parametrize("name", LONGBENCH)
@@ -230,12 +231,12 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
         download = " ".join(presets.download_notes(name))
         assert all(f"\n  {line}" in text for line in presets.download_notes(name)), name
         assert (chosen.hub or "").partition("@")[0] in download, name  # where from
-        assert "By hand: " in download, name
+        assert "By hand: " in download, f"{name}: `download` does not say what to do by hand"
         if not name.startswith("longbench/") and name not in UNCOUNTED:
             assert re.search(r"(\d,|\b)\d{3} (answerable |ambiguous )?questions", download), (
-                name
-            )  # how much
-            assert "://" in download, name
+                f"{name}: `download` does not say how many questions, as '2,417 questions'"
+            )
+            assert "://" in download, f"{name}: `download` has no address"
         assert not name.endswith("_e") or f"{chosen.subset}.jsonl" in download, name
         for option in option_fields(chosen.format):
             assert re.search(rf"^  dataset\.{option}  +\w.*  \w", text, re.MULTILINE), (

@@ -123,7 +123,12 @@ def test_every_preset_of_a_method_has_its_section():
     text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     table = text.partition("## Presets by section")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([a-z0-9-]+)`", table))
-    assert named == {path.stem for path in (ROOT / "configs" / "methods").glob("*.yaml")}
+    presets = {path.stem for path in (ROOT / "configs" / "methods").glob("*.yaml")}
+    missing, unknown = sorted(presets - named), sorted(named - presets)
+    assert not missing, f"docs/methods.md, 'Presets by section', lacks {missing}"
+    assert not unknown, (
+        f"docs/methods.md, 'Presets by section', names {unknown}, which are no presets"
+    )
 
 
 def test_every_parameter_of_a_method_is_named():
@@ -131,14 +136,15 @@ def test_every_parameter_of_a_method_is_named():
     named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
     for name in registry.shipped("methods"):
         known = registry.load(name, Method).Config.model_fields
-        assert set(known) <= named, (name, set(known) - named)
+        missing = sorted(set(known) - named)
+        assert not missing, f"no page of docs/methods names the settings {missing} of {name}"
 
 
 def test_every_data_set_and_encoder_is_described():
     data = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
     for path in (ROOT / "configs" / "datasets").rglob("*.yaml"):
         name = path.relative_to(ROOT / "configs" / "datasets").with_suffix("").as_posix()
-        assert f"`{name}`" in data, name
+        assert f"`{name}`" in data, f"docs/datasets.md lacks `{name}`"
         licence = yaml.safe_load(path.read_text(encoding="utf-8")).get("licence")
         assert licence is None or name.startswith(("pocket/", "longbench/")) or licence in data, (
             name,
