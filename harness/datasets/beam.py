@@ -6,7 +6,7 @@ assistant.
      "probing_questions": "{'knowledge_update': [{'question': '..', 'answer': '..', 'rubric': ['..', ..],
                                                   'source_chat_ids': {'original_info': [86], ..}}, ..], ..}"}
 
-The layout of Mohammadta/BEAM (download_dataset.py of the authors' repository), whose questions are an
+The layout of Mohammadta/BEAM, as the authors' program for its download reads it; the questions are an
 object as Python writes it. A chat is a document and each of its sessions a passage; a message stands
 there as "USER: ..". The gold answer is the authors' ideal one; kinds without (following of
 instructions and preferences) have their rubric in its place.

@@ -4,7 +4,7 @@ and pages that look like them.
     {"query_id": "74", "query": "..", "answer": "..",
      "gold_docs": [{"docid": "5412", "text": "..", "url": ".."}, ..], "evidence_docs": [..], "negative_docs": [..]}
 
-The fields of browsecomp_plus_decrypted.jsonl, which the authors' decrypt_dataset.py makes of
+The fields of browsecomp_plus_decrypted.jsonl, which a script of the authors makes of
 Tevatron/browsecomp-plus; the rows on the hub are encrypted. Each page is a document, in an order by
 its hash, so that the answer's pages do not come first. A page that stands in several lists, or in
 the rows of several questions, is one document.
