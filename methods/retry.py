@@ -36,8 +36,15 @@ LABEL = r"^(?:[^\w\n]|_)*{}(?:(?:[^\w\n:]|_)*:[*_ \t]*|[*_]+[ \t]*$)"
 
 @dataclass(frozen=True)
 class Retry:
-    """How often a request is repeated, and the sampling; window: tokens of prompt and reply, None =
-    the model's."""
+    """How a request is repeated whose reply cannot be parsed.
+
+    Attributes:
+        retries: Most further replies.
+        temperature: Of these.
+        top_p: Of these.
+        window: Most tokens of prompt and reply; None: the model's window.
+        seed: Of the draws.
+    """
 
     retries: int = 4
     temperature: float = 0.7
@@ -48,8 +55,15 @@ class Retry:
 
 @dataclass
 class ParsedReply(Generic[T]):
-    """found: the parsed reply or None; text: of it, or of the last one; tokens: of the prompt;
-    refused: the others."""
+    """What came of asking until a reply could be parsed.
+
+    Attributes:
+        tokens: Of the prompt.
+        found: What was parsed; None where no reply could be.
+        text: Of the reply that was parsed, or of the last one.
+        replies: How many there were.
+        refused: Those that could not be parsed.
+    """
 
     tokens: int
     found: T | None = None

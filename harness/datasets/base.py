@@ -17,15 +17,22 @@ from harness.types import Document, Example, Support
 class Dataset:
     """Questions with gold answers, and their documents.
 
-    fingerprint: sha256 of the rows as used (content, not path); where that would mean reading whole
-    libraries, of what stands for their content (harness.datasets.narrativeqa); source: where the
-    rows came from, for the manifest (no absolute path: a file's name, or hub id); skipped: reason
-    -> count of rows left out on purpose and reported, of those before the limit is reached; copied:
-    what made this copy of another data set (dataset.swap), None for an original. rows, kinds: the
-    number of all questions and of those by (name, kind) (datasets.question_kinds), whatever the
-    limit; 0 where they were not counted.
-    notes: sentences about the source, printed as warnings. pages: id of a document -> name of a
-    page or section of it -> its span, where a document holds several.
+    Attributes:
+        name: Of the data set.
+        examples: The questions with their gold answers, as many as the limit allows.
+        documents: Id -> document.
+        fingerprint: sha256 of the rows as used (content, not path); where that would mean reading
+            whole libraries, of what stands for their content (harness.datasets.narrativeqa).
+        source: Where the rows came from, for the manifest: a file's name or a hub id, never an
+            absolute path.
+        revision: Of the data set on the hub; None for a local one.
+        skipped: Reason -> count of the rows left out on purpose before the limit is reached.
+        copied: What made this copy of another data set (dataset.swap); None for an original.
+        rows: The number of all questions, whatever the limit; 0 where they were not counted.
+        kinds: (name, kind) -> the number of all questions of it (datasets.question_kinds).
+        notes: Sentences about the source, printed as warnings.
+        pages: Id of a document -> name of a page or section of it -> its span, where a document
+            holds several.
     """
 
     name: str

@@ -75,13 +75,19 @@ KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgeso
 
 @dataclasses.dataclass
 class _RowParser:
-    """Parses a question and its documents. top: documents to keep (None: all); bare: leave the
-    documents out."""
+    """Parses a question and its documents.
 
-    store: DocumentStore | None  # None: the documents are in the rows
+    Attributes:
+        store: Has the documents; None: they are in the rows.
+        top: How many documents of a question stay; None: all.
+        bare: Whether the documents are left out.
+        n_without: Questions for which nothing was retrieved; they are asked all the same.
+    """
+
+    store: DocumentStore | None
     top: int | None
     bare: bool = False
-    n_without: int = 0  # questions for which nothing was retrieved; they are asked all the same
+    n_without: int = 0
 
     def __call__(self, raw: RawRow) -> Retrieved:
         """The question of a row with its best documents, none where nothing was retrieved. Raises

@@ -538,8 +538,12 @@ _NIAH = {
 
 @dataclass(frozen=True)
 class TextMaker:
-    """Makes the texts of a task. make: (random draws, size, number of the question) -> text; least:
-    the smallest size."""
+    """Makes the texts of a task.
+
+    Attributes:
+        make: (random draws, size, number of the question) -> text.
+        least: The smallest size.
+    """
 
     make: Callable[[random.Random, int, int], RulerText]
     least: int

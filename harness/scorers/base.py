@@ -39,8 +39,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Scorer:
     """A registered scorer.
 
-    kind says what it is given, and so where it can be used; only the first four judge the answers
-    of a run:
+    Its kind says what it is given, and so where it can be used; only the first four judge the
+    answers of a run:
 
     answer          a text and its accepted answers
     short_answers   a text and, for each sub-question, its accepted answers (Gold.extra["short_answers"])
@@ -53,16 +53,21 @@ class Scorer:
     retrieval       for each question a list of texts, and a list of accepted answers
     text            one text, no references; the value is a text
 
-    needs_answers: whether it has no value where no accepted answer is known (kind "answer").
-
-    why_none: why a question has no value, where the scorer has a reason of its own.
-
-    function: the function, or "module:function" of one that is not this project's; version: raise
-    it whenever the same inputs give another value, tables and comparisons go by it; packages: what
-    must be importable; maximum: the best possible value (1, or 100 for percent).
-
-    corpus: of a scorer of answers, the scorer of kind corpus whose value follows from sums over the
-    answers; counts: (prediction, references) -> the numbers to sum; total: (sums) -> the value.
+    Attributes:
+        function: The function, or "module:function" of one that is not this project's.
+        origin: The repository and file that it equals.
+        summary: What it measures, a line.
+        kind: As above.
+        version: Raise it whenever the same inputs give another value: tables and comparisons go by
+            it.
+        packages: What must be importable.
+        maximum: The best possible value (1, or 100 for percent).
+        needs_answers: Whether it has no value where no accepted answer is known (kind "answer").
+        why_none: Why a question has no value, where the scorer has a reason of its own.
+        corpus: Of a scorer of answers, the scorer of kind corpus whose value follows from sums over
+            the answers.
+        counts: (prediction, references) -> the numbers to sum.
+        total: (sums) -> the value.
     """
 
     function: Callable[..., Any] | str

@@ -21,8 +21,14 @@ Piece = Span | str  # characters of the document, or what stands between two of 
 
 @dataclass
 class Compressed:
-    """pieces in reading order; tokens before and after, by the compressor's tokenizer; steps for
-    `harness trace`."""
+    """A compressed document.
+
+    Attributes:
+        pieces: In reading order: spans of the document, and texts between them.
+        before: Tokens of the document, by the compressor's tokenizer.
+        after: Tokens of the pieces, by the same.
+        steps: For `harness trace`.
+    """
 
     pieces: Sequence[Piece]
     before: int

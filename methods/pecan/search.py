@@ -260,8 +260,14 @@ def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
 
 @dataclass(frozen=True)
 class Context:
-    """The session with the question's span `asked`; limit: tokens it may hold before the second
-    turn `turn`."""
+    """A session that has the question and may get nodes.
+
+    Attributes:
+        session: The session.
+        asked: The span of the question in it.
+        limit: Tokens that it may hold before the second turn.
+        turn: The text of the second turn.
+    """
 
     session: Session
     asked: Span
@@ -275,8 +281,18 @@ class Context:
 
 @dataclass
 class Search:
-    """One question's walk over a document's graph; cosine: similarity of the question to nodes
-    [nodes]."""
+    """One question's walk over a document's graph.
+
+    Attributes:
+        graph: The document's.
+        cosine: The similarity of the question to each node [nodes].
+        document: The document.
+        config: The method's settings.
+        tools: The engine's tools.
+        model: The reader.
+        steps: The trace so far.
+        shown: What the reader has seen so far.
+    """
 
     graph: Graph
     cosine: np.ndarray
