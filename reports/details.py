@@ -303,15 +303,14 @@ def _graph_blocks(searches: Searches) -> dict[str, str]:
 class _Parts:
     """The blocks "part-0", "part-1", ... of answers, as many as fit.
 
-    blocks: name -> compressed JSON; starts: the first question of each part, and at the end how
-    many questions the parts hold.
+    Attributes:
+        blocks: Name -> compressed JSON.
+        starts: The first question of each part, and at the end how many questions the parts hold:
+            [0, 40, 75] for parts of 40 and 35.
     """
 
     def __init__(self, room: int) -> None:
-        """
-        Args:
-            room: Bytes that all parts may take.
-        """
+        """Begin without a part; room: bytes that all parts may take."""
         self._room = room
         self.blocks: dict[str, str] = {}
         self.starts = [0]

@@ -360,7 +360,9 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
     columns = run.columns
     score = columns.scores.get(name, np.full(len(columns), np.nan))
     has_score = ~np.isnan(score)
-    counts = has_score & (columns.answered | (not skip))
+    counts = has_score.copy()
+    if skip:
+        counts &= columns.answered
     values = np.where(columns.failed, 0.0, score)[counts]
     missing = int((columns.answered & ~has_score).sum())
     if is_application(run) and missing and missing == columns.answered.sum():
@@ -380,7 +382,7 @@ def corpus_scores(run: StoredRun) -> dict[str, str]:
     number.
     """
     nothing: tuple[str, Mapping[str, list[float]]] = ("", {})
-    _, first = next(_corpus_counts(run), nothing)
+    _, first = next(_corpus_counts(run), nothing)  # score -> counts of the first record
     names = {}
     for name in score_names(run):
         if name in first and _has_all_counts(run, name):
