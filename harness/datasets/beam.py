@@ -4,7 +4,7 @@ assistant.
     {"conversation_id": "1",
      "chat": [[{"id": 0, "role": "user", "content": ".."}, {"id": 1, "role": "assistant", "content": ".."}, ..], ..],
      "probing_questions": "{'knowledge_update': [{'question': '..', 'answer': '..', 'rubric': ['..', ..],
-                                                  'source_chat_ids': {'original_info': [86], ..}}, ..], ..}"}
+                                                  'source_chat_ids': {'original_info': [0], ..}}, ..], ..}"}
 
 The layout of Mohammadta/BEAM, as the authors' program for its download reads it; the questions are an
 object as Python writes it. A chat is a document and each of its sessions a passage; a message stands

@@ -1,8 +1,8 @@
 """BrowseComp-Plus (Chen et al. 2025): questions of BrowseComp, each with web pages that answer it
 and pages that look like them.
 
-    {"query_id": "74", "query": "..", "answer": "..",
-     "gold_docs": [{"docid": "5412", "text": "..", "url": ".."}, ..], "evidence_docs": [..], "negative_docs": [..]}
+    {"query_id": "1", "query": "..", "answer": "..",
+     "gold_docs": [{"docid": "10", "text": "..", "url": ".."}, ..], "evidence_docs": [..], "negative_docs": [..]}
 
 The fields of browsecomp_plus_decrypted.jsonl, which a script of the authors makes of
 Tevatron/browsecomp-plus; the rows on the hub are encrypted. Each page is a document, in an order by

@@ -2,12 +2,12 @@
 OOLONG.
 
     data/oolong-pairs-32768.json   [{"id": "1", "question": "In the above data, list all pairs ..",
-                                     "answer": ["(22740, 35839)", ..], "type": "list_of_answers"}, ..]
+                                     "answer": ["(11, 22)", ..], "type": "list_of_answers"}, ..]
 
 The layout of mit-oasys/oolong-pairs, which has a file for each length and no texts. The text is a
 row of OOLONG-synth's validation split (oolongbench/oolong-synth) of that length:
 
-    {"dataset": "trec_coarse", "context_len": 32768, "context_window_text": "Date: .. || User: 22740 || ..", ..}
+    {"dataset": "trec_coarse", "context_len": 32768, "context_window_text": "Date: .. || User: 11 || ..", ..}
 
 Where there are several texts of a length, it is the first that names all users of the answers.
 """
