@@ -15,7 +15,6 @@ _ELSEWHERE = re.compile(
     r"|(^|/)(run_model_on_babilong|collect_results|eval_alce|eval_(data|other)_utils)\.py"
     r"|^(evaluation/run_tests|data/book_haystack)\.py"
     r"|^(Evaluation/(auto_eval|automatic_metrics)|em)\.py"
-    r"|^(download|decrypt)_dataset\.py"
 )
 
 
