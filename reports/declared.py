@@ -71,7 +71,8 @@ def declared(run: StoredRun) -> Declared | None:
     if settled is not None:
         most_shown = settled.most_shown()
         most_tokens_shown = settled.most_tokens_shown()
-        index_models = frozenset(settled.index_roles) - _TOKENIZING
+        if settled.indexes_by_model():
+            index_models = frozenset(settled.index_roles) - _TOKENIZING
         disjoint = settled.passages_are_disjoint()
     return Declared(
         one_request=method.traits.one_request,

@@ -155,6 +155,11 @@ class Method(abc.ABC):
         cut of it; False where that is not known."""
         return False
 
+    def indexes_by_model(self) -> bool:
+        """Whether building an index asks the models of `index_roles`; False where the settings need
+        their tokenizers alone."""
+        return True
+
     def templates(self) -> Sequence[Prompt]:
         """Every prompt that this method may send, as its code has it; a configuration may replace
         any of them."""

@@ -18,11 +18,10 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.datasets.archives import opened
 from harness.datasets.files import parse_line
-from harness.datasets.folder_pages import Page as FolderPage
-from harness.datasets.folder_pages import read_pages
 from harness.datasets.kilt_text import wiki_text
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow, RowPlace
@@ -30,6 +29,9 @@ from harness.datasets.rows import type_name
 from harness.errors import DataError
 from harness.storage.files import make_folder, write_atomic
 from harness.storage.json_lines import json_line
+
+if TYPE_CHECKING:
+    from harness.datasets.folder_pages import Page as FolderPage
 
 _KNOWN = (
     "a row has id, text and perhaps title; FlashRAG's id and contents, KILT's wikipedia_id, "
@@ -62,6 +64,8 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, tuple[str, ...]]:
     Raises:
         DataError: The folder has no page, or two pages with one id.
     """
+    from harness.datasets.folder_pages import read_pages  # loads lxml and bs4
+
     read = read_pages(folder)
     content = b"".join(json_line(_kilt_row(page)) for page in read.pages)
     name = folder.resolve().name

@@ -68,6 +68,11 @@ class LongRefiner(reading.ReadingMethod):
         # What scores paragraphs is a parameter, so that all rows of table 4 share their trees.
         self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
 
+    def indexes_by_model(self) -> bool:
+        """Whether the refiner writes the outline; else sentences are cut into chunks."""
+        config: LongRefinerConfig = self.config
+        return config.structuring
+
     def adapters(self) -> dict[str, dict[str, AdapterUse]]:
         """The adapters of those of the three tasks that the config uses."""
         config: LongRefinerConfig = self.config

@@ -58,7 +58,7 @@ def test_two_system_prompts_side_by_side_have_names_of_their_own(ask, here):
     assert "'strict: You are STRICT.'" in line
     assert "'brief: You are a clerk.'" in line
     assert "prompts.answer" not in compared
-    assert "not checked" not in table
+    assert table.count("not checked") == table.count("as no first prompt is recorded")
 
 
 @pytest.mark.parametrize("method", ["bm25", "closed-book", "ircot-reasoning", "memagent", "a-rag"])
