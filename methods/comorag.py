@@ -303,15 +303,17 @@ class ComoRAG(ExtractingMethod):
     def _episodes(
         self, document: Document, passages: Sequence[Span], tools: Tools
     ) -> list[Written]:
-        """Summarise passages in a row.
+        """Summarise each group of neighbouring passages.
+
+        Each summary is stored as soon as it is written, so that an interrupted build resumes.
 
         Args:
             document: The document.
             passages: The spans of its passages, in order.
-            tools: The engine's tools.
+            tools: The engine's tools; store the summaries.
 
         Returns:
-            The episodes; one of a single passage is that passage.
+            A summary for each group; a group of one passage has that passage's text.
         """
         size = window_size(len(passages))
         groups = [passages[start : start + size] for start in range(0, len(passages), size)]
@@ -325,8 +327,9 @@ class ComoRAG(ExtractingMethod):
             text = summarise(texts, tools.model("builder"), self.config.summary_tokens, prompt)
             return Written(text, groups[number])
 
-        # What an interrupted build stored comes back as lists.
-        return [Written(*stored) for stored in keep_each(write, len(groups), "episode", tools)]
+        episodes = keep_each(write, len(groups), "episode", tools)
+        # What an interrupted build stored comes back as lists [text, spans].
+        return [Written(*stored) for stored in episodes]
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools

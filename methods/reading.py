@@ -43,25 +43,38 @@ class Reading:
 
     def pieces(self, question: Question, texts: Sequence[str]) -> Pieces:
         """The prompt that shows `texts` in order, then asks; without texts it asks for what the
-        model knows."""
-        prompt = ANSWER
+        model knows.
+
+        It is in pieces, ["... {instruction} ...", TEXT, SEPARATOR, TEXT, "... {question} ..."], so
+        that a model can cache what it has read. The solved examples of the instruction stand in
+        the last piece only, at the question.
+        """
         if not texts:
-            prompt = CLOSED
-        listed: list[str] = []
-        for text in texts:
+            return self._filled(CLOSED, question, [])
+        listed = [texts[0]]
+        for text in texts[1:]:
             listed += [SEPARATOR, text]
+        pieces = self._filled(ANSWER, question, listed)
         instruction = self.task.instruction
-        pieces = prompt.of(self.config).fill(
-            instruction=instruction,
-            text=listed[1:],
+        without_examples, _, _ = instruction.partition(SHOTS)
+        first = pieces[0].replace(instruction, without_examples, 1)
+        pieces[0] = question.example + first
+        return pieces
+
+    def _filled(self, prompt: Prompt, question: Question, listed: Sequence[str]) -> Pieces:
+        """A prompt, as the method's settings replace it, with its values filled in.
+
+        Args:
+            prompt: The prompt.
+            question: The question.
+            listed: The texts with the separators between them.
+        """
+        return prompt.of(self.config).fill(
+            instruction=self.task.instruction,
+            text=listed,
             question=question.text,
             options=options(question),
         )
-        if texts:  # solved examples stand at the question alone
-            without_examples, _, _ = instruction.partition(SHOTS)
-            first = pieces[0].replace(instruction, without_examples, 1)
-            pieces[0] = question.example + first
-        return pieces
 
 
 def options(question: Question) -> str:

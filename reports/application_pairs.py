@@ -66,19 +66,21 @@ class _Pairs:
     beside: dict[str, FromBest]
 
     def sentences_on(self, application: Ranked) -> str:
-        """The pair, whether the data separate it, and what would."""
-        other = self._best_beside(application)
+        """An application minus the best other method, whether the data separate the two, and if
+        not, how many more questions would (an example is at the head of this module)."""
+        other = self._best_other(application)
         test = self._test(application, other)
         pair = f"{application.method} minus {other.method}"
         if len(self.group.methods) > 2:
             pair = f"{pair}, the best of the others"
         difference = f"{100 * test.difference:.1f} points ({self._interval(test)})"
-        said = f"{pair}: {difference}."
+        finding = f"{pair}: {difference}."
         if test.p < facts.ALPHA:
-            return f"{said} The data separate the two."
-        return f"{said} The data cannot separate the two. {self._what_would(application, other)}"
+            return f"{finding} The data separate the two."
+        needed = self._needed_questions(application, other)
+        return f"{finding} The data cannot separate the two. {needed}"
 
-    def _best_beside(self, application: Ranked) -> Ranked:
+    def _best_other(self, application: Ranked) -> Ranked:
         """The best of the methods but the application itself."""
         if self.group.best == application:
             return self.group.methods[1]
@@ -100,7 +102,7 @@ class _Pairs:
             kind = "95 % interval for all pairs at once"
         return f"{kind} {100 * test.low:.1f} to {100 * test.high:.1f}, {p}"
 
-    def _what_would(self, application: Ranked, other: Ranked) -> str:
+    def _needed_questions(self, application: Ranked, other: Ranked) -> str:
         """How many more questions would show the difference, if it is as large as it seems."""
         pair = [self.runs[application.run], self.runs[other.run]]
         scores, clusters = common_scores(pair, self.group.score)

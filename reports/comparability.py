@@ -34,10 +34,12 @@ _NOTED = re.compile(
 )
 """What tables say was not checked; verify says all."""
 QuestionSet = tuple[str | None, frozenset[str]]
+"""(Hash of the rows, None where the manifest has none; ids of the questions)."""
 
 
 def question_set(run: StoredRun) -> QuestionSet:
-    """The fingerprint of the rows and the ids of the questions, failed ones too."""
+    """The hash of the run's rows (None where the manifest has none), and the ids of its questions,
+    failed ones too."""
     return facts.fingerprint(run), question_ids(run)
 
 

@@ -77,10 +77,10 @@ class Opening:
 
 
 def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
-    """The opening of a data set.
+    """What a page opens with of one data set: the sentences and the small table for who decides.
 
     Args:
-        rows: Its rows, best first.
+        rows: The rows of the data set's main table, best first.
         with_name: Whether the verdict says which data set it is about, as the page has several.
     """
     dataset = rows[0].dataset
@@ -88,6 +88,7 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
     if with_name:
         verdict = f"{dataset}: {verdict}"
     models = set()
+    # As ordered sets:
     labels: dict[str, None] = {}
     marks: dict[str, None] = {}
     for row in rows:
@@ -104,7 +105,7 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
         marks=list(marks),
         score=rows[0].headline,
         money=_money_unit(rows),
-        rows=[_decided(row, len(models) > 1) for row in rows],
+        rows=[_opening_row(row, len(models) > 1) for row in rows],
         unknown=_unknown_money(rows),
     )
 
@@ -181,7 +182,7 @@ def _number_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
-def _decided(row: TableRow, several_models: bool) -> Decided:
+def _opening_row(row: TableRow, several_models: bool) -> Decided:
     """What the opening says of a row; several_models: whether rows have different models, so
     that the method is named with its own."""
     method = row.label

@@ -138,8 +138,9 @@ def distinct_labels(
 
 
 def setting_values(run: StoredRun) -> dict[str, object]:
-    """Every setting of a run by the key that `--set` takes, those of its models too: "method.k",
-    "model", "seed"."""
+    """The settings of a run, and of its models, by the key that `--set` takes: {"method.k": 5,
+    "model": "pocket-llama", "seed": 0}. Those that change no answer, such as prices, are left
+    out."""
     values: dict[str, object] = {"model": run.config.model.name}
     for path, value in _flat_config(run).items():
         if not _LEFT_OUT.fullmatch(path):

@@ -87,16 +87,19 @@ class Gate(Hook):
         return plan
 
     def ended(self, plan: PlannedRun, result: RunResult) -> None:
-        """Make the checks of a run that ended."""
+        """Compare a run that ended with each --fail-under and, if one is given, with the baseline:
+        by each score of --max-drop, else by the headline without a tolerated drop."""
         self._waiting.remove(plan.run_name)
         for score, least in self._limits.items():
-            self._checks.append(self._beside_limit(plan.run_name, result, score, least))
+            self._checks.append(self._compare_with_limit(plan.run_name, result, score, least))
         if self._options.fail_below_baseline is None:
             return
         if not self._drops:
-            self._checks.append(self._beside_baseline(plan.run_name, result.folder, None, 0.0))
+            check = self._compare_with_baseline(plan.run_name, result.folder, score=None, drop=0.0)
+            self._checks.append(check)
         for score, drop in self._drops.items():
-            self._checks.append(self._beside_baseline(plan.run_name, result.folder, score, drop))
+            check = self._compare_with_baseline(plan.run_name, result.folder, score, drop)
+            self._checks.append(check)
 
     def closed(self) -> int:
         """Print and write the checks; returns 4 if one failed. A run that did not end fails its
@@ -113,7 +116,7 @@ class Gate(Hook):
             return FAILED_CHECK
         return 0
 
-    def _beside_limit(self, run: str, result: RunResult, score: str, least: float) -> Check:
+    def _compare_with_limit(self, run: str, result: RunResult, score: str, least: float) -> Check:
         """Compare a run's mean with a limit of --fail-under.
 
         Args:
@@ -150,7 +153,9 @@ class Gate(Hook):
             outcome = "passed"
         return Check(run, name, outcome, "; ".join(figures))
 
-    def _beside_baseline(self, run: str, folder: Path, score: str | None, drop: float) -> Check:
+    def _compare_with_baseline(
+        self, run: str, folder: Path, score: str | None, drop: float
+    ) -> Check:
         """Compare a run with the baseline, question by question (reports/baseline.py).
 
         The models may differ too. Other reasons for which `compare` refuses two runs are added to

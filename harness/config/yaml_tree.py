@@ -263,7 +263,10 @@ def _truth_values(tree: Tree, made: BaseModel, path: str) -> list[str]:
 
 
 def _too_large(tree: Tree, path: str) -> list[str]:
-    """A sentence for each number that is larger than any part of the program can hold."""
+    """A sentence for each finite number beyond 2**53, from which floats skip whole numbers.
+
+    "method.k=10000000000000000 (--set): should be at most 9,007,199,254,740,992"
+    """
     problems = []
     for at, value in flatten(tree.values).items():
         if isinstance(value, int | float) and MOST < abs(value) < math.inf:

@@ -131,6 +131,7 @@ class Shots:
         return self._listed(self._chosen[key])
 
     def _listed(self, examples: Iterable[Example]) -> str:
+        """Solved examples as the prompt shows them: their heading, then each as `_shot_text`."""
         return SHOTS + "\n".join(map(self._shot_text, examples))
 
     def _chosen_for(self, question: Question) -> list[Example]:

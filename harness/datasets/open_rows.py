@@ -264,10 +264,17 @@ def parse_question(raw: RawRow) -> OpenRow:
 
 
 def _parse_form(raw: RawRow) -> OpenRow:
-    """The question of a row in the first form that its keys fit."""
+    """The question of a row, read as the first of the forms above that has its keys.
+
+        {"possible_answers": ...}               as PopQA
+        {"question": ..., "answer": {...}}      as TriviaQA
+        {"question": ..., "answer": "Rome"}     as NQ-open and others
+
+    Raises RowError.
+    """
     for key, parse in _FORMS:
         if key in raw:
             return parse(raw)
-    if isinstance(raw.get("answer"), dict):
+    if isinstance(raw.get("answer"), dict):  # TriviaQA's aliases, with a question in lower case
         return _trivia_row(raw)
     return _plain_row(raw)

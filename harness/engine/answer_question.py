@@ -80,7 +80,7 @@ class Attempt:
         began: When it began, by time.perf_counter.
         reply: The answer; without a text until the method has answered.
         error: Why there is no answer, or that it is not scored yet.
-        notes: Of the record.
+        notes: What its record will say under "notes".
     """
 
     example: Example
@@ -123,6 +123,8 @@ class AnswerQuestion:
     def finish(self, attempt: Attempt) -> Unscored:
         """Answer the question of an attempt and store the answer, or why there is none.
 
+        Sets the attempt's reply, error and notes.
+
         Raises:
             UserError, SaveError: The run cannot go on.
             WaitsForBatch: The request is sent with a batch.
@@ -149,7 +151,8 @@ class AnswerQuestion:
         return self.store(attempt)
 
     def documents_for(self, attempt: Attempt) -> View:
-        """The documents as the method sees them."""
+        """The documents of a question, or what was retrieved for it, as the method sees them: with
+        a view "evidence" their supporting parts alone, and joined for a method that takes one."""
         question = attempt.example.question
         documents = [self._plan.dataset.documents[name] for name in question.document_ids]
         if self._plan.corpus is not None:
@@ -162,8 +165,13 @@ class AnswerQuestion:
         )
 
     def retrieved(self, question: Question, meter: Meter) -> list[Document]:
-        """The best passages of the corpus for a question; none for a method that searches by
-        itself."""
+        """Search the corpus with the question: the best passages, as documents. None of them
+        without a corpus, or for a method that searches by itself.
+
+        Args:
+            question: Its text is the query.
+            meter: Counts the search.
+        """
         corpus = self._plan.corpus
         if corpus is None or corpus.passages is None:
             return []
@@ -172,7 +180,8 @@ class AnswerQuestion:
             return documents_of(searcher.search(question.text, corpus.passages, meter))
 
     def question_for(self, view: View, example: Example) -> Question:
-        """The question with the documents of the view."""
+        """The question with the ids of the documents that the method sees, which differ from the
+        data set's where those are joined, cut or retrieved."""
         cut = self._config.method.view == "evidence" or self._plan.corpus is not None
         if self._plan.method.traits.one_document or cut:
             return replace(example.question, document_ids=tuple(view.pieces))
@@ -183,7 +192,7 @@ class AnswerQuestion:
 
         Args:
             view: The documents as the method sees them.
-            question: With the documents of the view.
+            question: The question with the ids of these documents.
             example: The question as the data set has it; its documents count as indexed afterwards,
                 also those that the view leaves out.
         """
@@ -199,9 +208,9 @@ class AnswerQuestion:
 
         Args:
             view: The documents as the method sees them.
-            question: With the documents of the view.
+            question: The question with the ids of these documents.
             indexes: One for each document.
-            attempt: Its meter gets the cost.
+            attempt: Its meter counts the cost.
 
         Raises:
             TypeError: The method returned no Answer. Also whatever the method raises.
@@ -221,9 +230,9 @@ class AnswerQuestion:
         """The answer with what it shows, names and quotes as spans of the data set's documents.
 
         Args:
-            view: What the method saw.
-            answer: Of the method.
-            attempt: Of the question; its meter has the searches.
+            view: The documents as the method saw them.
+            answer: The method's answer, with spans of these documents.
+            attempt: The attempt that gave it; its meter has the searches.
         """
         dataset = self._plan.dataset
         names = attempt.example.question.document_ids
@@ -234,7 +243,8 @@ class AnswerQuestion:
         return with_places(answer, documents, dataset.pages)
 
     def searches_for(self, attempt: Attempt) -> list[StoredSearch] | None:
-        """The searches of an attempt, None where there is nothing to search."""
+        """The searches of an attempt as its record holds them; None for a run without a corpus
+        whose method does not search."""
         if self._plan.corpus is None and not self._plan.method.traits.searches:
             return None
         dataset = self._plan.dataset
@@ -245,8 +255,12 @@ class AnswerQuestion:
         return found
 
     def as_json(self, answer: Answer, attempt: Attempt) -> JsonAnswer:
-        """The answer as JSON values: what JSON cannot hold fails this question, and is not found
-        after it was scored. Numbers that are not finite are noted in the attempt."""
+        """The answer as JSON values; the attempt's notes get the places of numbers that are not
+        finite.
+
+        Raises TypeError for what JSON cannot hold, so that this question fails now, and not after
+        it was scored.
+        """
         not_finite: list[str] = []
         reply = JsonAnswer.of(answer, not_finite)
         if not_finite:
@@ -254,7 +268,8 @@ class AnswerQuestion:
         return reply
 
     def record_of(self, attempt: Attempt) -> StoredRecord:
-        """The record of an attempt, without scores; the meter saw every call to a model."""
+        """The record of an attempt, without scores. Counts its cost against the command's
+        limits."""
         question = attempt.example.question
         documents = self._plan.dataset.documents
         notes = {**attempt.notes, "seconds": round(time.perf_counter() - attempt.began, 6)}

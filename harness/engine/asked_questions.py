@@ -27,11 +27,11 @@ class AskedQuestions:
 def load_questions(settings: Settings, method: Method, findings: Findings) -> AskedQuestions:
     """Load the questions that a run asks, and warn where the first ones are not like the rest.
 
-    A method that reads no documents, and one that reads a corpus, also gets questions for which
-    none were retrieved; the data set's configuration then says documents: [].
+    Rows for which no documents were retrieved are a mistake only for a method that reads them. For
+    one that reads none, or a corpus, the data set is loaded with the option documents: [].
 
     Args:
-        settings: Of the run.
+        settings: The run's settings.
         method: The method.
         findings: Gets the warnings.
 
@@ -39,7 +39,9 @@ def load_questions(settings: Settings, method: Method, findings: Findings) -> As
         UserError: As harness.datasets.load_once.
     """
     general, config = settings.general, settings.dataset
-    most = None if general.sample else general.limit
+    most = general.limit
+    if general.sample:
+        most = None  # a sample is drawn from all rows
     try:
         dataset = load_once(config, most)
     except HarnessError as error:
@@ -61,11 +63,11 @@ def load_questions(settings: Settings, method: Method, findings: Findings) -> As
 
 
 def check_questions_fit(settings: Settings, dataset: Dataset, findings: Findings) -> None:
-    """Add what is wrong with the questions for this run: none, no supporting marks, no gold that a
-    scorer needs.
+    """Add a mistake where the run has no questions, lacks supporting marks that the method is
+    shown, or gold answers that a scorer needs.
 
     Args:
-        settings: Of the run.
+        settings: The run's settings.
         dataset: The questions.
         findings: Gets mistakes and warnings.
     """

@@ -14,6 +14,7 @@ from harness.storage.run_files import BATCHES
 from harness.types import Example
 
 Ask = Callable[[Sequence[Example]], None]
+"""Has questions answered by `BatchRounds.answer`, and recorded."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class BatchRounds:
         self._waiting: list[Waiting] = []
 
     def ask(self, examples: Sequence[Example], ask: Ask) -> None:
-        """Call `ask` with the examples, send what waits, and call it again with those that waited.
+        """Call `ask` with the examples, send the requests that it left as a batch, wait for the
+        replies, and call it again with the questions of these, until no question waits.
 
         Raises what Batches raise.
         """
@@ -47,16 +49,17 @@ class BatchRounds:
             batches.send()
             examples = [waiting.example for waiting in self._waiting]
             for waiting in self._waiting:
-                self._run.budget.spend(waiting.expected, -1)
+                self._run.budget.spend(waiting.expected, sign=-1)
             self._paid.update(example.question.id for example in examples)
             self._waiting.clear()
         if not self._run.budget.hit:  # else replies may be left for a higher limit
             batches.forget()
 
     def answer(self, example: Example) -> Unscored | None:
-        """Answer a question, or put its request into the next batch.
+        """Answer a question; None where its request goes into the next batch, or a limit of the
+        command is reached.
 
-        What a batch has answered is paid for, whatever the limits of the command.
+        A question whose reply a batch has brought is answered whatever the limits: it is paid for.
         """
         if example.question.id not in self._paid and not self._run.budget.may_continue():
             return None
@@ -68,7 +71,8 @@ class BatchRounds:
             return None
 
     def _wait(self, attempt: Attempt, request: WaitsForBatch) -> None:
-        """Note a question whose request waits, and what it sent besides, as to an encoder."""
+        """Note that a question waits for the next batch, count the most that its request may cost,
+        and what it has sent already, as to an encoder (the run's `earlier`)."""
         budget = self._run.budget
         self._waiting.append(Waiting(attempt.example, budget.spend(request.expected)))
         before = sent(budget.spend(attempt.meter.usage()))

@@ -74,8 +74,11 @@ class LimitHook(Hook):
 
 
 def command_with_higher_limit(budget: Budget, command: Sequence[str]) -> list[str]:
-    """The words of the command, with the limit that was hit raised to twice what is spent so
-    far."""
+    """The words of the command, with the limit that was hit raised to twice what is spent so far.
+
+    ["harness", "run", "--max-tokens", "5000"], 6000 of which are spent
+        -> ["harness", "run", "--max-tokens", "12000"]
+    """
     flag, _, _ = budget.hit.partition(" ")
     spent = budget.spent()[flag.removeprefix("--max-")]
     limit = number_text(2 * spent)

@@ -79,22 +79,26 @@ class View:
         return replace(answer, shown=tuple(shown), steps=steps, stop_reason=stop_reason)
 
     def _original_step(self, step: Step) -> Step:
-        """The step with what it shows in original documents: one span, or a text whose sources are
-        several spans."""
+        """A copy of a step whose shown piece is at its place in the data set's documents.
+
+        A span of the view that covers several of those has no one place there: it becomes a piece
+        without a document, with a source for each part.
+        """
         if step.shown is None:
             return step
         originals = self._to_original(step.shown)
         if len(originals) == 1:
             return replace(step, shown=originals[0])
-        # A step shows one thing: a span over several pieces becomes the sources of a text without a
-        # place of its own.
         sources = tuple((each.document_id, each.start, each.end) for each in originals)
         shown = replace(step.shown, document_id="", start=0, end=0, sources=sources)
         return replace(step, shown=shown)
 
     def _to_original(self, shown: Shown) -> list[Shown]:
-        """A shown span as spans of the original documents; any other piece as one, with its
-        sources mapped back."""
+        """A shown piece at its places in the data set's documents.
+
+        A span gives a span for each part of a document that it covers; any other piece is one, with
+        its sources mapped.
+        """
         if shown.kind != "span":
             sources: list[tuple[str, int, int]] = []
             for source in shown.sources:
@@ -107,14 +111,15 @@ class View:
         return originals
 
     def _original_spans(self, document_id: str, start: int, end: int) -> list[tuple[str, int, int]]:
-        """The parts of the data set's documents that a span of the view shows, as (document id,
-        start,
-        end).
+        """The parts of the data set's documents that a span of the view shows.
 
         Args:
-            document_id: Of the view's document.
-            start: First character.
-            end: Behind the last character.
+            document_id: The view's document.
+            start: Its first character.
+            end: The character after its last one.
+
+        Returns:
+            (document id, start, end) of each part, in the view's order.
 
         Raises:
             ValueError: The view has no such document, or the document no such span.

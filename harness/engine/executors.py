@@ -69,7 +69,7 @@ class InTurn(Executor):
         self.ask_by(examples, answer, record)
 
     def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
-        """The same with any function that answers.
+        """Answer each question by any function, and record it before the next one.
 
         Args:
             examples: The questions.
@@ -129,16 +129,14 @@ class InFlight(InTurn):
 
 class BatchFiles(Executor):
     """Requests go as batch files to a server: questions are asked until their requests are known,
-    and
-    again with the replies.
-    """
+    and again with the replies."""
 
     def __init__(self, inner: InTurn) -> None:
         """inner: Asks the questions of a round."""
         self._inner = inner
 
     def in_flight(self) -> int:
-        """Of a round."""
+        """Questions in flight at most, within a round."""
         return self._inner.in_flight()
 
     def ask(

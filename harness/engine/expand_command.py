@@ -32,7 +32,9 @@ def command_runs(
 
     Args:
         shared: Settings of all runs, with the suite.
-        swept: Axes of the sweep beside those of the suite.
+        methods: Names or presets; () for those of the suite.
+        datasets: Names; () for those of the suite.
+        swept: Axes of the sweep, beside those of the suite.
         note: Called with a sentence for each method that lacks a swept parameter.
 
     Raises:
@@ -109,7 +111,8 @@ def _cross(
 
 
 def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choices, Swept]:
-    """The settings and the sweep with an axis of seeds, from the chosen seed on.
+    """The settings without a seed, and the sweep with an axis of seeds: --seed 3 --repeat 2 gives
+    (settings, {..., "seed": (3, 4)}).
 
     Args:
         shared: Settings of all runs; the seed is taken out of them.

@@ -9,7 +9,14 @@ from harness.errors import HarnessError, Missing, UserError, raise_all
 
 @dataclass
 class Findings:
-    """Mistakes and warnings of one plan. missing: things that are only not on this machine."""
+    """Mistakes and warnings of one plan.
+
+    Attributes:
+        problems: The mistakes.
+        warnings: A sentence each.
+        missing: What only this machine lacks, "weights of owner/name"; no mistake in a plan for
+            another machine.
+    """
 
     problems: list[HarnessError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

@@ -30,15 +30,15 @@ class Forecast:
     """What one run has still to spend; None is unknown.
 
     Attributes:
-        method: With its point of a sweep.
-        dataset: Its name.
-        questions: Of the run, 0 if unknown.
+        method: The method, with its point of a sweep: "bm25 k=3".
+        dataset: The data set's name.
+        questions: How many the run asks, 0 if unknown.
         done: How many of these are recorded.
-        tokens: Of the others.
-        tflops: Of the others.
-        money: Of the others.
-        hours: Of the others.
-        how: From what these were extrapolated.
+        tokens: Of the questions that are left, with their indexes; likewise the next three.
+        tflops: Compute.
+        money: In the currency of the prices.
+        hours: Time.
+        how: From what these four were extrapolated.
     """
 
     method: str
@@ -64,7 +64,7 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
         convention: Of the FLOPs.
     """
     asked = [example.question for example in plan.dataset.examples[: plan.config.limit]]
-    unknown = Forecast(plan.method_name, plan.config.dataset.name, len(asked), 0)
+    unknown = Forecast(plan.method_name, plan.config.dataset.name, len(asked), done=0)
     if not asked:
         return replace(unknown, questions=plan.questions, how="the rows are not here")
     stored = attempt([], read_run, out / plan.folder)  # None also for a damaged one
@@ -102,11 +102,11 @@ class Extrapolated:
     """What is still to be spent, summed over questions and indexes.
 
     Attributes:
-        prices: Of the run's models.
-        convention: Of the FLOPs.
-        tokens: So far.
-        flops: So far.
-        money: So far.
+        prices: The prices of the run's models.
+        convention: The convention by which FLOPs are counted.
+        tokens: The sum so far.
+        flops: The sum so far.
+        money: The sum so far.
         uncounted: Whether FLOPs of a part are not known.
         unpriced: Whether nobody said what a part costs.
     """
@@ -137,7 +137,7 @@ class Extrapolated:
         return self.money
 
     def add(self, usages: Sequence[Usage], count: int) -> None:
-        """Add `count` times the mean of `usages`; nothing where there are none."""
+        """Add `count` times the mean of `usages` to the sums; nothing where there are none."""
         if not usages:
             return
         spent = sum_phases(usages)
@@ -153,13 +153,14 @@ class Extrapolated:
 
 
 def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
-    """How many indexes the questions need, each counted once."""
+    """How many different indexes the questions need: one for each document, or for all documents
+    of a question together; where the method's scope is "question", each question has its own."""
     if not plan.builds_indexes:
         return 0
     indexes: set[tuple[str, ...]] = set()
     for question in questions:
         ids = [name for name in question.document_ids if name in plan.dataset.documents]
-        owner: tuple[str, ...] = ()
+        owner: tuple[str, ...] = ()  # all questions share the index
         if plan.method.scope == "question":
             owner = (question.id,)
         if plan.method.traits.one_document:

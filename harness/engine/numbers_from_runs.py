@@ -134,14 +134,19 @@ def differing_source(name: str, number: NumberFromRun, dataset: str, model: str)
     """A warning where a number comes from a run with another data set or model; None where it does
     not.
 
+    "method.k comes from graph--llama--1a2b3c4d, a run with model 'llama', not 'qwen'"
+
     Args:
         name: The parameter that gets the number.
-        number: From a run.
-        dataset: Of the run that uses it.
-        model: Of the run that uses it.
+        number: The number, with the run that it comes from.
+        dataset: The data set of the run that uses the number.
+        model: The model of the run that uses the number.
     """
-    pairs = [("data set", number.dataset, dataset), ("model", number.model, model)]
-    differing = [f"{what} '{other}', not '{here}'" for what, other, here in pairs if other != here]
+    differing = []
+    if number.dataset != dataset:
+        differing.append(f"data set '{number.dataset}', not '{dataset}'")
+    if number.model != model:
+        differing.append(f"model '{number.model}', not '{model}'")
     if not differing:
         return None
     folder = Path(number.run).name

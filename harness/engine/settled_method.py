@@ -39,7 +39,8 @@ class SettledMethod:
 
 
 def settle_method(settings: Settings) -> SettledMethod:
-    """The method of a run. Raises UserError, ConfigError."""
+    """Make the method of a run with a value for each parameter: numbers from finished runs, the
+    run's system prompt and the defaults are filled in. Raises UserError, ConfigError."""
     choice, origins = settings.method, dict(settings.origins)
     numbers = _numbers_from_runs(choice, origins)
     if numbers:
@@ -67,11 +68,12 @@ def _answering(method: Method) -> list[Prompt]:
 
 
 def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemPrompt) -> MethodChoice:
-    """The settings of a method whose requests for an answer have the run's system prompt.
+    """A copy of a method's settings in which each prompt that asks for an answer has the run's
+    system prompt.
 
     Args:
         choice: The settings.
-        method: Made from them.
+        method: The method that was made from them.
         system: The system prompt.
 
     Raises:
@@ -97,7 +99,13 @@ def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemProm
 
 
 def _turns(prompts: Mapping[str, object], name: str) -> dict[str, object]:
-    """The turns of a prompt as the settings replace it; a text alone replaces the user turn."""
+    """The turns of a prompt that the settings replace: {"user": "Answer ..."}; {} for none. A text
+    alone replaces the user turn.
+
+    Args:
+        prompts: method.prompts of the settings.
+        name: The prompt.
+    """
     replaced = prompts.get(name)
     if isinstance(replaced, str):
         return {"user": replaced}
@@ -130,13 +138,12 @@ def make_method(choice: MethodChoice, origins: Mapping[str, str]) -> Method:
     wrong = misdeclared(cls)
     if wrong:
         raise UserError(f"the method '{choice.implementation}' has {wrong} (docs/extending.md)")
+    placeholders = dict.fromkeys(parameters_naming_runs(cls, choice.params), 1)
     tree = Tree()
-    tree.values = {**choice.params, **dict.fromkeys(parameters_naming_runs(cls, choice.params), 1)}
-    tree.origins = {
-        path.removeprefix(_PARAMS): origin
-        for path, origin in origins.items()
-        if path.startswith(_PARAMS)
-    }
+    tree.values = {**choice.params, **placeholders}
+    for path, origin in origins.items():
+        if path.startswith(_PARAMS):
+            tree.origins[path.removeprefix(_PARAMS)] = origin
     method = cls(build(cls.Config, tree, "method.params"))
     if method.config.prompts:
         _check_prompts(choice.name, method)
@@ -155,15 +162,18 @@ def _check_prompts(preset: str, method: Method) -> None:
 
 
 def mark_of(settled: SettledMethod, dataset: str) -> str:
-    """What tables add to the method's name where parameters or prompts are not the preset's.
+    """What tables add to the method's name where parameters or prompts are not the preset's; ""
+    where all are.
 
     A number that a run gave does not mark it; tables print it below, with the run.
     """
     changed: dict[str, str] = {}
     for path, origin in settled.origins.items():
+        if not path.startswith(_PARAMS):
+            continue
         name = path.removeprefix(_PARAMS)
-        of_preset = origin == DEFAULT or origin.startswith(("configs/", "$"))
-        if path.startswith(_PARAMS) and not of_preset and name not in settled.numbers:
+        is_of_preset = origin == DEFAULT or origin.startswith(("configs/", "$"))
+        if not is_of_preset and name not in settled.numbers:
             changed[name] = origin
     if not changed:
         return ""

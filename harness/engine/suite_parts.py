@@ -79,7 +79,7 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
 
 
 def _settings_key(run: Choices, part: Suite) -> str:
-    """Equal for runs that two parts would run alike."""
+    """A key that is equal for runs that two parts would run alike; part: the run's part."""
     settings = (part.sets, part.methods.get(str(run.method)), part.profile, part.limit)
     return repr((run.method, run.dataset, run.model, run.point, settings))
 
@@ -100,12 +100,13 @@ def _without(sets: Mapping[str, object], keys: Collection[str]) -> dict[str, obj
 
 
 def _with_own_point(run: Choices, own: Mapping[str, object], taken: Collection[RunKey]) -> Choices:
-    """The run with as many settings of its part in its point as make its key a new one.
+    """The run, with settings of its part added to its point one by one until no earlier run has
+    its key.
 
     Args:
         run: A run of a part.
         own: The settings of its part that not all parts share.
-        taken: The keys of the runs before it.
+        taken: The keys of the earlier runs.
     """
     for name, value in own.items():
         if RunKey.of(run) not in taken:
@@ -115,12 +116,13 @@ def _with_own_point(run: Choices, own: Mapping[str, object], taken: Collection[R
 
 
 def _in_part(named: Collection[str], own: Collection[str], of_suite: Collection[str]) -> list[str]:
-    """The names that a part runs.
+    """The methods, or the data sets, that a part runs.
 
     Args:
-        named: By the command; () for all of the part.
-        own: Of the part.
-        of_suite: Of all parts; a named one that is in other parts alone is not run in this one.
+        named: The names in the command; () for all of the part.
+        own: The names of the part.
+        of_suite: The names of all parts. One that only other parts have is not run in this one.
     """
-    elsewhere = set(map(presets.fold, of_suite)) - set(map(presets.fold, own))
-    return [name for name in named or own if presets.fold(name) not in elsewhere]
+    names = named or own
+    in_other_parts_only = set(map(presets.fold, of_suite)) - set(map(presets.fold, own))
+    return [name for name in names if presets.fold(name) not in in_other_parts_only]

@@ -141,12 +141,18 @@ def _known_sizes(settings: Mapping[str, object]) -> dict[str, int]:
     return sizes
 
 
+def _has_tokenizer(folder: Path) -> bool:
+    """Whether a folder has any file of a tokenizer."""
+    patterns = ("tokenizer*", *tokenizer_files.VOCABULARY)
+    return any(any(folder.glob(pattern)) for pattern in patterns)
+
+
 def _size_problems(config: ModelConfig, positions: int, tokenizer: Path) -> list[str]:
-    """Sentences about a window that the model does not have, and a folder without a tokenizer.
+    """What is wrong with a model's window and tokenizer, a sentence for each mistake.
 
     Args:
-        config: Of the model.
-        positions: In config.json; 0 where it names none.
+        config: The model's settings.
+        positions: The most positions, as config.json says; 0 where it does not.
         tokenizer: The tokenizer's folder.
     """
     problems = []
@@ -155,7 +161,7 @@ def _size_problems(config: ModelConfig, positions: int, tokenizer: Path) -> list
             f"model.window={config.window} is more than the {positions} positions '{config.name}' "
             "has"
         )
-    if not any(map(any, map(tokenizer.glob, ("tokenizer*", *tokenizer_files.VOCABULARY)))):
+    if not _has_tokenizer(tokenizer):
         problems.append(
             f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it "
             "there or name one with --set model.tokenizer=FOLDER"

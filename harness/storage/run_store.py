@@ -158,11 +158,13 @@ class RunStore:
         yield from _records_in(self.folder / RECORDS)
 
     def known_records(self) -> Iterator[StoredRecord]:
-        """Stream the records; for a part, first those of its questions that were merged before."""
+        """Stream the records of the open run. Where other processes ask the rest of its questions:
+        first the records of its own questions in the whole run's file, then those in its own
+        file."""
         yield from self._with_merged(RECORDS)
 
     def _with_merged(self, name: str) -> Iterator[StoredRecord]:
-        """The records of this part in the whole run's file, then those in its own file."""
+        """Stream records from the file `name`; order as of `known_records`."""
         if self.part is not None:
             for record in _records_in(self.run / name):
                 if record.question_id in self.part.ids:

@@ -61,7 +61,7 @@ _MONEY_AND_TIMES = (
     "seconds.queue",
     "seconds.index",
 )
-_LONGEST_PARAM, _LONGEST_TAG = 100, 5000  # characters
+_LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 100, 5000  # characters
 # May differ between two starts of one run folder: they are tags, because a param can never change.
 _NOT_PARAMS = ("limit", "sample", "sample_seed", "failed", "keep_prompts", "cache", "currency")
 # Prose, what other values and the tags say already, and where a model lies and how it is run, which
@@ -76,9 +76,14 @@ _STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
 
 
 def metric_name(name: str) -> str:
-    """`name` with every character MLflow refuses as "_", and no empty or dotted path parts."""
+    """A name that MLflow takes: "acc@5/../hops" -> "acc_5/hops".
+
+    Characters that it refuses become "_", path parts "", "." and ".." are left out, and the name
+    ends after 250 characters; one without any part is "_".
+    """
     parts = re.sub(r"[^\w\-. :/]", "_", name).split("/")
-    return "/".join(part for part in parts if part not in ("", ".", ".."))[:250] or "_"
+    cleaned = "/".join(part for part in parts if part not in ("", ".", ".."))
+    return cleaned[:_LONGEST_NAME] or "_"
 
 
 def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:

@@ -178,8 +178,17 @@ class LongRefinerConfig(MethodConfig):
     def adapter(
         self, task: Literal["analysis", "structuring", "selection"], model: MeteredModel
     ) -> str | None:
-        """The name of the adapter for a task on `model`, the refiner's; None: the model without an
-        adapter."""
+        """The name of the adapter that does a task: the configured one; for "auto", the one that is
+        named as the task.
+
+        Args:
+            task: The task.
+            model: The refiner's model.
+
+        Returns:
+            None where the model does the task without an adapter: it is configured so, or for
+            "auto" the model has none of that name.
+        """
         name: str | None = getattr(self, f"{task}_adapter")
         if name != AUTO:
             return name

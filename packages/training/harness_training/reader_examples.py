@@ -225,17 +225,18 @@ def _join(row: RealRow, shown: Sequence[int]) -> str:
 def _scene(
     question: RowQuestion, texts: Sequence[str], task: Task, reply: str | None = None
 ) -> Scene:
-    """A scene with a right reply.
+    """A question, the texts that are shown with it, and the one right reply, to train on.
 
     Args:
-        question: The question.
-        texts: What is shown.
-        task: How it is to be answered.
+        question: The question with its answer.
+        texts: The passages that are shown, in order.
+        task: The instruction and the length of the answer.
         reply: The right reply; by default the question's answer.
     """
     if reply is None:
         reply = question.answer.strip()
-    return Scene(Question("scene", question.text, ("scene",)), tuple(texts), task, (reply,))
+    asked = Question(id="scene", text=question.text, document_ids=("scene",))
+    return Scene(asked, tuple(texts), task, replies=(reply,))
 
 
 def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:

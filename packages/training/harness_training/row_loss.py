@@ -129,24 +129,24 @@ def _batch_of(rows: Sequence[Row]) -> _Batch:
 def _loss(
     hidden: Tensor, targets: Tensor, weights: Tensor, head: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Compute the loss at some targets.
+    """Compute the loss of predicting target tokens.
 
     Args:
-        hidden: Hidden states of the tokens before them, [targets, width].
-        targets: Token ids, [targets].
-        weights: Of each in the loss, [targets].
+        hidden: For each target, the last hidden state of the token before it, [targets, width].
+        targets: Ids of the target tokens, [targets].
+        weights: The weight of each target in the loss, [targets].
         head: Output embeddings, [vocabulary, width].
-        bias: Of the output, [vocabulary], if it has any.
+        bias: Bias of the logits, [vocabulary]; None without one.
 
     Returns:
-        The summed, weighted cross-entropy in nats; and for each target whether it was the likeliest
-        token.
+        The weighted sum of the cross-entropies in nats; and for each target whether it was the
+        likeliest token, [targets].
     """
-    kind = hidden.dtype
-    if hidden.device.type == "cpu":  # some multiply other numbers slowly
-        kind = torch.float32
+    dtype = hidden.dtype
+    if hidden.device.type == "cpu":  # some processors multiply half-precision numbers slowly
+        dtype = torch.float32
     if bias is not None:
-        bias = bias.to(kind)
-    logits = F.linear(hidden.to(kind), head.to(kind), bias).float()
+        bias = bias.to(dtype)
+    logits = F.linear(hidden.to(dtype), head.to(dtype), bias).float()
     loss = F.cross_entropy(logits, targets, reduction="none") @ weights
     return loss, logits.argmax(-1) == targets

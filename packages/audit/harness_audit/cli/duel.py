@@ -166,7 +166,12 @@ def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
 
 
 def _as_json(outcome: DuelResult) -> str:
-    """The verdicts of all pairs, and the run of each method, as one JSON object."""
+    """The verdicts of all pairs, when a pair is settled, and the run of each method, as JSON:
+
+    {"pairs": [VERDICT], the fields of Rules, "score": "flashrag.f1",
+     "runs": [{"method": "bm25", "run": FOLDER, "rank": [1, 2], "questions": 40, "of": 100,
+               "saved": {"questions": 60, "tokens": 9000.0, "seconds": 12.0}}]}
+    """
     runs = []
     for entrant in outcome.entrants:
         run = {
