@@ -61,7 +61,7 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
     Args:
         plan: The run; its models are not loaded.
         out: The results folder; only the run's own folder is read.
-        convention: Of the FLOPs.
+        convention: How FLOPs are counted (harness/cost/flops.py).
     """
     asked = [example.question for example in plan.dataset.examples[: plan.config.limit]]
     unknown = Forecast(plan.method_name, plan.config.dataset.name, len(asked), done=0)

@@ -57,7 +57,11 @@ def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) 
 
 
 def joined_view(view: View) -> View:
-    """The view of the documents of `view` in order as a single one, a blank line between them."""
+    """The view of the documents of `view` joined into a single one, a blank line between them.
+
+    Its passages are those of the documents; where some have passages, one without is a passage. It
+    has a title where all have the same.
+    """
     titled = any(document.passages for document in view.documents)
     passages: list[Passage] = []
     pieces: list[Piece] = []
@@ -108,8 +112,15 @@ def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def _cut_to_spans(
     document: Document, spans: Sequence[tuple[int, int]]
 ) -> tuple[Document, tuple[Piece, ...]]:
-    """Return (the document and its passages cut to `spans`, a blank line between them; where its
-    pieces come from)."""
+    """Cut a document to some of its spans, with a blank line between them.
+
+    Args:
+        document: The document.
+        spans: (start, end) of each, sorted, without overlaps.
+
+    Returns:
+        (the document with its text and passages cut, where its pieces come from).
+    """
     pieces: list[Piece] = []
     passages: list[Passage] = []
     texts: list[str] = []

@@ -282,7 +282,7 @@ def with_start(before: RunManifest, described: RunManifest, command: list[str]) 
 
     Args:
         before: The manifest of the folder.
-        described: Of this plan and machine (`describe`).
+        described: The manifest of this plan and machine (`describe`).
         command: What was typed.
     """
     start = Start(

@@ -35,7 +35,7 @@ class MeteredRetriever:
         """Bind a retriever.
 
         Args:
-            served: It.
+            served: The retriever.
             price: Money of a search, None where unknown.
             meter: Counts its cost.
             dataset: Has the texts of pages that come without one.

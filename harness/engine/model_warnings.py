@@ -53,14 +53,13 @@ def small_model_note(model: str, before_run: bool = False) -> str:
 
 
 def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:
-    """A warning for each embedded model with a card that was not trained on the method's current
-    skills.
+    """A warning for each embedded model that was not trained on what the method asks of it now.
 
-    What the card covers of a method, the package of the model says.
+    Which skills its training covered, the model's package says.
 
     Args:
-        models: Of the run.
-        method: That uses them.
+        models: The models of the run.
+        method: The method that uses them.
         preset: The method's name.
     """
     warnings: list[str] = []
@@ -69,7 +68,8 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
         hooks = registry.model_hooks(model.package or "")
         if hooks is None:
             continue
-        stale = hooks.stale_skills(local_folder(model)[0], method)
+        folder, _ = local_folder(model)
+        stale = hooks.stale_skills(folder, method)
         if stale:
             warnings.append(
                 f"{model.name} was not trained on what '{preset}' asks of it now "

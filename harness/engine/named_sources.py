@@ -31,8 +31,8 @@ def with_places(answer: Answer, documents: Sequence[Document], pages: Pages) -> 
     """The answer with the places of what it names.
 
     Args:
-        answer: Of a method.
-        documents: Of its question.
+        answer: The answer of a method.
+        documents: The documents of its question.
         pages: Their named parts.
     """
     shown: list[Shown] = []
@@ -58,7 +58,7 @@ def _placed(piece: Shown, documents: Sequence[Document], pages: Pages) -> Shown:
 
     Args:
         piece: What an application showed.
-        documents: Of the question.
+        documents: The documents of the question.
         pages: Named parts of these documents.
     """
     if piece.kind == "source":
@@ -88,7 +88,7 @@ def _page(name: str, documents: Sequence[Document], pages: Pages) -> Support | N
 
     Args:
         name: As an application gives it.
-        documents: Of the question.
+        documents: The documents of the question.
         pages: Named parts of these documents.
     """
     for document in documents:
@@ -121,8 +121,8 @@ class _Spaced:
 
     Attributes:
         text: The text.
-        starts: Of its words.
-        origins: Of these words in the text as it was.
+        starts: Where each word starts in `text`.
+        origins: Where each of these words starts in the text as it was.
     """
 
     text: str

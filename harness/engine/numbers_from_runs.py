@@ -52,11 +52,11 @@ class NumberFromRun:
         value: The number.
         note: What tables say of it.
         mean: What it was rounded from.
-        unit: Of the mean.
+        unit: The unit of the mean: "nodes", "TFLOPs" or "tokens".
         source: The run's method.
         run: Its folder.
-        dataset: Of the run.
-        model: Of the run.
+        dataset: The run's data set.
+        model: The run's model.
         questions: How many it answered.
         failed: Questions that were left out.
     """

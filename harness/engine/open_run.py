@@ -26,12 +26,12 @@ class OpenRun:
         plan: The run.
         store: Its folder.
         progress: Shows what is done.
-        budget: Of the command.
+        budget: The limits of the command, and what is spent.
         models: Loaded at their first use.
-        searches: Of its questions.
+        searches: What its questions search in.
         indexer: Has its indexes.
         examples: The questions to ask, answered ones too.
-        manifest: Of this start; a worker has one of its own, which the driver merges.
+        manifest: The manifest of this start; a worker has its own, which the driver merges.
         earlier: Question -> what its earlier tries cost.
         problems: Sentences about what could not be written.
     """
@@ -64,9 +64,9 @@ class OpenRun:
             plan: The run.
             store: Its open folder.
             progress: Shows what is done.
-            budget: Of the command.
+            budget: The limits of the command, and what is spent.
             examples: The questions to ask, answered ones too.
-            manifest: Of this start.
+            manifest: The manifest of this start.
         """
         models = Models(plan, progress.note)
         cache = IndexCache(cache_root(), progress.note, server_shapes(plan.models))
@@ -77,10 +77,9 @@ class OpenRun:
     def longest_context(self) -> int:
         """About the tokens of the longest context: bytes of a question's documents / 3 (a token has
         3 to 5) + 1,024."""
-        sizes = {
-            name: len(document.text.encode())
-            for name, document in self.plan.dataset.documents.items()
-        }
+        sizes: dict[str, int] = {}  # bytes of each document
+        for name, document in self.plan.dataset.documents.items():
+            sizes[name] = len(document.text.encode())
         longest = 0
         for example in self.examples:
             size = sum(sizes[name] for name in example.question.document_ids)

@@ -51,7 +51,7 @@ class PlannedRun:
         encoders: By role, likewise.
         identities: Role -> what identifies its model or encoder.
         hash8: Covers what changes a prediction.
-        folder: Of the run, below the results.
+        folder: The run's folder, below the results.
         warnings: A sentence each.
         code: Hashes of the user's own code (storage/own_code_hash.py).
         choices: What the plan was made from.
@@ -168,8 +168,8 @@ def _questions(
     """The questions of a run, checked; None where they cannot be loaded, which is a finding.
 
     Args:
-        settings: Of the run.
-        method: Of the run.
+        settings: The run's settings.
+        method: The run's method.
         findings: Gets mistakes and warnings.
         elsewhere: Files missing here are no error, so that the models are checked too.
     """
@@ -262,7 +262,7 @@ def _warn_of_sources(settled: SettledMethod, config: RunConfig, findings: Findin
 
     Args:
         settled: Has the numbers.
-        config: Of the run that uses them.
+        config: The settings of the run that uses them.
         findings: Gets the warnings.
     """
     for parameter, number in settled.numbers.items():

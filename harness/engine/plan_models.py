@@ -48,7 +48,7 @@ class PlannedModels:
     Attributes:
         models: Language models.
         encoders: Encoder and reranker.
-        identities: Of both.
+        identities: What identifies each of both, by role.
         method_name: The method's, with an encoder that is not the preset's own: "dragon[minilm]",
             or with the retriever: "bm25[wiki]".
         retriever: Where the method takes one.
@@ -151,9 +151,10 @@ class ModelPlanner:
         missing = sorted(self._method.needs[role] - facts.capabilities)
         if not missing:
             return
-        reasons = "".join(
-            f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals
-        )
+        reasons = ""
+        for capability in missing:
+            if capability in facts.refusals:
+                reasons += f": {facts.refusals[capability]}"
         phrases = [words for name, words in _LOADED_ONLY.items() if name in missing]
         if phrases and "served" in facts.identity:  # one sentence for all its roles
             lacks = f"{phrases[0]}, which the server of '{facts.name}' cannot give"
@@ -186,7 +187,8 @@ class ModelPlanner:
             )
 
     def _check_sampling(self) -> None:
-        """Only the reader's replies are sampled or cut."""
+        """Add a mistake for a top_p without a temperature, and for each role but the reader whose
+        replies are to be sampled or cut."""
         reader, origins = self.settings.model, self.settings.origins
         if "top_p" in reader.sampling and not reader.temperature:
             self.findings.add(
@@ -201,7 +203,8 @@ class ModelPlanner:
                     )
 
     def _check_batch(self, models: Mapping[str, ModelConfig]) -> None:
-        """Batches are for methods whose requests do not depend on earlier replies."""
+        """Add a mistake where a model takes batches and the method's requests may depend on earlier
+        replies."""
         if not self._method.traits.one_request and any(config.batch for config in models.values()):
             self.findings.add(
                 f"model.batch: requests of '{self._name}' may depend on earlier replies, and a "
@@ -209,7 +212,8 @@ class ModelPlanner:
             )
 
     def _check_reply_cache(self, models: Mapping[str, ModelConfig]) -> None:
-        """Replies that --cache replies cannot keep; and a server does not show its weights."""
+        """With --cache replies: add mistakes for replies that must not or cannot be kept, and a
+        warning for each model behind a server, as it does not show its weights."""
         if self.settings.general.cache is None:
             return
         if not self.settings.dataset.keep_texts:
@@ -230,9 +234,12 @@ class ModelPlanner:
             )
 
     def _unused_settings(self, encoders: Mapping[str, EncoderConfig]) -> tuple[str, ...]:
-        """What the user set of the encoder, the reranker and roles that the run does not use.
+        """What the user set and the run does not use: ("roles.builder", "reranker").
 
-        A suite's and a profile's are for other runs. encoders: those that it uses.
+        Roles that a suite or a profile sets are left out: they are for other runs.
+
+        Args:
+            encoders: The encoder and reranker that the run uses, by role.
         """
         origins = self.settings.origins
         set_by_user = {path.split(".")[0] for path in origins if origins[path] == "--set"}
@@ -245,7 +252,7 @@ class ModelPlanner:
         return tuple(unused)
 
     def _warn_of_compressor(self) -> None:
-        """The papers compress with a smaller model than the reader."""
+        """Warn where the reader itself compresses: the papers compress with a smaller model."""
         reader = self.settings.model
         has_own = "compressor" in self.settings.roles or reader.embedded
         if "compressor" not in self._method.needs or has_own:

@@ -62,14 +62,13 @@ class PlannedCorpus:
 def with_search_scores(
     asked: AskedQuestions, method: Method, corpus: PlannedCorpus | None
 ) -> AskedQuestions:
-    """The questions with the scorers of searches, where the run searches and the data set marks
-    what
-    supports an answer.
+    """The questions, with the scorers of searches added to their data set's settings where the run
+    searches and a question has supporting marks or gold passages.
 
     Args:
         asked: The questions with their data set's settings.
-        method: Of the run.
-        corpus: Of the run, None for none.
+        method: The run's method.
+        corpus: The run's corpus, None for none.
     """
     if corpus is None and not method.traits.searches:
         return asked
@@ -87,8 +86,8 @@ def plan_corpus(settings: Settings, method: Method, findings: Findings) -> Plann
     """The corpus of a run, None without one, or where the method does not use it.
 
     Args:
-        settings: Of the run.
-        method: Of the run.
+        settings: The run's settings.
+        method: The run's method.
         findings: Gets mistakes and warnings.
     """
     place = settings.general.corpus

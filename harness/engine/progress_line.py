@@ -33,8 +33,13 @@ class ProgressLine(Progress):
     """Whether the scores are printed after the last line, which then leaves them out."""
 
     def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
-        """stream: None for stderr; name: of the run, before the live line: a log has it in a line
-        of its own."""
+        """Begin without any question.
+
+        Args:
+            stream: Where the line is written; None for stderr.
+            name: The run's name, which stands before the live line; a log has it in a line of its
+                own.
+        """
         super().__init__(sys.stderr if stream is None else stream)
         self._name, self._live = name, self._stream.isatty()
         self._failed = self._done_now = self._tokens = self._scored = 0

@@ -18,7 +18,7 @@ from harness.parallel.phases import phase
 from harness.storage.failures import one_line
 from harness.storage.records import StoredRecord
 
-_LONGEST = 0.05
+_LONGEST_WAIT = 0.05
 """Seconds that a scored answer waits for others to be written with."""
 
 
@@ -49,7 +49,7 @@ class RecordAnswer:
                 if answer is None:
                     continue
                 records.append(self._scored(answer))
-                if time.monotonic() - began > _LONGEST:
+                if time.monotonic() - began > _LONGEST_WAIT:
                     self.append(records)
                     records = []
                     began = time.monotonic()

@@ -30,7 +30,7 @@ def with_stops(
     is. So is a run that cannot be resolved: its mistake is reported when it is planned.
 
     Args:
-        runs: Of the command.
+        runs: The runs of the command.
         options: Field name -> value, None where it is not given.
         note: Gets a sentence for each option that does not apply to some methods.
 
@@ -98,7 +98,7 @@ def _check_recorded(
 
     Args:
         chosen: The options that are given.
-        method: Of a run.
+        method: The method of a run.
         fields: The parameters of the method.
     """
     needs_stops = _T_P in chosen and _STOPS not in chosen

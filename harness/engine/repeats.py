@@ -14,34 +14,39 @@ from harness.method import draws_by_seed
 def distinct_repeats(
     runs: Sequence[Choices], repeat: int | None, note: Callable[[str], None]
 ) -> list[Choices]:
-    """The runs with one repeat of each run whose answers no seed changes.
+    """The runs, of which those whose answers no seed changes are run once, not once for each seed.
 
     Args:
-        runs: With their seeds in their points.
+        runs: The runs of the command, with their seeds in their points.
         repeat: The number of seeds of each run; None leaves the runs as they are.
         note: Gets a sentence about the repeats that are left out.
     """
     if repeat is None or repeat == 1:
         return list(runs)
-    equal: dict[str, bool] = {}
-    kept: dict[str, Choices] = {}
-    names: dict[str, None] = {}
+    is_greedy: dict[str, bool] = {}
+    distinct: dict[str, Choices] = {}
+    names: dict[str, None] = {}  # of methods whose repeats are left out
     for run in runs:
-        alike = repr(
-            replace(run, point={**run.point, "seed": None}, sets={**run.sets, "seed": None})
-        )
-        if alike not in equal:
-            equal[alike] = _draws_nothing(run)
-        if equal[alike] and alike in kept:
+        key = _key_without_seed(run)
+        if key not in is_greedy:
+            is_greedy[key] = _draws_nothing(run)
+        if not is_greedy[key]:
+            key = repr(run)
+        elif key in distinct:
             names.setdefault(str(run.method))
-        kept.setdefault(alike if equal[alike] else repr(run), run)
+        distinct.setdefault(key, run)
     if names:
         note(
             f"note: {', '.join(names)}: greedy, so all {repeat} repeats would be equal and one is "
-            "run; "
-            "to draw answers: --set model.temperature=0.7"
+            "run; to draw answers: --set model.temperature=0.7"
         )
-    return list(kept.values())
+    return list(distinct.values())
+
+
+def _key_without_seed(run: Choices) -> str:
+    """A text that is equal for runs that differ in their seeds alone."""
+    seedless = replace(run, point={**run.point, "seed": None}, sets={**run.sets, "seed": None})
+    return repr(seedless)
 
 
 def _draws_nothing(run: Choices) -> bool:

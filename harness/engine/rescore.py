@@ -40,7 +40,7 @@ def rescore(
     (`_corrected_questions`).
 
     Args:
-        folder: Of the run; its records, manifest and summary are replaced.
+        folder: The run's folder; its records, manifest and summary are replaced.
         scorers: In addition to the run's own, whose scores stay unless an answer lacks them.
         only: `scorers` replace the run's own.
         data: Where the rows are now.
@@ -112,7 +112,7 @@ def _original_rows(stored: StoredRun, fingerprint: str, where: str) -> Dataset:
 
     Args:
         stored: The run.
-        fingerprint: Of these rows.
+        fingerprint: The hash of these rows.
         where: The beginning of the error.
 
     Raises:
@@ -136,7 +136,7 @@ def _rescore_config(
 
     Args:
         stored: The run.
-        scorers: That the user names.
+        scorers: Those that the user names.
         only: They replace the run's own.
         data: Where the rows are now, None: where they were.
         every: Compute those, too, of which every answer has a score.

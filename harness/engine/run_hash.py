@@ -19,17 +19,17 @@ class HashInputs:
     """All that changes a prediction, as JSON values.
 
     Attributes:
-        implementation: Of the method.
+        implementation: The method's class: "methods.pecan:Pecan".
         view: What the method sees of the documents.
-        params: Of the method.
-        prompts: Of the method, by name.
-        index_version: Of the method's code.
-        task: Of the prompts, without defaults.
-        dataset: Its name.
-        fingerprint: Of its rows.
+        params: The method's parameters.
+        prompts: The method's prompts, by name.
+        index_version: The version of the method's code that builds indexes.
+        task: What prompts say of the task, without defaults.
+        dataset: The data set's name.
+        fingerprint: The hash of its rows.
         identities: Role -> what identifies its model or encoder.
-        seed: Of the run.
-        sampling: Settings that are not the defaults.
+        seed: The run's seed.
+        sampling: How replies are drawn, where not by the defaults.
         code: Hashes of the user's own code.
         batch: Whether requests go in batches: no other answers, but another cost and time.
         corpus: What is searched, and how much of it is read.

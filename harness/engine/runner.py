@@ -62,7 +62,7 @@ class Interrupted(KeyboardInterrupt):
     """A signal stopped the run.
 
     Attributes:
-        folder: Of partial results.
+        folder: The run folder, with partial results.
         resume_command: What to type to go on, as shell text.
     """
 
@@ -83,7 +83,7 @@ class AskOptions:
         fail_fast: Stop at the first question that fails.
         part: The questions to ask, where other processes ask the rest.
         executor: Who has questions answered, by default this process.
-        budget: Of the command, at whose limits no further question is begun.
+        budget: The command's limits; once one is reached, no further question is begun.
     """
 
     retry_failed: bool = False
@@ -259,8 +259,8 @@ class Job:
         return questions
 
     def _count_stored(self, question_id: str, question: StoredQuestion) -> None:
-        """Count a stored record, or that its question is asked again; an answer without a score was
-        paid for."""
+        """Count the cost of a stored record, and show its question as done; with --retry-failed one
+        without an answer is asked again, and its cost goes to the run's `earlier`."""
         usage = question.counted.usage
         cost = self.options.budget.spend_stored(usage, question.earlier)
         if self.options.retry_failed and not question.has_answer:
@@ -269,7 +269,12 @@ class Job:
             self._progress.seen(question.counted)
 
     def _say_what_is_stored(self, asked: set[str], beyond: int) -> None:
-        """Note how many answers are stored, and how many `beyond` those asked."""
+        """Note how many answers are stored: "8 of 20 answers were stored on 2026-05-01".
+
+        Args:
+            asked: Ids of the questions of this start.
+            beyond: How many other questions have a record, beyond the limit of this start.
+        """
         stored = len(self._known & asked)
         if stored:
             # Another writer's records may be there at the first start of this one.
@@ -288,11 +293,10 @@ class Job:
 
         Raises FirstFailure for a failed question under --fail-fast.
         """
-        to_ask = {
-            example.question.id: example
-            for example in examples
-            if example.question.id not in self._known
-        }
+        to_ask: dict[str, Example] = {}
+        for example in examples:
+            if example.question.id not in self._known:
+                to_ask[example.question.id] = example
         if to_ask:
             self._known |= to_ask.keys()
             with heap_kept_out_of_collections():
@@ -347,8 +351,15 @@ class Job:
             note(sentence)
 
     def _write_summary(self, state: str, early_stop: EarlyStop | None) -> RunSummary:
-        """Sort the records, write and return the summary (without values where sorting failed);
-        what failed goes to `problems`."""
+        """Sort the records, end the manifest, write the summary and return it.
+
+        What cannot be written goes to the run's `problems`; where that is the sorted records, the
+        summary has no values.
+
+        Args:
+            state: "finished", "interrupted" or "stopped".
+            early_stop: Why questions are left; None for no reason.
+        """
         self._progress.stop()
         manifest = self.run.manifest
         summary = RunSummary()
@@ -366,7 +377,7 @@ class Job:
         return summary
 
     def _summarise(self) -> RunSummary:
-        """The numbers of the summary, after the records were sorted."""
+        """Sort the records as the data set's questions; return the numbers of the summary."""
         self.store.sort_records([e.question.id for e in self.plan.dataset.examples])
         return summarise(
             self.store.records(),

@@ -57,7 +57,7 @@ class Planned:
     """The runs of a command after planning.
 
     Attributes:
-        plans: Of the runs that can be run.
+        plans: The plans of the runs that can be run.
         lost: The other runs, with why.
         code: The exit code so far.
     """

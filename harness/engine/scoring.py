@@ -59,8 +59,8 @@ class Verdict:
     """The result of scoring one answer.
 
     Attributes:
-        scores: By scorer.
-        notes: To be added to the record's.
+        scores: Scorer -> its value.
+        notes: What to add to the notes of the record.
     """
 
     scores: dict[str, float]
@@ -78,12 +78,12 @@ def score_reply(
     """Score a reply, or its text after the data set's answer prefix. Raises as score_answer.
 
     Args:
-        dataset: Of the question.
+        dataset: The settings of the question's data set.
         reply: The reply.
-        shown: Its evidence.
-        gold: Of the question.
-        seconds: That it took, None where unknown.
-        searches: Of the question; None where its run searches nothing.
+        shown: What the reader was shown.
+        gold: The gold answers of the question.
+        seconds: How long the reply took, None where unknown.
+        searches: The question's searches; None where its run searches nothing.
     """
     notes: dict[str, object] = {}
     text = reply

@@ -27,7 +27,12 @@ from harness.types import GAP, Answer, Document, Found, Passage, Search, Searche
 
 @dataclass(frozen=True)
 class Searcher:
-    """What one question searches in. index: of the corpus, None for its own `documents`."""
+    """What one question searches in.
+
+    Attributes:
+        index: The index of the run's corpus; None where the question's own documents are searched.
+        documents: The question's own documents; () with a corpus.
+    """
 
     index: OpenIndex | None
     documents: Sequence[Document]
@@ -41,10 +46,11 @@ class Searcher:
             meter: Counts the search, with its cost, and keeps it.
         """
         began = time.perf_counter()
-        counted = len(meter.events)
+        n_before = len(meter.events)
         hits = self._hits(query, k, meter)
         seconds = time.perf_counter() - began
-        encoding = sum(event.seconds for event in meter.events[counted:])
+        # The encoder of the query has events of its own, with their seconds.
+        encoding = sum(event.seconds for event in meter.events[n_before:])
         phase = meter.current_phase
         event = Event(ROLE, self.name, phase, "search", 0, found=len(hits))
         meter.record(replace(event, seconds=max(seconds - encoding, 0.0)), None)
@@ -55,7 +61,7 @@ class Searcher:
         """The best passages by the retriever of the user's own, which counts its cost itself.
 
         Args:
-            retriever: Of the run.
+            retriever: The run's retriever.
             query: As the method wrote it.
             k: How many.
             meter: Keeps the search.
@@ -117,12 +123,14 @@ def documents_of(hits: Sequence[SearchHit]) -> list[Document]:
 
 
 def as_quotes(answer: Answer, searches: Sequence[Search]) -> Answer:
-    """The answer with spans of passages of a corpus as texts, as no document of the question has
-    their ids.
+    """A copy of an answer in which each shown span of a passage of the corpus is that passage's
+    text: no document of the question has the passage's id.
+
+        Shown("span", "passage 7", 0, 4) -> Shown("quote", text="Rome")
 
     Args:
-        answer: In the coordinates of these passages.
-        searches: Those that found them.
+        answer: The answer, with spans of these passages.
+        searches: The searches that found these passages.
     """
     texts: dict[str, str] = {}
     for search in searches:
@@ -138,7 +146,13 @@ def as_quotes(answer: Answer, searches: Sequence[Search]) -> Answer:
 
 
 def _as_quote(piece: Shown, texts: Mapping[str, str]) -> Shown:
-    """A span of a passage as its text; what a model wrote, without its sources."""
+    """A shown piece without any place in a corpus: a span as its text; what a model wrote, without
+    its sources.
+
+    Args:
+        piece: The shown piece.
+        texts: Id of a passage -> its text.
+    """
     if piece.kind == "span":
         spans = piece.sources or [(piece.document_id, piece.start, piece.end)]
         parts = [texts.get(name, "")[start:end] for name, start, end in spans]
@@ -150,7 +164,7 @@ def searches_of(meter: Meter, documents: Sequence[Document], pages: Pages) -> tu
     """The searches of a question as its record holds them.
 
     Args:
-        meter: Of the question.
+        meter: The meter of the question, which has its searches.
         documents: Its own documents, in which texts and titles that were found get their places.
         pages: Named parts of these documents.
     """
@@ -168,11 +182,12 @@ def _found(
     pages: Pages,
     titled: Mapping[str, tuple[tuple[str, int, int], ...]],
 ) -> Found:
-    """A hit with its places.
+    """A hit as the record holds it: with the places, in the question's documents, of its text and
+    of its title.
 
     Args:
-        hit: Of a search.
-        documents: Of the question.
+        hit: A hit of a search.
+        documents: The documents of the question.
         pages: Named parts of these documents.
         titled: As of `_places_by_title`.
     """
@@ -189,7 +204,11 @@ def _title_key(title: str) -> str:
 def _places_by_title(
     documents: Sequence[Document], pages: Pages
 ) -> dict[str, tuple[tuple[str, int, int], ...]]:
-    """Title, or name of a page -> the passages of the documents that have it, or the documents."""
+    """Where each title is: {"the mill": (("d1", 0, 120), ("d2", 40, 90))}, a place being (document
+    id, start, end).
+
+    A title is that of a passage, or of a document without passages, else the name of a page.
+    """
     places: dict[str, tuple[tuple[str, int, int], ...]] = {}
     for document in documents:
         parts = document.passages or (Passage(document.title, 0, len(document.text)),)

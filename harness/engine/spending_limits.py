@@ -56,7 +56,10 @@ class Budget:
         for name, limit in self.limits.items():
             if limit <= 0:
                 raise UserError(f"{limit_option(name, limit)}: should be more than 0")
-        self._tokens, self._tflops, self._money, self._earlier = 0.0, 0.0, 0.0, 0.0
+        self._tokens = 0.0
+        self._tflops = 0.0
+        self._money = 0.0  # of tokens; hours have a price of their own
+        self._earlier = 0.0  # hours of earlier starts
         self._prices = Prices()  # of the run that is open
         self._begun = time.monotonic()
         self._indexes: set[tuple[str, str | None, str | None]] = set()
@@ -64,10 +67,12 @@ class Budget:
         self._lock = threading.RLock()
 
     def open_run(self, folder: Path, prices: Prices) -> None:
-        """Count what a run folder has cost so far: the hours of its earlier starts, and its
-        indexes.
+        """Count what a run folder has cost so far: the hours of its earlier starts, its indexes and
+        its judges. From now on costs are priced by this run's prices.
 
-        prices: of the run's models.
+        Args:
+            folder: The run folder.
+            prices: The prices of the run's models.
         """
         self._prices = prices
         manifest = read_manifest(folder)
@@ -80,22 +85,37 @@ class Budget:
             self._add(spent, prices=judge.prices)
 
     def spend(self, usage: Usage, sign: int = 1) -> Usage:
-        """Count what a question or an index sent, by phase as `usage_of` sums it; returns it
-        unchanged.
+        """Count what a question or an index sent.
 
-        sign: -1 removes an estimate, once the real cost is known.
+        Args:
+            usage: The cost by phase, as `usage_of` sums it.
+            sign: -1 takes an estimate back, once the real cost is known.
+
+        Returns:
+            The usage, unchanged.
         """
         self._add(sent(usage), sign)
         return usage
 
     def spend_stored(self, usage: Usage, earlier: SentUsage | None) -> SentUsage:
-        """Count and return what a stored question sent; earlier: what earlier tries sent."""
+        """Count and return what a stored question sent, in all of its tries.
+
+        Args:
+            usage: What its record's try sent, by phase.
+            earlier: What the tries before that sent; None for none.
+        """
         spent = sent(usage, earlier)
         self._add(spent)
         return spent
 
     def _add(self, spent: SentUsage, sign: int = 1, prices: Prices | None = None) -> None:
-        """Add `spent` (-1: subtract) to the sums; prices: the open run's by default."""
+        """Add a cost to the sums; a count or a price that is unknown makes its limit uncountable.
+
+        Args:
+            spent: The cost.
+            sign: -1 subtracts it.
+            prices: By which it is priced; the open run's by default.
+        """
         with self._lock:
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
@@ -152,7 +172,9 @@ def limit_option(name: str, limit: float) -> str:
 
 def number_text(value: float) -> str:
     """A number as it is typed: "5000", "0.25"."""
-    return f"{round(value):d}" if value >= 100 else f"{value:.3g}"
+    if value >= 100:
+        return f"{round(value):d}"
+    return f"{value:.3g}"
 
 
 def _hours(start: Start) -> float:

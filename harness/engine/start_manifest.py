@@ -14,13 +14,10 @@ from harness.storage.summary_file import EarlyStop
 
 
 class StartManifest:
-    """Keeps manifest.json as this start has it. value: its content.
+    """Writes manifest.json while a start of a run works.
 
-    Args:
-        plan: The run.
-        store: Its folder.
-        command: Words of the command line.
-        part: The part of the questions that this process asks, None for all.
+    Attributes:
+        value: The content of the file, as this start has it.
     """
 
     def __init__(

@@ -46,8 +46,8 @@ def parts_to_run(suite: Suite, methods: Sequence[str], datasets: Sequence[str]) 
 
     Args:
         suite: The suite.
-        methods: That the command names; () for all of the part.
-        datasets: That the command names; () for all of the part.
+        methods: Those that the command names; () for all of each part.
+        datasets: Those that the command names; () for all of each part.
     """
     chosen: list[PartToRun] = []
     for part in suite.parts:

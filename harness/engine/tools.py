@@ -82,7 +82,7 @@ class Models:
 
     Attributes:
         plan: The run.
-        seed: Of the last `reseed`.
+        seed: What the last `reseed` seeded with.
         workers: Other processes that answer questions -> the slow paths of their models.
     """
 
@@ -205,8 +205,8 @@ def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
     """The sentence for a role that a method uses and does not declare.
 
     Args:
-        attribute: Of the method, that declares roles: "needs".
-        role: That it asked for.
+        attribute: The method's attribute that declares roles: "needs".
+        role: The role that it asked for.
         known: The declared ones.
     """
     declared = ", ".join(known) or "none"
@@ -218,9 +218,9 @@ class IndexBuild:
     """What building an index may use.
 
     Attributes:
-        roles: Those that its key covers.
+        roles: The roles that the index's key covers.
         cache: For parts from tools.keep and tools.share.
-        key: Of the index.
+        key: The key of the index.
         locks: One for each part.
     """
 
@@ -238,7 +238,7 @@ class EngineTools:
 
     Attributes:
         meter: Counts the cost.
-        seed: Of the run.
+        seed: The run's seed.
         question: Set while a question is answered or its own index is built.
         searcher: Set while a question is answered.
     """
@@ -254,9 +254,9 @@ class EngineTools:
         """Tools without a question and a searcher, which the caller sets.
 
         Args:
-            models: Of the run.
+            models: The run's models.
             meter: Counts the cost.
-            task: Of the run; None while an index is built that belongs to the document alone.
+            task: The run's task; None while an index is built that belongs to the document alone.
             report: Shows a long step's progress: called with units done, all units, and the step in
                 words.
             build: What building an index may use; None while a question is answered.
@@ -388,20 +388,18 @@ class EngineTools:
     def share(
         self, name: str, role: str, needs: Mapping[str, object], fn: Callable[[], Any]
     ) -> Any:
-        """Return fn(), or what an index of any method shared under this name for equal needs;
-        tuples come
-        back as lists.
+        """Return what an index of any method shared under this name for equal needs, else fn(),
+        which is shared from now on. Tuples come back as lists.
 
         Args:
-            name: Of the part: "tree".
-            role: Whose model fn uses.
+            name: The name of the part: "tree".
+            role: The role whose model fn uses.
             needs: All else that the part depends on, with the "version" of the code of fn.
             fn: Computes the part.
 
         Raises:
             LookupError: A question is being answered, the index's key does not cover the role, or
-                fn
-                used another one.
+                fn used another one.
         """
         if self._build is None:
             raise LookupError(

@@ -61,7 +61,7 @@ class AdapterSettings:
     Attributes:
         base_model: The name of the model that it was made for; "" for none.
         is_lora: Whether it is of the kind LoRA.
-        rank: Of its matrices, and `rank_pattern` of some; of any type, as the file is not checked.
+        rank: The rank of its matrices, and `rank_pattern` of some; unchecked, so of any type.
         alpha: The factor of the change before it is divided by the rank; of any type.
         is_rank_stabilised: Whether it is divided by the root of the rank.
         is_transposed: Whether the base's matrices are stored [in, out].
@@ -110,7 +110,7 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
     """Check that an adapter is whole and fits its base; returns warnings.
 
     Args:
-        name: Of the adapter, for messages.
+        name: The adapter's name, for messages.
         folder: Its folder.
         base: The model that it is to fit.
         merged: It is merged into the weights, which needs no peft.
@@ -180,7 +180,7 @@ def prompt_mismatch(
     else None.
 
     Args:
-        name: Of the adapter, for messages.
+        name: The adapter's name, for messages.
         folder: Its folder.
         task: The prompt that the adapter is switched on for.
         prompts: Name -> text of all prompts of the method.
@@ -294,8 +294,8 @@ def _misfits(settings: AdapterSettings, shapes: Shapes, base: Shapes) -> Iterato
     A LoRA of a matrix [out, in] is A [rank, in], B [out, rank] (Hu et al. 2021, eq. 3).
 
     Args:
-        settings: Of the adapter.
-        shapes: Of its matrices.
+        settings: The adapter's settings.
+        shapes: The shapes of its matrices.
         base: Of the base's weights; {} where they are not on this machine yet.
     """
     if not any(".lora_A." in key for key in shapes):
@@ -335,7 +335,7 @@ def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) ->
     """The error for an adapter that was made for another base model.
 
     Args:
-        name: Of the adapter.
+        name: The adapter's name.
         folder: Its folder.
         made_for: The model that it names.
         base: The model that it is to fit.
@@ -352,7 +352,7 @@ def _training_shares(name: str, base: Base, trained: object) -> list[str]:
     """A sentence on the shares that methods had in an adapter's last training.
 
     Args:
-        name: Of the adapter.
+        name: The adapter's name.
         base: Its base.
         trained: The field of its card, {"rows": 9, "methods": {"pecan": 6, "bm25": 3}}.
 

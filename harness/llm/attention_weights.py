@@ -72,7 +72,7 @@ def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scalin
 
     Args:
         query: [layers, requests, heads, rows, size].
-        key: Of the spans [layers, requests, columns, kv_heads, size].
+        key: The keys of the spans' tokens [layers, requests, columns, kv_heads, size].
         lse: Log-sum-exps of the rows' scores [layers, requests, heads, rows].
         picked: [requests, columns, spans], 1 / length of a column's span (`span_columns`).
         scaling: The factor of the scores.
@@ -96,8 +96,8 @@ class WatchRequest:
     Attributes:
         total: Where the sums over the layers are added: [rows, spans]; [spans] for the sum over the
             rows, too.
-        rows: Among the batch's queries.
-        spans: Of keys.
+        rows: Which of the batch's queries are its own.
+        spans: The watched ranges of keys.
     """
 
     total: np.ndarray
@@ -127,7 +127,7 @@ class _Group:
         rows: Indices into the batch's queries, int64 [requests, rows].
         columns: Indices into the keys, int64 [requests, columns].
         picked: 1 / length of a column's span [requests, columns, spans].
-        sums: Of the weights so far [requests, rows, spans].
+        sums: The sums of the weights so far [requests, rows, spans].
     """
 
     requests: list[WatchRequest]
@@ -320,7 +320,7 @@ def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> Tensor:
     Args:
         spans: Ranges of tokens.
         tokens: Their number.
-        device: Of the result.
+        device: The device of the result.
 
     Returns:
         Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, else 0.

@@ -82,7 +82,7 @@ def backend_of(config: ModelConfig) -> Backend:
     """The back end that `config` names.
 
     Args:
-        config: Of a model.
+        config: The settings of a model.
 
     Returns:
         A new object of its class.
@@ -191,7 +191,7 @@ class ModelFacts:
             there is more to say.
         absent: Problem -> what to get ("weights of owner/name"), of the problems that a plan can do
             without.
-        sizes: Those of its config.json that are known, by their names there.
+        sizes: The sizes that its config.json says, by their names there.
     """
 
     name: str

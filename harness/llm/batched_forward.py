@@ -32,7 +32,7 @@ class ForwardRequest:
     Attributes:
         ids: The tokens to run.
         cache: Keys and values of the context before them.
-        logits: Of how many last tokens logits are wanted.
+        logits: For how many of the last tokens logits are wanted.
         capture: Measures the attention; None for nothing.
         blocks: Names of the blocks that `ids` complete (prefix_sharing.block_names), which other
             contexts may copy.
@@ -54,7 +54,7 @@ def run_alone(net: Any, device: torch.device, request: ForwardRequest) -> Tensor
 
     Args:
         net: The network.
-        device: Of its inputs.
+        device: The device of its inputs.
         request: What is run; its cache grows.
 
     Returns:
@@ -84,7 +84,7 @@ def run_packed(
 
     Args:
         net: The network.
-        device: Of its inputs.
+        device: The device of its inputs.
         requests: What is run; their caches grow.
         in_one_call: Whether one attention call serves all (kernels.packed_attention).
         longest: Most tokens of a context.
@@ -264,7 +264,7 @@ def run_in_rows(
 
     Args:
         net: The network.
-        device: Of its inputs.
+        device: The device of its inputs.
         requests: What is run; their caches grow.
         rows: Tokens of the pass.
 

@@ -28,7 +28,7 @@ class AddedContext:
     """What a reply added to the context of its session, as the cache holds it.
 
     Attributes:
-        text: Of a written reply; None for probabilities.
+        text: The text of a written reply; None for probabilities.
         size: Its tokens.
         length: Tokens of the context with it, as a server counts them; None where the model is
             loaded here.
@@ -162,7 +162,7 @@ def _values_of(reply: object, session: Any, before: int) -> dict[str, object]:
 
     Args:
         reply: Written, Probe, or log-probabilities.
-        session: Whose context it is in.
+        session: The session whose context it is in.
         before: Tokens of the context without it.
     """
     if isinstance(reply, Probe):

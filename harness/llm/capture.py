@@ -241,7 +241,7 @@ class WriteCapture:
     Attributes:
         first: The position of the oldest row that waits.
         spans: Positions [start, end) in the context.
-        cache: Of the context.
+        cache: The cache of the context.
         rows: Means [rows, spans] of each block that was reduced.
         steps: For each row that waits its queries [layers, heads, size] and log-sum-exps [layers,
             heads], None where they are unknown.
@@ -434,7 +434,7 @@ class Pack:
             each.
         writing: Rows of the contexts whose written tokens are watched; None for none.
         calls: How many layers attended in one call.
-        queries: Of these rows, a layer each [heads, rows, size].
+        queries: The queries of these rows, a layer each [heads, rows, size].
         sums: Log-sum-exps of their scores, a layer each [heads, rows].
         scaling: The factor of the scores.
     """
@@ -643,9 +643,9 @@ def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: Mapping[str, 
 
     Args:
         module: The layer.
-        mask: Of its attention call; None: what the call or the layer says of itself.
+        mask: The mask of its attention call; None: what the call or the layer says of itself.
         new: Tokens of the call.
-        kwargs: Of the call.
+        kwargs: The other arguments of the call.
     """
     if mask is None:
         is_causal = kwargs.get("is_causal")
@@ -678,7 +678,7 @@ def _fused_attention(
         value: [1, kv heads, keys, size].
         mask: None for the causal one.
         scale: The factor of the scores.
-        kwargs: Of the call, for transformers' own kernel.
+        kwargs: The other arguments of the call, for transformers' own kernel.
 
     Returns:
         The output [1, new, heads, size], and the log-sum-exp of the scores [1, heads, new], None

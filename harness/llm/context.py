@@ -137,7 +137,7 @@ class TokenContext(Session):
             start: Tokens of the context before the reply.
             stop: The stop strings.
             finish: Why it ended.
-            attention: Of each token to watched spans [tokens, spans]; None where none was watched.
+            attention: From each token to the watched spans [tokens, spans]; None without any.
         """
         ids = self.ids[start:]
         text, offsets = self._model.text.decode(ids)

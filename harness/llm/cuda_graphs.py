@@ -42,10 +42,10 @@ class InputRow(NamedTuple):
     """The new token of one context of a step.
 
     Attributes:
-        place: Of the context's keys in the pool.
+        place: Where the context's keys are in the pool.
         token: Its new token.
         keys: How many it has before the token; a bounded cache holds fewer than were read.
-        position: Of the token.
+        position: The position of the token.
         context: The number of the context in the step; None for a row that fills a recording up.
     """
 
@@ -93,7 +93,7 @@ class RecordedSteps:
 
         Args:
             tokens: The token of each context.
-            slots: Of the contexts, with room for the token.
+            slots: The places of the contexts in the cache, with room for the token.
             captures: What measures the attention of each; None for nothing.
             eagerly: Runs the same step without a recording.
 
@@ -131,7 +131,7 @@ class RecordedSteps:
 
         Args:
             tokens: The new token of each context.
-            slots: Of the contexts.
+            slots: The places of the contexts in the cache.
             size: The number of rows; those without a context fill the recording up.
         """
         rows: list[InputRow] = []
@@ -149,8 +149,8 @@ class RecordedSteps:
 
         Args:
             step: What it left.
-            rows: Of the step.
-            captures: Of each context; None for one that is not watched.
+            rows: The input rows of the step.
+            captures: What measures each context; None for one that is not watched.
         """
         places = _rows_of_contexts(rows, len(captures))
         watched: list[WriteCapture] = []
@@ -176,7 +176,7 @@ class RecordedSteps:
         A step whose recording has a problem is taken back and run once more.
 
         Args:
-            rows: Of the step, of `_input_rows`.
+            rows: The input rows of the step (`_input_rows`).
             slots: As of `run`.
             captures: As of `run`.
             eagerly: As of `run`.

@@ -58,7 +58,7 @@ def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -
     """Where a reply ends.
 
     Args:
-        text: Of the reply.
+        text: The text of the reply.
         stop: It ends before the first of these strings.
         endings: Finds the markers at its end, of `endings_pattern`; None for no markers.
 

@@ -65,7 +65,7 @@ class SentBatch:
 
     Attributes:
         file: The id of its file of requests.
-        id: That of the batch; "" while it is not made.
+        id: The server's id of the batch; "" while it is not made.
     """
 
     file: str
@@ -162,9 +162,9 @@ class ReplyLine:
     """A line of a file of replies.
 
     Attributes:
-        custom_id: Of the request, "HASH-N".
-        status: Of the HTTP reply.
-        body: Of the reply, as JSON values.
+        custom_id: The id of the request, "HASH-N".
+        status: The status of the HTTP reply.
+        body: The body of the reply, as JSON values.
         error: Why there is no reply, as JSON values; None for none.
     """
 
@@ -277,7 +277,7 @@ class Batches:
         Args:
             failure: What the batch has in place of a reply.
             key: The hash of the request's body.
-            body: Of the request.
+            body: The body of the request.
         """
         # The server may name a field by the name that it has here, or by the one that was sent.
         fields = json.dumps({**body, **json.loads(self._server.encoded(body))}).encode()

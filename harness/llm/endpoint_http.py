@@ -132,7 +132,7 @@ class ServerCall(Generic[T]):
     Attributes:
         path: Below the address of the server.
         read: Reads a parsed reply. Raises UnusableReply.
-        max_bytes: Of the reply; a longer one is refused.
+        max_bytes: The longest reply that is read; a longer one is refused.
         content: JSON to post; a GET without it and without a form.
         form: Fields and files of a form, instead of `content`.
         parse: Parses a reply, from its content type and its body. Raises Retryable.
@@ -221,7 +221,7 @@ class Server:
         key: Sent as a bearer token; None for none.
         policy: How long to wait, and how often to try again.
         key_env: The environment variable that holds the key, for messages.
-        part: Whose settings name the server (model, encoder, reranker), for messages.
+        part: The settings that name the server: model, encoder or reranker, for messages.
         headers: Further ones, of every request.
     """
 
@@ -270,7 +270,7 @@ class Server:
             path: Below the address of the server.
             body: What is sent.
             read: Reads a parsed reply. Raises UnusableReply.
-            max_bytes: Of the reply; a longer one is refused.
+            max_bytes: The longest reply that is read; a longer one is refused.
             tries: Counts how often it was sent.
 
         Raises:

@@ -84,7 +84,7 @@ def _identity(
     """All that changes the replies, as far as it is known here.
 
     Args:
-        config: Of the model.
+        config: The model's settings.
         tokenizer: Its tokenizer; None for estimates.
         window: Tokens of its context; None where nothing says it.
     """

@@ -34,7 +34,7 @@ class Reply:
     """One reply of /chat/completions.
 
     Attributes:
-        text: Of the answer.
+        text: The text of the answer.
         finish: Why it ended: "stop", "length", "content_filter" or another word of the server.
         tokens_in: Read, as the server counts them; None where it does not say.
         tokens_cached: Those of them that were in its prefix cache.
@@ -88,7 +88,7 @@ class RequestSizes:
     Attributes:
         sent: Bytes of its texts.
         turns: How many texts these are.
-        max_tokens: Of the reply.
+        max_tokens: The most tokens of the reply.
         alternatives: How many log-probabilities of each token it asks for.
     """
 
@@ -129,7 +129,7 @@ def read_reply(reply: object, sizes: RequestSizes, mask_key: Callable[[str], str
 
     Args:
         reply: JSON values of any kind.
-        sizes: Of the request.
+        sizes: The sizes of the request.
         mask_key: Takes the key out of a text.
 
     Raises:
@@ -221,8 +221,8 @@ class _Counts:
 
         Args:
             usage: Its field of this name.
-            sizes: Of the request.
-            written_bytes: Of the reply's text.
+            sizes: The sizes of the request.
+            written_bytes: The bytes of the reply's text.
         """
         most_read = sizes.sent + _PROMPT_FRAME + _TURN_FRAME * sizes.turns
         read = _token_count(usage.get("prompt_tokens"), sizes.sent, most_read)

@@ -55,8 +55,8 @@ class _Member:
         requests: Replies that it gave.
         tokens: Read and written, in its replies.
         failures: Tries that failed.
-        failures_in_a_row: Those since its last reply.
-        seconds: Of its replies together.
+        failures_in_a_row: The failures since its last reply.
+        seconds: The time of all its replies.
     """
 
     server: Server

@@ -33,7 +33,7 @@ def converted(
 
     Args:
         file: The GGUF file.
-        sha256: Of the file, where it is known beforehand.
+        sha256: The sha256 of the file, where it is known beforehand.
         needs_template: Refuse a file without a chat template, before it is converted.
 
     Returns:

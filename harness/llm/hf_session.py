@@ -123,7 +123,7 @@ class HFSession(Context):
         """Run the tokens that are queued.
 
         Args:
-            logits: Of how many last tokens logits are returned.
+            logits: For how many of the last tokens logits are returned.
             requests: How many requests the passes are booked as.
             closing: How many last tokens leave the context again, as after a probe.
             labels: For each row of logits, ids of tokens that need exact logits (see
@@ -157,7 +157,7 @@ class HFSession(Context):
             passes: Runs the passes and books them.
             ids: The tokens of the whole context.
             watched: Spans of these tokens whose attention is measured.
-            logits: Of how many last tokens logits are returned.
+            logits: For how many of the last tokens logits are returned.
             labels: For each row of logits, ids of tokens that need exact logits (see
                 ForwardRequest).
 
@@ -368,7 +368,7 @@ class HFSession(Context):
         """Write the answer, token by token.
 
         Args:
-            logits: Of its first token [1, vocab]; None where nothing was run.
+            logits: The logits of its first token [1, vocab]; None where nothing was run.
             sampler: Picks the tokens.
             decoding: How long it may be, and where it stops.
             spans: Ranges of the context whose attention is measured.

@@ -52,7 +52,7 @@ class HttpRequest:
         url: The address.
         headers: Name -> value.
         timeout: Seconds until all of the reply is there.
-        max_bytes: Of the reply; a longer one is refused.
+        max_bytes: The longest reply that is read; a longer one is refused.
         content: What is posted.
         form: Fields and files of a form, instead of `content`.
         proxy: Its address; None for none.
@@ -88,7 +88,7 @@ class HttpReply:
     """A reply; one that is no success has the first piece of its body.
 
     Attributes:
-        status: Of HTTP.
+        status: The status of HTTP: 200.
         body: Its bytes.
         kind: Its content type.
         retry_after: The header of this name, "" for none.

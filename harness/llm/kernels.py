@@ -145,7 +145,7 @@ def pack_layout(
         starts: Its first position in the pool.
         keys: How many keys it has, the new ones included.
         longest: Most keys of a context.
-        device: Of the result.
+        device: The device of the result.
     """
     # The last place only closes the list: how long the last context is stands in `keys`, as for the
     # others.

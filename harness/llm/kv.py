@@ -59,7 +59,7 @@ class KVPool:
         """Make no buffers yet.
 
         Args:
-            layers: Of the network.
+            layers: The number of layers of the network.
             limit: Most tokens that it may hold; None for any number.
             kept: Most tokens of contexts that ended and stay, for contexts that begin like them.
         """
@@ -292,7 +292,7 @@ class Slot:
         last: The pass that used it last.
         before_leaving: What still wants to read its keys, called before they move away; None for
             nothing.
-        names: Of its first blocks, as far as they are known.
+        names: The names of its first blocks, as far as they are known.
         away: (layer, keys, values) while these stand outside of the pool, until the next `reserve`;
             else None.
     """

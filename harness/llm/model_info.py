@@ -216,7 +216,7 @@ def _refusals(config: ModelConfig, settings: Mapping[str, object], window: int) 
     """Capability -> why the model lacks it.
 
     Args:
-        config: Of the model.
+        config: The model's settings.
         settings: Its config.json.
         window: Tokens of its context.
     """
@@ -521,7 +521,7 @@ def memory_problem(
     else None.
 
     Args:
-        config: Of the model.
+        config: The model's settings.
         folder: Its folder.
         window: Tokens of the cache.
         free: Bytes; None for those of main memory.

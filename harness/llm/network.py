@@ -58,9 +58,9 @@ class Network:
     """A loaded network with its adapters, and the memory of its contexts.
 
     Attributes:
-        name: Of the model.
-        net: Of transformers.
-        device: Of its inputs.
+        name: The model's name.
+        net: The network, of transformers.
+        device: The device of its inputs.
         dtype: The name of its weights' type.
         layers: Their number.
         shape: Its sizes, for FLOPs.
@@ -343,7 +343,7 @@ def free_bytes_for_weights(device: torch.device, spread: bool) -> int | None:
     """Bytes that are free where a network is to be loaded; None for another place than GPUs.
 
     Args:
-        device: Of its inputs.
+        device: The device of its inputs.
         spread: Whether all GPUs take parts of it (`model.device_map`).
     """
     if device.type != "cuda" or not spread:

@@ -29,10 +29,10 @@ class Booking:
     """One event of a transaction.
 
     Attributes:
-        kind: Of the event.
+        kind: The kind of the event.
         cached: Tokens in the cache before its passes.
-        cost: Of its passes.
-        share: Of the transaction's time.
+        cost: The cost of its passes.
+        share: Its share of the transaction's time, 0 to 1.
         requests: Requests to the model.
     """
 
@@ -50,7 +50,7 @@ class Transaction(AbstractContextManager["Transaction"]):
     some pieces may have been read or copied; what ran is booked nevertheless.
 
     Attributes:
-        cost: Of the passes so far.
+        cost: The cost of the passes so far.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Transaction(AbstractContextManager["Transaction"]):
         """Begin at the end of the session's cache.
 
         Args:
-            session: Whose context is run.
-            kind: Of the event.
+            session: The session whose context is run.
+            kind: The kind of the event.
             requests: Requests to the model.
             closing: The last tokens of the last pass, which close the turn for a probe; they are an
                 event of their own.
@@ -93,7 +93,7 @@ class Transaction(AbstractContextManager["Transaction"]):
 
         Args:
             ids: Tokens.
-            logits: Of how many last tokens logits are returned.
+            logits: For how many of the last tokens logits are returned.
             capture: Measures the attention.
             blocks: Hashes of the context's blocks, by which other contexts find them (see
                 ForwardRequest).

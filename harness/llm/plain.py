@@ -53,7 +53,7 @@ class PlainReply:
         """Begin with the whole context unread.
 
         Args:
-            model: Whose network is run.
+            model: The model whose network is run.
             ids: Tokens of the context.
             decoding: How long the reply may be, and where it stops.
         """
@@ -80,7 +80,7 @@ class PlainReply:
         Args:
             ids: The tokens.
             cache: Keys and values of those before, of transformers; it grows.
-            position: Of the first token.
+            position: The position of the first token.
 
         Returns:
             The last logits, float32 [vocab].
@@ -113,7 +113,7 @@ class PlainReply:
         Args:
             row: The logits of its first token [vocab].
             cache: Keys and values of the context, of transformers; it grows.
-            position: Of the first token.
+            position: The position of the first token.
         """
         first_pass = len(self.passes)
         token = self.state.sampler.pick(row)

@@ -22,9 +22,9 @@ def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[byt
     """Name the whole blocks of a context that have no name yet.
 
     Args:
-        slot: Of the context, with the names of its first blocks.
-        ids: Tokens of the context.
-        adapter: That reads them; None for none.
+        slot: The context's place in the cache, with the names of its first blocks.
+        ids: The tokens of the context.
+        adapter: The adapter that reads them; None for none.
     """
     names: list[bytes] = []
     key = slot.names[-1] if slot.names else blake2b((adapter or "").encode()).digest()

@@ -208,7 +208,7 @@ class ScriptedSession(Session):
         """The attention of a reply to spans.
 
         Args:
-            text: Of the reply.
+            text: The text of the reply.
             offsets: The characters of each token.
             watch: The spans.
 

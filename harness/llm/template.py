@@ -122,7 +122,7 @@ def cut_template(
     Args:
         template: Its text.
         tokens: What it may name: "bos_token" -> "<s>".
-        name: Of the model, for messages.
+        name: The model's name, for messages.
         date: The day that the template is shown as today ("26 Jul 2024").
         thinking: Markers of a reasoning model; it may open the thinking of a reply that is to be
             written, which earlier replies do not have.
@@ -279,7 +279,7 @@ def _split_at(text: str, sentinels: list[str], name: str) -> list[str]:
     Args:
         text: The rendered template.
         sentinels: The contents, in their order.
-        name: Of the model, for messages.
+        name: The model's name, for messages.
 
     Returns:
         What stands before, between and after the contents.

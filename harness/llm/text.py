@@ -34,7 +34,7 @@ class Text:
     """Encodes and decodes texts of one model.
 
     Attributes:
-        tokenizer: Of transformers, or FastTokenizer.
+        tokenizer: A tokenizer of transformers, or a FastTokenizer.
         added: Ids of the tokens that were added to the vocabulary.
         control: Ids of the control tokens.
         bos: The token that begins a context, None where the tokenizer puts none there.
@@ -44,8 +44,8 @@ class Text:
         """Make a copy of the tokenizer that knows no added tokens.
 
         Args:
-            tokenizer: Of transformers, or FastTokenizer.
-            name: Of the model, for messages.
+            tokenizer: A tokenizer of transformers, or a FastTokenizer.
+            name: The model's name, for messages.
             pieces: Its chat template, whose tokens no text from data may produce.
 
         Raises:

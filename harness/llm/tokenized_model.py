@@ -34,7 +34,7 @@ class NetworkEnds:
         """Read them.
 
         Args:
-            config: Of transformers.
+            config: The model's config of transformers.
             generation: A generation config of transformers, None for none.
         """
         ends = getattr(generation, "eos_token_id", None)
@@ -60,7 +60,7 @@ class TokenizedModel(LanguageModel):
         skips: An empty thinking.
         stop_ids: Tokens that end a reply.
         endings: A pattern of markers that are cut off a reply; None for none.
-        thinking: Of a reasoning model; None for another.
+        thinking: The markers of a reasoning model; None for another.
     """
 
     thinking: Thinking | None = None
@@ -78,7 +78,7 @@ class TokenizedModel(LanguageModel):
         """Load the tokenizer, and encode the pieces of the chat template.
 
         Args:
-            config: Of the model.
+            config: The model's settings.
             folder: The model's.
             network: Of the network that the tokenizer belongs to.
 
@@ -120,7 +120,7 @@ class TokenizedModel(LanguageModel):
         """Encode what opens a thinking, ends one at its limit, and is an empty one.
 
         Args:
-            thinking: Of the settings; a template may end it by itself.
+            thinking: That of the settings; a template may end it by itself.
         """
         if self.pieces.closed:
             thinking = None
@@ -179,7 +179,7 @@ def _tokenizer(config: ModelConfig, folder: str, name: str) -> Any:
     """Load the tokenizer of a model.
 
     Args:
-        config: Of the model.
+        config: The model's settings.
         folder: With its files.
         name: For messages.
 
@@ -205,9 +205,9 @@ def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
     """The pieces of the chat template in use: the model's own, that of a file, or PLAIN for "none".
 
     Args:
-        config: Of the model.
-        tokenizer: Of transformers; gets the template of a file.
-        name: Of the model, for messages.
+        config: The model's settings.
+        tokenizer: A tokenizer of transformers; gets the template of a file.
+        name: The model's name, for messages.
 
     Raises:
         CannotRun: There is no template, or one that no session can use.

@@ -18,9 +18,9 @@ def _made_up_tokens(start: int, size: int, vocabulary: int) -> list[int]:
     """Made-up token ids.
 
     Args:
-        start: Another text for each.
+        start: Each gives another text.
         size: How many.
-        vocabulary: They are below it.
+        vocabulary: The ids are below it.
     """
     return [(7 * n + start) % vocabulary for n in range(size)]
 
@@ -33,9 +33,9 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
 
     Args:
         net: The network.
-        device: Of its inputs.
-        layers: Of the network.
-        rows: Tokens of a pass.
+        device: The device of its inputs.
+        layers: The number of its layers.
+        rows: The number of tokens that every pass is padded to.
     """
     vocabulary = net.config.vocab_size
     short = _made_up_tokens(3, 9, vocabulary)
@@ -67,9 +67,9 @@ def trial_pack_problem(
 
     Args:
         net: The network.
-        device: Of its inputs.
+        device: The device of its inputs.
         dtype: The name of its weights' type.
-        layers: Of the network.
+        layers: The number of its layers.
         in_one_call: Whether one call of attention serves all contexts, as in `run_packed`.
 
     Returns:
@@ -136,9 +136,9 @@ def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int)
 
     Args:
         net: The network.
-        device: Of its inputs.
+        device: The device of its inputs.
         dtype: The name of its weights' type.
-        layers: Of the network.
+        layers: The number of its layers.
 
     Returns:
         Why sessions cannot use this model's cache; None for equal logits.

@@ -48,7 +48,7 @@ class Writing:
     """The state of one reply.
 
     Attributes:
-        ids: Of the context; written tokens are appended.
+        ids: The tokens of the context; written ones are appended.
         cache: Keys and values of the context.
         cached: Tokens that the model has run.
         start: Where the reply begins.

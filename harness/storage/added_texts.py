@@ -24,7 +24,7 @@ def with_texts(
     Args:
         record: As the method's answer made it; it is not changed.
         example: The question with its gold answers.
-        documents: Of the data set, by id.
+        documents: The data set's documents, by id.
 
     Returns:
         The record, with pointers in place of long texts; and these texts by checksum, for

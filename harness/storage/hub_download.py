@@ -139,7 +139,7 @@ def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> Non
     """Put a repository's commit into the lock file of its kind, beside those of other repositories.
 
     Args:
-        kind: Of the repository.
+        kind: The kind of the repository.
         repo: "owner/name", with "@branch" where the user gave one.
         revision: The commit.
         files: The names of its files.
@@ -177,9 +177,9 @@ def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
     sentence.
 
     Args:
-        kind: Of the repository.
+        kind: The kind of the repository.
         repo: Its name.
-        revision: That was asked for, None for the default branch.
+        revision: The one that was asked for, None for the default branch.
     """
     errors = _hub().errors
     try:
@@ -221,7 +221,7 @@ def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
     """The error for a repository that the hub did not give.
 
     Args:
-        kind: Of the repository.
+        kind: The kind of the repository.
         repo: Its name.
         why: In a few words.
     """
@@ -233,7 +233,7 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
     """Ask the hub for the commit of a revision, and the names of its files.
 
     Args:
-        kind: Of the repository.
+        kind: The kind of the repository.
         repo: "owner/name", or "owner/name@branch".
         revision: A commit or branch; None for the branch in `repo`, else the default one.
 
@@ -264,7 +264,7 @@ def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]
     What the hub says is written to the lock file unless `revision` is given.
 
     Args:
-        kind: Of the repository.
+        kind: The kind of the repository.
         repo: "owner/name" or "owner/name@branch".
         revision: A commit that the settings name, None for none.
 
@@ -284,10 +284,10 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
     """Return the local copy of a file, downloaded unless it is cached.
 
     Args:
-        kind: Of the repository.
+        kind: The kind of the repository.
         repo: "owner/name" or "owner/name@branch".
-        commit: Of the repository.
-        name: Of the file in it.
+        commit: The commit of the repository.
+        name: The file's name in it.
 
     Raises:
         CannotRun: It cannot be had.

@@ -63,14 +63,14 @@ class IndexKey:
     Attributes:
         document: Digest of the document.
         method: The method's implementation: "methods.pecan:Pecan".
-        version: Of the method's code (index_version).
+        version: The version of the method's code (index_version).
         params: Its index settings.
         prompts: By name.
         models: Role -> what identifies its model, of the roles that build the index.
-        seed: Of the run.
+        seed: The run's seed.
         code: Hashes of the user's own code.
         packages: Package -> version, of those that compute the index.
-        question: Of an index of scope "question" only: its text, options and task.
+        question: For an index of scope "question", its text, options and task; else None.
     """
 
     document: str
@@ -215,7 +215,7 @@ class IndexCache:
         An entry that cannot be written costs a warning: the index is in memory.
 
         Args:
-            folder: Of the entry (`folder`).
+            folder: The folder of the entry (`folder`).
             key: What it depends on.
             entry: The value with its cost.
         """
@@ -263,8 +263,8 @@ def _read_entry(folder: Path, key: CacheKey, served: Served) -> Entry:
     """Read an entry.
 
     Args:
-        folder: Of the entry.
-        key: That it must have.
+        folder: The folder of the entry.
+        key: The key that it must have.
         served: The sizes by which FLOPs of these roles' calls are counted, in place of the stored
             ones.
 
@@ -295,7 +295,7 @@ def _shape_of(
         row: The event.
         stored: Sizes by their key; by the name of the model in entries of before events named
             their shape.
-        served: Those that count in place of the stored ones.
+        served: The sizes that count in place of the stored ones.
     """
     if row["role"] in served and row["kind"] not in ("embed", "rerank"):
         return served[row["role"]]

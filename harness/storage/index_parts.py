@@ -27,7 +27,7 @@ def keep(cache: IndexCache, index: CacheKey, name: str, fn: Callable[[], Any], m
     Args:
         cache: Holds the parts of an index until it is complete.
         index: The key of the index.
-        name: Of the part.
+        name: The name of the part.
         fn: Computes it.
         meter: Gets its cost, also where it was stored.
     """
@@ -41,7 +41,7 @@ class SharedPart:
 
     Attributes:
         name: "tree".
-        role: Whose model computes it.
+        role: The role whose model computes it.
         needs: All else that it depends on, with the "version" of the code that computes it.
     """
 
@@ -109,8 +109,8 @@ def _get_or_build(
     """Return the value of an entry, else fn(), which is stored if possible.
 
     Args:
-        cache: Of the entry.
-        folder: Of the entry.
+        cache: The cache of the entry.
+        folder: The folder of the entry.
         key: What the value depends on.
         fn: Computes the value.
         meter: Gets the cost in both cases.

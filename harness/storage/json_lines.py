@@ -172,9 +172,9 @@ def _check_form(value: object, form: TypeAdapter[Any], path: Path, number: int) 
 
     Args:
         value: The object.
-        form: That it should have.
+        form: The form that it should have.
         path: The file that it is from.
-        number: Of its line.
+        number: The number of its line.
     """
     try:
         check(value, form)

@@ -31,8 +31,8 @@ class StoredRequest:
     Attributes:
         question_id: The question.
         number: Its place among the requests of the question, from 0.
-        phase: Where its cost counts.
-        role: Whose model got it.
+        phase: The phase that its cost counts in.
+        role: The role whose model got it.
         kind: "write", "probe" or "score".
         same: How many characters its prompt shares with the prompt before.
         prompt: The whole context as text.
@@ -78,8 +78,8 @@ def read_requests(
     """Question id -> its requests in order; {} without a file.
 
     Args:
-        folder: Of the run.
-        question_ids: Whose requests are read.
+        folder: The run's folder.
+        question_ids: The questions whose requests are read.
         shortened: Applied to every prompt and reply, so that memory holds the shortened texts alone.
 
     Raises:
@@ -110,7 +110,7 @@ def _whole_request(path: Path, row: Row, before: str) -> StoredRequest:
 
     Args:
         path: The file.
-        row: Of a question.
+        row: A row of a question.
         before: The prompt of the row before, of which this one may repeat the beginning.
     """
     texts: dict[str, str] = {}

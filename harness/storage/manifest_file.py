@@ -58,13 +58,13 @@ class DatasetRows(JsonValues):
     """The rows that a run was made with.
 
     Attributes:
-        name: Of the data set.
+        name: The data set's name.
         fingerprint: Hash of all rows.
         source: File or repository.
-        revision: Of the repository.
+        revision: The revision of the repository.
         questions: How many there are.
         skipped: Rows that the loader left out, by reason.
-        twin: Of an entity-swapped copy: how it was made.
+        twin: How it was made, for an entity-swapped copy.
     """
 
     name: str | None = None
@@ -98,11 +98,11 @@ class Amount(JsonValues):
         value: The number.
         note: What tables say of it.
         mean: What it was rounded from.
-        unit: Of the mean.
+        unit: The unit of the mean.
         source: The method of the run that gave it.
         run: Its folder; None where the paper prints the number.
-        dataset: Of that run.
-        model: Of that run.
+        dataset: That run's data set.
+        model: That run's model.
         questions: How many it answered.
         failed: How many were left out.
     """
@@ -123,8 +123,8 @@ class HashedValues(JsonValues):
     """What the hash in the run's name covers and no other key holds.
 
     Attributes:
-        task: Of the prompts, without defaults.
-        index_version: Of the method.
+        task: What prompts say of the task, without defaults.
+        index_version: The version of the method's code that builds indexes.
         unset: Parameters that run.yaml leaves out.
     """
 
@@ -149,18 +149,18 @@ class JudgeEntry(JsonValues):
     """A judge of the run's answers (docs/run-folder.md#judges).
 
     Attributes:
-        version: Of prompt, reply length and model.
-        kind: Of `harness judge --kind`.
+        version: Names prompt, reply length and model; only equal ones give comparable scores.
+        kind: What `harness judge --kind` named.
         prompt: Its text, or where published ones are from.
         prompt_version: Its number, or a name and a hash.
-        max_tokens: Of a reply.
+        max_tokens: The most tokens of a reply.
         model: Name and identity.
-        other_run: Of a pairwise judge: the folder's name of the other run.
+        other_run: For a pairwise judge, the folder's name of the other run.
         server: Its address.
         verdicts: Verdict -> number of answers.
         usage: What the replies cost.
         earlier: What requests without a judgement sent.
-        price: Of a million tokens.
+        price: The price of a million tokens.
         finished: When it ended.
     """
 

@@ -164,11 +164,11 @@ class _CodeHashes:
         """Hash a file, and remember its hash for as long as this process runs.
 
         Args:
-            module: That the file is, or that names it.
+            module: The module that the file is, or that names it.
             label: Under which the hash is stored; with eight digits of the hash if another file has
                 the label.
-            spec: Of the module.
-            path: Of the file.
+            spec: The spec of the module.
+            path: The path of the file.
 
         Raises:
             UserError: The file changed since Python imported the module.
@@ -195,9 +195,9 @@ class _CodeHashes:
         """Hash a function, or one attribute of a class, that is typed into a notebook.
 
         Args:
-            module: Of the function or class.
-            name: Of the attribute.
-            value: Of the attribute.
+            module: The module of the function or class.
+            name: The name of the attribute.
+            value: The value of the attribute.
             digest: Gets the code or the value; a class of the module gets a hash of its own.
         """
         function = _function_of(value)
@@ -333,8 +333,8 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
     "from .util import fold" -> "lead", "lead.util", "lead", "lead.util", "lead.util.fold"
 
     Args:
-        tree: Of a module.
-        package: That relative imports begin with: "lead".
+        tree: The syntax tree of a module.
+        package: The package that relative imports begin with: "lead".
     """
     for node in ast.walk(tree):
         for name in _imported_by(node, package):
@@ -377,7 +377,7 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
     write.
 
     Args:
-        tree: Of the module.
+        tree: The syntax tree of the module.
         module: Its file. A name is looked up beside it, in the working directory, or as a full
             path; a pattern of glob() below its folder.
     """

@@ -77,7 +77,7 @@ def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
         dataset: Name of the data set.
         method: Name of the method.
         model: Name of the model.
-        hash8: Of the run.
+        hash8: The run's hash, eight digits.
 
     Raises:
         UserError: As `inside`.

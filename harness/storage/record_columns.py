@@ -42,7 +42,7 @@ class SearchSummary:
         ties: How many of these are 0.5.
         is_accepted: Whether a step is called "accept".
         is_declined: Whether a step is called "decline".
-        notes: Of all steps.
+        notes: The notes of all steps, joined by spaces.
         nodes: A hash of the nodes that it visited; "" for none.
     """
 
@@ -95,7 +95,7 @@ class RecordColumns:
         usage: Costs by their place; nan where a record has none.
         usage_keys: The keys of all phases, also of those that hold nothing.
         notes: Flags of scorers, judgements and what methods note.
-        searches: Of records with steps; None for others.
+        searches: What is counted of a record's steps; None for a record without any.
     """
 
     ids: tuple[str, ...]
@@ -282,8 +282,8 @@ class ColumnsBuilder:
         """Add the numbers at any depth below a place to their columns.
 
         Args:
-            place: Of the record.
-            path: Of `costs` in the usage.
+            place: The place of the record.
+            path: The place of `costs` in the usage.
             costs: Numbers and mappings of them.
         """
         for key, value in costs.items():

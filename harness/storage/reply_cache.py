@@ -111,7 +111,7 @@ class ReplyCache:
             send: Sends the request, and returns its reply as JSON values.
             meter: Gets the cost of both.
             role: Under which a stored reply is booked.
-            shape: Of the model, for a stored reply.
+            shape: The sizes of the model, for a stored reply.
         """
         digest = key_digest({**self._about, **key})
         path = self.folder / digest[:2] / f"{digest}.json"

@@ -196,7 +196,7 @@ def used_settings(
     Args:
         config: Settings, mappings of settings, ...
         origins: Path of a value -> what set it.
-        path: Of `config` in the whole configuration; "" for all of it.
+        path: The path of `config` in the whole configuration; "" for all of it.
     """
     used = UsedSettings({}, {})
     for key, value in config.items():

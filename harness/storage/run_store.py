@@ -78,7 +78,7 @@ class RunStore:
     Attributes:
         run: The folder of the run.
         part: The part of the run that it writes, None for all.
-        folder: Of its files.
+        folder: The folder of its files.
         fresh: Whether this process began it.
         edited: Files that had been changed since its last end.
         unscored: Answers by question that are stored and have no record.
@@ -90,7 +90,7 @@ class RunStore:
         Args:
             run: The folder of the run.
             part: The part of the run that it writes, None for all.
-            folder: Of its files, locked.
+            folder: The folder of its files, locked.
         """
         self.run, self.part, self.folder = run, part, folder
         self.unscored: dict[str, StoredRecord] = {}
@@ -121,7 +121,7 @@ class RunStore:
 
         Args:
             run: The folder of the run.
-            fingerprint: Of the rows; None: no check.
+            fingerprint: The hash of the rows; None: no check.
             note: Gets a sentence for each repair.
             part: The part of the run that is written, None for all.
 
@@ -416,8 +416,8 @@ def _check_same_data(folders: Iterable[Path], fingerprint: str | None) -> None:
     """Raise UserError where a run was begun with other rows.
 
     Args:
-        folders: Of the run, and of its part.
-        fingerprint: Of the rows; None: no check.
+        folders: The folders of the run and of its part.
+        fingerprint: The hash of the rows; None: no check.
     """
     if fingerprint is None:
         return

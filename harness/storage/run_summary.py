@@ -49,9 +49,9 @@ def summarise(
     Args:
         records: One a question, streamed, of which memory holds about 30 bytes each.
         documents: Lines of documents.jsonl.
-        config: Of the run: `failed`, the bootstrap's `seed`, and the data set's format, which
-            says what questions are resampled as one (harness.stats.question_clusters). None: a
-            failed question scores 0, seed 0.
+        config: The run's settings, of which count: `failed`, the bootstrap's `seed`, and the data
+            set's format, which says what questions are resampled as one
+            (harness.stats.question_clusters). None: a failed question scores 0, seed 0.
     """
     numbers = _Numbers(config)
     clusters = cluster_numbers(numbers.dataset_format, numbers.count_records(records))
