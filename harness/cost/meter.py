@@ -164,8 +164,7 @@ class Meter:
     @contextlib.contextmanager
     def request(self, role: str, kind: str, prompt: Callable[[], str]) -> Iterator[list[str]]:
         """Keep the request made inside (see Request) if this meter keeps them; append its reply to
-        the
-        yielded list.
+        the yielded list.
 
         A request that fails is kept with an empty reply: its cost is counted too.
 

@@ -196,7 +196,10 @@ def _questions(run: StoredRun, answered: int, failed: int) -> str:
         answered: How many of its questions count.
         failed: How many do not.
     """
-    words = f"mean of {answered} question{'s'[: answered > 1]} of {run.path.name}"
+    questions = "1 question"
+    if answered > 1:
+        questions = f"{answered} questions"
+    words = f"mean of {questions} of {run.path.name}"
     if failed:
         words += f", {failed} failed and left out"
     return words
@@ -243,15 +246,16 @@ def nearest_count(cost: Callable[[int], float], target: float) -> int:
 def _pieces_of_equal_cost(
     method: Method, name: str, run: StoredRun, records: Sequence[StoredRecord]
 ) -> tuple[int, float, str]:
-    """(k, cost, unit): how many pieces cost what a question of a run cost on average, that cost,
-    its
-    unit.
+    """How many pieces cost about what a question of a run cost on average (the module's k).
 
     Args:
-        method: Shows the pieces.
+        method: The method that shows the pieces.
         name: The parameter that gets k.
         run: The run.
         records: Its answered questions.
+
+    Returns:
+        (k, that average cost, its unit: "TFLOPs", or "tokens" where FLOPs are unknown).
     """
     usages = [record.usage for record in records]
     spent = sum_phases(usages, "search", "answer")
@@ -320,11 +324,20 @@ def tokens_and_flops(calls: Iterable[Call]) -> tuple[int, float | None]:
     Logits: of the last position in a prefill, of each token in decoding.
     An encoder's attention is not counted.
     """
-    tokens, total = 0, 0.0
+    tokens = 0
+    total = 0.0
+    has_unknown = False
     for kind, new, cached, shape in calls:
-        logits = {"prefill": 1, "decode": new}.get(kind, 0)
-        pairs = new * cached + new * (new + 1) // 2 if logits else 0
-        event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
         tokens += new
-        total += math.nan if shape is None else flops(event, shape, DEFAULT)
-    return tokens, None if math.isnan(total) else total
+        if shape is None:
+            has_unknown = True
+            continue
+        logits = {"prefill": 1, "decode": new}.get(kind, 0)
+        pairs = 0
+        if logits:
+            pairs = new * cached + new * (new + 1) // 2
+        event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
+        total += flops(event, shape, DEFAULT)
+    if has_unknown:
+        return tokens, None
+    return tokens, total

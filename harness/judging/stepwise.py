@@ -224,9 +224,7 @@ class StepwiseJudge(Judge):
 
     def _lacking(self, case: Case) -> Judgement | None:
         """The judgement of a case without a part that the judge needs, such as gold answers; None
-        where all
-        are there.
-        """
+        where all are there."""
         if "answers" in self.places and case.gold == (DECLINE,):
             return Judgement(case.question_id, NO_GOLD, None)
         return super()._lacking(case)

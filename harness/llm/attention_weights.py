@@ -148,15 +148,20 @@ class _LayerStates:
 
 
 class WatchedRows:
-    """The watched rows of one batch: of each layer their queries, log-sum-exps and watched keys,
-    then one reduction.
+    """Computes the weights of the watched rows of one batch: `take` collects queries, log-sum-exps
+    and watched keys layer by layer, and several layers are reduced at once.
 
     A layer costs three launches, whatever the number of requests; reduced layer by layer they were
     15 a request.
     """
 
     def __init__(self, requests: Sequence[WatchRequest], layers: int) -> None:
-        """layers: at most so many are reduced at once; 1 on a CPU."""
+        """Begin without any layer.
+
+        Args:
+            requests: What is watched; their totals are added to.
+            layers: The most layers that are reduced at once; 1 on a CPU.
+        """
         self._requests, self._layers = requests, layers
         self._groups: list[_Group] = []
         self._held: list[_LayerStates] = []
@@ -208,8 +213,12 @@ class WatchedRows:
         self._most = max(1, min(self._layers, room // max(largest, held)))
 
     def _grouped(self, room: int) -> list[list[WatchRequest]]:
-        """Pieces of the requests, those of about one size together; room: weights of a group's
-        head."""
+        """Cut the requests into pieces that fit in memory, and put those of about one size
+        together.
+
+        Args:
+            room: The most weights of one head that a group may have.
+        """
         groups: list[list[WatchRequest]] = []
         for request in sorted(self._requests, key=lambda request: request.columns):
             for piece in request.pieces(max(BLOCK, room // request.columns)):
@@ -224,7 +233,7 @@ class WatchedRows:
         Args:
             group: Pieces of about one size, the shortest first.
             piece: Longer than all of these.
-            room: Weights of a group's head.
+            room: The most weights of one head that a group may have.
         """
         most_rows = max(len(request.rows) for request in [*group, piece])
         weights = (len(group) + 1) * most_rows * piece.columns * self._layers
@@ -269,15 +278,22 @@ class WatchedRows:
 
 
 def _add_sums(request: WatchRequest, sums: np.ndarray) -> None:
-    """Add the padded sums [rows, spans] of a request to its total."""
-    total = request.total
-    own = sums[: len(request.rows), : total.shape[-1]]
-    total += own if total.ndim == 2 else own.sum(0)
+    """Add the padded sums [rows, spans] of a request to its total, which is changed."""
+    own = sums[: len(request.rows), : request.total.shape[-1]]
+    if request.total.ndim == 1:
+        own = own.sum(0)
+    np.add(request.total, own, out=request.total)
 
 
 def span_columns(spans: Ranges) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the spans' keys, int64 [columns], and float32 [columns, spans]: 1 / length of a
-    column's span."""
+    """The keys of all spans as columns, and what averages each column into its span.
+
+        [(2, 4), (7, 8)] -> [2, 3, 7], [[1/2, 0], [1/2, 0], [0, 1]]
+
+    Returns:
+        (the position of each column, int64 [columns]; 1 / length of its span at that span, else 0,
+        float32 [columns, spans]).
+    """
     size = sum(end - start for start, end in spans)
     columns = np.zeros(size, np.int64)
     picked = np.zeros((size, len(spans)), np.float32)
@@ -291,7 +307,8 @@ def span_columns(spans: Ranges) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _padded(requests: list[WatchRequest], device: torch.device) -> _Group:
-    """The group of these requests; the first rows and keys pad the shorter ones."""
+    """The group of these requests on a device, padded to the longest: shorter ones repeat their
+    first row and key, and their padding counts in no span."""
     most_rows = max(len(request.rows) for request in requests)
     most_columns = max(request.columns for request in requests)
     most_spans = max(len(request.spans) for request in requests)

@@ -48,16 +48,18 @@ class TokenContext(Session):
         self._answering = not (self.chat and (self._model.thinking or self._model.opens))
 
     def _skip_thinking(self) -> None:
+        """Append an empty thinking, where the model has one, so that the reply is the answer."""
         if self._model.skips:
             self._queue(self._model.skips)
             self._answering = True
 
     def _append(self, text: str) -> Span:
+        """Append a text as data. Raises WindowExceeded."""
         return self._queue(self._model.text.plain(text))
 
     def _closing(self, after: str) -> list[int]:
-        """Tokens after the context if the user turn ended here and the reply began with
-        `after`."""
+        """The tokens that would follow the context if the user turn ended now and the reply began
+        with `after`; the context stays as it is."""
         end = len(self.ids)
         try:
             self._open("reply")
@@ -67,13 +69,16 @@ class TokenContext(Session):
         finally:
             del self.ids[end:]
 
-    def _text_if_probed(self, after: str) -> str:  # nothing is run for it
+    def _text_if_probed(self, after: str) -> str:
+        """The text of the context as a probe would read it; nothing is run for it."""
         return self._model.text.context([*self.ids, *self._closing(after)])
 
     def _text(self) -> str:
+        """The text of the context, markers of the chat template included."""
         return self._model.text.context(self.ids)
 
     def _require(self, capability: str) -> None:
+        """Raise CannotRun where the model lacks a capability."""
         self._model.require(capability)
 
     def begin_text(self) -> None:
@@ -91,12 +96,16 @@ class TokenContext(Session):
     def system(self, text: str) -> Span:
         """Begin the context with a system turn. Raises CannotRun if the chat template has no system
         role."""
-        return super().system(text.strip() if self._model.pieces.trims else text)
+        if self._model.pieces.trims:
+            text = text.strip()
+        return super().system(text)
 
     def user(self, text: str = "") -> Span:
         """Open a user turn and put `text` in it."""
         # A template that trims contents would not show white space at the start of a turn either.
-        return super().user(text.lstrip() if self.chat and self._model.pieces.trims else text)
+        if self.chat and self._model.pieces.trims:
+            text = text.lstrip()
+        return super().user(text)
 
     def length(self) -> int:
         """Tokens in the context, queued ones included."""
@@ -109,17 +118,19 @@ class TokenContext(Session):
         return [tokens, max(self._cached, self._booked_end), self._answering, self._adapter]
 
     def _reply_state(self, before: int) -> dict[str, object]:
-        """What a kept reply adds to the context of `before` tokens: token ids, and how many of them
-        have run."""
+        """What the cache stores of what a reply added to a context of `before` tokens: its token
+        ids, and how many of them the model has run."""
         return {"ids": self.ids[before:], "ran": self._cached - before}
 
     def _restore_reply(self, added: AddedContext) -> None:
-        """Set the context as a cached reply left it."""
+        """Append a cached reply to the context; its tokens count as booked, and are run when they
+        are needed."""
         self._model.remember_first_prompt(self._role, self.ids)
         self._booked_end = len(self.ids) + added.ran
         self.ids.extend(added.ids)
 
     def _first_token(self, label: str) -> int | None:
+        """The id of a label's first token; None for an empty label."""
         return next(iter(self._model.text.plain(label)), None)
 
     def _truncate(self, length: int) -> None:

@@ -99,11 +99,19 @@ def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: st
 
 
 def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool]:
-    """(thinking with its markers and the white space after it, answer, whether the thinking ended)
-    of a reply.
+    """Split a reply of a reasoning model.
 
-    All is answer where `thinking` is None or no marker begins or ends one; a thinking without an
-    end has no answer.
+        "<think>A city.</think> Paris"  -> ("<think>A city.</think> ", "Paris", True)
+        "<think>A city"                 -> ("<think>A city", "", False)
+        "Paris"                         -> ("", "Paris", True)
+
+    Args:
+        text: The text of the reply.
+        thinking: The markers; None for a model that does not think: all is answer.
+
+    Returns:
+        (thinking with its markers and the white space after it, answer, whether the thinking
+        ended).
     """
     if thinking is None:
         return "", text, True
@@ -126,8 +134,15 @@ def begins_thinking(text: str, thinking: Thinking) -> bool | None:
 
 
 def thinking_room(config: ModelConfig, window: int) -> tuple[int, list[str]]:
-    """How many tokens a reasoning model's thinking leaves of the window, and a problem where none
-    are left."""
+    """How many tokens of the window are left beside a reasoning model's thinking.
+
+    Args:
+        config: The model's settings.
+        window: Tokens of the model's context; 0 where unknown.
+
+    Returns:
+        (the tokens, 0 where the window is unknown; [], or a sentence where none are left).
+    """
     thought = 0
     if config.thinking:
         thought = config.thinking.tokens

@@ -42,7 +42,12 @@ from harness.parallel.scheduler import Took, timed
 
 @dataclass(frozen=True)
 class WatchedSpan:
-    """A span whose attention the next pass measures, to the keys [start, end) of each column."""
+    """A span of fed text whose attention the next pass measures.
+
+    Attributes:
+        span: The span; gets the attention.
+        columns: Ranges [start, end) of keys that are attended to.
+    """
 
     span: Span
     columns: tuple[tuple[int, int], ...]
@@ -55,7 +60,13 @@ class WatchedSpan:
 
 @dataclass
 class ThinkingState:
-    """A thinking while it is written; logits: of the next token [1, vocab]."""
+    """A thinking while it is written.
+
+    Attributes:
+        logits: Those of the next token [1, vocab].
+        is_opened: Whether its opening marker is written.
+        is_closed: Whether its closing marker is written.
+    """
 
     logits: Tensor
     is_opened: bool
@@ -206,6 +217,7 @@ class HFSession(Context):
         return capture.result(self._model.layers).numpy()
 
     def _save(self) -> int:
+        """How many tokens the model has run, to come back to by `_restore`."""
         return self._cached
 
     def _restore(self, state: int) -> None:
@@ -231,12 +243,12 @@ class HFSession(Context):
         logits = self._flush(1, 1, self._closing(after), first_tokens)
         assert logits is not None
         indices = torch.tensor(first_tokens, device=logits.device)
-        mass = logits[-1].softmax(-1)[indices].tolist()
+        probabilities = logits[-1].softmax(-1)[indices].tolist()
         best = int(logits[-1].argmax())
         likeliest = None
         if best in first_tokens:
             likeliest = labels[first_tokens.index(best)]
-        return Probe.of(dict(zip(labels, mass, strict=True)), likeliest)
+        return Probe.of(dict(zip(labels, probabilities, strict=True)), likeliest)
 
     @with_reply_cache
     def _score(self, text: str) -> list[float]:

@@ -193,11 +193,14 @@ class KVPool:
             self._ended.clear()
 
     def longest_match(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
-        """Find the context that holds most of the blocks `names`; returns its slot (None) and how
-        many it holds.
+        """Find the context that holds most of some blocks.
 
-        names: of successive blocks of a context (prefix_sharing.py); at: the number of the first
-        one in that context.
+        Args:
+            names: The names of successive blocks of a context (prefix_sharing.py).
+            at: The number of the first of them in that context.
+
+        Returns:
+            (its slot, how many of the first blocks it holds); (None, 0) where none holds any.
         """
         best: Slot | None = None
         most = 0
@@ -310,7 +313,8 @@ class Slot:
         self.pool.release_later(self.start, self.start + self.capacity)
 
     def reserve(self, tokens: int) -> None:
-        """Make room for `tokens` tokens in all; the context moves if what follows it is taken."""
+        """Make room for `tokens` tokens in all, and some to grow; the context moves
+        if the positions after it are taken. Raises MemoryError."""
         with self.pool.lock:
             self.last = self.pool.clock
             if tokens <= self.capacity and self.away is None:
@@ -324,8 +328,13 @@ class Slot:
                 self._move(size, tokens)
 
     def _move(self, size: int, tokens: int) -> None:
-        """Move to `size` new positions; if these do not fit beside the old ones, to `tokens`, via
-        the host's memory."""
+        """Move to new positions, and free the old ones. Raises MemoryError.
+
+        Args:
+            size: How many positions to take.
+            tokens: How many to take where `size` do not fit beside the old ones; keys and values
+                then go by way of the host's memory.
+        """
         try:
             start = self.pool.allocate(size)
         except MemoryError:
@@ -552,13 +561,14 @@ def rewind(cache: Cache, length: int) -> None:
 
 @contextlib.contextmanager
 def kept_tail(cache: Cache) -> Iterator[None]:
-    """Context manager: put the last cached token back afterwards; a second pass over it may differ
-    in its last bits."""
+    """Context manager: the block may run the last cached token again, and what comes after it; then
+    the first keys and values of that token are put back, as a second pass may differ in its last
+    bits."""
     end = cache.get_seq_length()
     last = slice(end - 1, end)
-    saved = [
-        (layer.keys[:, :, last].clone(), layer.values[:, :, last].clone()) for layer in cache.layers
-    ]
+    saved: list[tuple[Tensor, Tensor]] = []
+    for layer in cache.layers:
+        saved.append((layer.keys[:, :, last].clone(), layer.values[:, :, last].clone()))  # noqa: PERF401
     try:
         yield
     finally:

@@ -229,8 +229,13 @@ def _refusals(config: ModelConfig, settings: Mapping[str, object], window: int) 
 
 
 class _CheckedAdapters(NamedTuple):
-    """The adapters of a model. hashes: name -> hash; problems: a sentence for each that does not
-    fit the model."""
+    """The adapters of a model.
+
+    Attributes:
+        hashes: Name -> hash of the adapter's files.
+        warnings: Sentences for the user.
+        problems: A sentence for each adapter that does not fit the model.
+    """
 
     hashes: dict[str, str]
     warnings: list[str]
@@ -255,11 +260,19 @@ def _check_adapters(config: ModelConfig, base: Base) -> _CheckedAdapters:
 
 
 def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, object]:
-    """The folder with the model's files, and what identifies them (recipe, file hash, or hub id
-    with commit).
+    """Find the folder with a model's files. From the hub they are downloaded at the first use, and
+    the commit is locked.
 
-    kind: names the setting in messages. Downloads from the hub on first use and locks the commit.
-    Raises CannotRun.
+    Args:
+        config: The model's settings.
+        kind: Names the setting in messages.
+
+    Returns:
+        (the folder; what identifies the files: a recipe, {"files": HASH}, or {"hub": "owner/name",
+        "commit": COMMIT}).
+
+    Raises:
+        CannotRun: There is no such model, or it cannot be used.
     """
     made_here = backend_of(config).folder(config)
     if made_here is not None:

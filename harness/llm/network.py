@@ -141,10 +141,19 @@ class Network:
         self._active_adapter = name
 
     def forward(self, request: ForwardRequest, adapter: str | None) -> Tensor | None:
-        """Run `request` in a pass with requests of other questions; returns float32 logits [request.logits,
-        vocab], None for 0.
+        """Run a request in a pass with requests of other questions.
 
-        A request with a reply that is being written runs on to the end of the reply, and returns None.
+        A request with a reply that is being written runs on to the end of the reply.
+
+        Args:
+            request: The tokens to run; its cache grows.
+            adapter: The adapter that reads them; None for none.
+
+        Returns:
+            Float32 logits [request.logits, vocab]; None for 0, and for a reply that is written.
+
+        Raises:
+            CannotRun: There is no such adapter. Also what the pass raises.
         """
         if adapter not in self._queues:
             # An adapter that is not there is this question's error alone.
@@ -275,15 +284,16 @@ class Network:
             return self._pool
 
     def _new_pool(self) -> KVPool:
-        """A pool for the memory that is free now."""
+        """A pool for the memory that is free now; where that holds two windows, contexts that ended
+        may keep one of them."""
         fit = self._tokens_that_fit()
-        reserved = self._positions
+        ended_tokens = self._positions
         if fit is not None and fit < 2 * self._positions:
-            reserved = 0
+            ended_tokens = 0
         limit = None
         if self.contexts_make_room:
             limit = fit
-        return KVPool(self.layers, limit, reserved)
+        return KVPool(self.layers, limit, ended_tokens)
 
     def share_memory(self, networks: Sequence[Any]) -> None:
         """Divide the memory that is free now: each of `networks` on this device may hold equally
@@ -334,9 +344,10 @@ class Network:
 
     def _token_size(self) -> int:
         """Bytes of one token's keys and values."""
-        s = self.shape
-        size: int = 2 * s.layers * s.kv_heads * s.head_size * getattr(torch, self.dtype).itemsize
-        return size
+        shape = self.shape
+        numbers = 2 * shape.layers * shape.kv_heads * shape.head_size
+        bytes_of_number: int = getattr(torch, self.dtype).itemsize
+        return numbers * bytes_of_number
 
 
 def free_bytes_for_weights(device: torch.device, spread: bool) -> int | None:

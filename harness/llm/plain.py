@@ -105,6 +105,7 @@ class PlainReply:
         return row
 
     def _bad_logits(self, tokens: int) -> ModelOutputError:
+        """The error for logits that are NaN or infinite after `tokens` tokens."""
         return self._model.bad_logits(tokens)
 
     def write(self, row: Tensor, cache: Any, position: int) -> None:
@@ -123,7 +124,9 @@ class PlainReply:
             token = self.state.sampler.pick(row)
         steps = self.passes[first_pass:]
         del self.passes[first_pass:]
-        cached = steps[0].cached if steps else self._length(cache)
+        cached = self._length(cache)
+        if steps:
+            cached = steps[0].cached
         self.decoding = PlainPass(len(steps), cached, len(steps), kind="decode")
 
     def tokens_run(self) -> int:

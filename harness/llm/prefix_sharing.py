@@ -27,7 +27,10 @@ def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[byt
         adapter: The adapter that reads them; None for none.
     """
     names: list[bytes] = []
-    key = slot.names[-1] if slot.names else blake2b((adapter or "").encode()).digest()
+    # Each name is hashed with the one before it; the first with the adapter.
+    key = blake2b((adapter or "").encode()).digest()
+    if slot.names:
+        key = slot.names[-1]
     for start in range(len(slot.names) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
         block = array("q", ids[start : start + BLOCK]).tobytes()
         key = blake2b(block, key=key, digest_size=16).digest()
@@ -56,10 +59,10 @@ _NOTHING_SHARED = SharedPrefix()
 
 
 def shared_prefix(request: ForwardRequest) -> SharedPrefix:
-    """The longest prefix of a request's tokens that another context holds; an empty one where
-    `request.blocks` is empty.
+    """Find the longest prefix of a request's tokens that another context holds; nothing is copied.
 
-    The last `request.logits` tokens are never shared, as their logits must be computed.
+    The last `request.logits` tokens are never shared, as their logits must be computed. A request
+    without `blocks` shares nothing.
     """
     if not request.blocks:
         return _NOTHING_SHARED
@@ -70,14 +73,18 @@ def shared_prefix(request: ForwardRequest) -> SharedPrefix:
     tokens = 0
     if n_shared:
         tokens = max((n_named + n_shared) * BLOCK - used, 0)
-    return SharedPrefix(
-        source, n_shared, tokens, next(iter(request.blocks[n_shared:sharable]), None)
-    )
+    missing = None
+    if n_shared < min(sharable, len(request.blocks)):
+        missing = request.blocks[n_shared]
+    return SharedPrefix(source, n_shared, tokens, missing)
 
 
 def copy_shared(request: ForwardRequest) -> ForwardRequest:
-    """Copy the `shared_prefix` into the request's cache; returns the request for the rest, `request` itself
-    where none fits."""
+    """Copy the `shared_prefix` into the request's cache, and name its blocks.
+
+    Returns:
+        The request for the tokens that are left; `request` itself where nothing is copied.
+    """
     if not request.blocks:
         return request
     slot = slot_of(request.cache)

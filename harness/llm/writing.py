@@ -26,7 +26,18 @@ from harness.models import Decoding
 
 @dataclass
 class PassCost:
-    """Counts of forward passes; the fields are those of Event with the same names."""
+    """Counts of forward passes (harness.cost.flops.Event has the same fields).
+
+    Attributes:
+        new: Tokens that the model ran.
+        logits: Rows of logits that were computed.
+        pairs: (query, key) pairs of attention.
+        ranking_pairs: Those that were multiplied a second time, to rank tokens.
+        out: Tokens that were written.
+        endings: Replies whose end markers were cut off.
+        thinking: Written tokens that are thinking.
+        unclosed: Replies whose thinking did not end.
+    """
 
     new: int = 0
     logits: int = 0
@@ -99,8 +110,8 @@ class Writing:
         return any(string in recent for string in stop)
 
     def ran(self) -> bool:
-        """Count the newest token, which the model has run; returns whether another one is
-        wanted."""
+        """Count the newest token, which the model has run, and reduce the measured attention once
+        BLOCK rows wait; returns whether another token is wanted."""
         self.cached += 1
         self.cost.new += 1
         self.cost.logits += 1

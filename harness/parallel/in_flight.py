@@ -138,13 +138,11 @@ def in_flight(
         answer: Answers one example; called in threads.
         finish: Called in this thread with the outcomes that have come meanwhile, in that order.
         choose: Position of the next example among those left (by default 0); called by one thread
-            at a
-            time.
+            at a time.
 
     Raises:
         BaseException: An interrupt, the error of `finish` (then outcomes are dropped), or, of the
-            errors
-            of `answer`, that of the first example.
+            errors of `answer`, that of the first example.
     """
     flight = _Flight(examples, places, answer, finish, choose)
     try:

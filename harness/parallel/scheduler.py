@@ -10,7 +10,6 @@
     scheduler.call(fn)                       fn() in the thread that runs the batches
     with scheduler.without_slot(): ...       wait for another member; the slot is free meanwhile
     with scheduler.waiting_for_server(): ... wait for a server; no batch waits for this member
-    meanwhile
     scheduler.stop(); scheduler.wait()       members end with Stopped at their next call; then wait for their end
     with timed() as took: ...                took.seconds that the block ran, took.queued that it waited for others
 

@@ -451,8 +451,7 @@ class _Group:
 
 class _Waiting:
     """The questions that no worker has yet. One worker indexes a document; others help once it did,
-    if
-    they are idle.
+    if they are idle.
 
     Attributes:
         asked: The questions by number.

@@ -132,8 +132,7 @@ def _write_order(path: Path, examples: Sequence[Example]) -> None:
 
 def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
     """Raise UserError for shards of another division, as questions would be asked twice, and for
-    other
-    scorers.
+    other scorers.
 
     Args:
         plan: The run.

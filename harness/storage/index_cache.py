@@ -175,9 +175,8 @@ class IndexCache:
         Args:
             root: The folder.
             note: Gets a sentence for every entry that had to be deleted.
-            served: The user may correct these sizes, so they are in no key, and the cost of a
-                stored
-                index uses the current ones.
+            served: The sizes of models behind servers. The user may correct these, so they are in
+                no key, and the cost of a stored index uses the current ones.
         """
         self.root, self.note, self.served = root, note, served or {}
         self._warn = WarnOnce(note, "indexes are not cached, and are built again by the next run")

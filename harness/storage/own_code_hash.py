@@ -236,8 +236,7 @@ def _is_of_python(module: str) -> bool:
 
 def _check_is_as_imported(module: str, spec: ModuleSpec | None, path: Path, now: str) -> None:
     """Remember the hash of a file of a module, and check that a loaded module was imported from
-    this
-    content.
+    this content.
 
     A module that was reloaded has another spec; of one that was not loaded yet none is remembered.
 

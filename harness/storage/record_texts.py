@@ -29,8 +29,8 @@ POINTER: Literal["text_sha256"] = "text_sha256"
 
 
 def without_texts(record: StoredRecord) -> StoredRecord:
-    """The record without question, options, gold, queries and shown texts, generated ones too: they
-    reveal the document."""
+    """A copy of a record without texts that reveal the document: question, options, gold answers,
+    queries, shown texts (generated ones too) and titles, and the words of judges' replies."""
     bare = replace(with_own_pieces(record), question=None, options=None, gold=None)
     for piece in bare.pieces():
         piece.pop(POINTER, None)
@@ -47,7 +47,8 @@ def without_texts(record: StoredRecord) -> StoredRecord:
 
 
 def with_own_pieces(record: StoredRecord) -> StoredRecord:
-    """A copy of a record with all keys in their order, whose pieces of text can be changed."""
+    """A copy of a record whose pieces of text can be changed without changing the record; it has
+    all keys, ours first."""
     searches = None
     if record.searches is not None:
         searches = [_own_search(search) for search in record.searches]

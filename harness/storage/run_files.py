@@ -39,7 +39,14 @@ BATCHES, PARTS = "batches.json", "parts"
 
 @dataclass(frozen=True)
 class Part:
-    """Part `number` (from 1) of `of`, which together ask `asked` questions; ids: its own."""
+    """One of several parts of a run, each asked by a process of its own.
+
+    Attributes:
+        number: Its number, from 1.
+        of: How many parts there are.
+        asked: How many questions all parts ask together.
+        ids: The questions of this part.
+    """
 
     number: int
     of: int
@@ -68,15 +75,25 @@ def parts_in(run: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def folder_lock(folder: Path, check: bool = False) -> Iterator[None]:
-    """Hold the writer's lock of a run folder, or of a part. Raises RunLocked, SaveError.
+    """Hold the writer's lock of a run folder, or of a part, inside the block.
 
-    check: only look whether it is free; wait a second, as others that look hold it for a moment,
-    too.
+    Args:
+        folder: The folder.
+        check: Only look whether the lock is free, without naming this process in its file; wait a
+            second for it, as others that look hold it for a moment, too.
+
+    Raises:
+        RunLocked: Another process holds it.
+        SaveError: The lock file cannot be written.
     """
-    path, lock = folder / LOCK, FileLock(folder / LOCK, thread_local=False)
+    path = folder / LOCK
+    lock = FileLock(path, thread_local=False)
+    seconds = 0
+    if check:
+        seconds = 1
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(lock.acquire(timeout=1 if check else 0))
+            stack.enter_context(lock.acquire(timeout=seconds))
             if not check:
                 path.write_text(
                     f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8"

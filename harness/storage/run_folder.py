@@ -111,7 +111,8 @@ class StoredRun:
 
     @functools.cached_property
     def keys(self) -> tuple[list[str], frozenset[str]]:
-        """(Names of all scores of the records in order, keys of all phases of their usage)."""
+        """(Names of all scores that records have, in order; keys that any phase of their usage has,
+        as "tokens_in")."""
         return list(self.columns.scores), self.columns.usage_keys
 
     @property
@@ -211,8 +212,11 @@ class StreamedRecords(Sequence[StoredRecord]):
         return self._read(self.offsets)
 
     def __getitem__(self, at: Any) -> Any:
+        """One record, or a list for a slice."""
         ids = list(self.offsets)[at]
-        return self.record_of(ids) if isinstance(ids, str) else list(self._read(ids))
+        if isinstance(ids, str):
+            return self.record_of(ids)
+        return list(self._read(ids))
 
     def record_of(self, question_id: str) -> StoredRecord:
         """The record of a question. Raises KeyError for one without a record."""
@@ -366,10 +370,18 @@ def _once_each(records: Iterable[StoredRecord]) -> Iterator[StoredRecord]:
 
 
 def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
-    """Read a run folder, a running one too; hold: how much of its records stays in memory.
+    """Read a run folder, a running one too.
 
-    Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or
-    manifest that is not written yet has no values. If a question has several records, the last one counts.
+    A summary or manifest that is not written yet has no values. If a question has several records,
+    the last one counts.
+
+    Args:
+        folder: The run folder.
+        hold: How much of its records stays in memory.
+
+    Raises:
+        UserError: It is no run folder.
+        DataError: A file in it is damaged.
     """
     reading = RecordPass(read_without_records(Path(folder)))
     with os_error_as_data_error(folder):
@@ -389,7 +401,13 @@ def _held_records(reading: RecordPass, hold: Hold) -> Sequence[StoredRecord]:
 
 
 def _with_pointers(records: Iterable[StoredRecord], texts: _Pointers) -> Iterator[StoredRecord]:
-    """Yield the records; texts: gets question id -> checksums of its long texts."""
+    """Yield the records, and put into `texts` which long texts each points to; of several records
+    of a question the last one counts.
+
+    Args:
+        records: The records.
+        texts: Gets question id -> checksums of its long texts.
+    """
     for record in records:
         pointers = text_pointers(record)
         if pointers or record.question_id in texts:

@@ -445,5 +445,6 @@ def _edited(folder: Path) -> list[str]:
 
 
 def _document_key(line: IndexLine) -> tuple[str | bool | None, ...]:
-    """What a line is about: a second line about the same index is not written."""
+    """What identifies a line: of two lines about the same index with the same outcome the second is
+    not written."""
     return *line.identity, line.failed

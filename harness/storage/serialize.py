@@ -113,8 +113,14 @@ def json_values(value: Any, lost: list[str]) -> Any:
     """Return `value` as strict JSON values: tuples become lists, dataclasses dicts, NaN and
     infinities None.
 
-    lost: gets the places of NaN and infinities. Raises TypeError, naming the place, for what JSON
-    cannot hold.
+        Answer("Rome", (Shown(...),)) -> {"text": "Rome", "shown": [{...}], ...}
+
+    Args:
+        value: Dataclasses, lists, tuples, mappings and plain values, at any depth.
+        lost: Gets the places of NaN and infinities: "steps[2].p_yes".
+
+    Raises:
+        TypeError: JSON cannot hold something; the message names its place.
     """
 
     def convert(value: object, at: str) -> object:

@@ -28,7 +28,7 @@ def cut_torn_line(path: Path, field: str, form: TypeAdapter[Any] | None = None) 
     if not path.exists():
         return None
     lines = 0
-    end = 0  # of the last line that is whole
+    end = 0  # where the last whole line ends
     for at, size, _ in indexed_lines(path, field, form=form):
         lines += 1
         end = at + size
