@@ -217,6 +217,7 @@ def _logits(
     seen: list[tuple[Tensor, Tensor]] = []
 
     def look(_: Any, inputs: Any, out: Tensor) -> None:
+        """Note the head's input and output, in this thread's passes."""
         if threading.get_ident() == thread:
             seen.append((inputs[0][0], out[0].float()))
 

@@ -248,6 +248,7 @@ class RecordedSteps:
 
 
 def _place(row: InputRow) -> int:
+    """The order of rows: by their place in the pool."""
     return row.place
 
 

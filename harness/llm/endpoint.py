@@ -211,9 +211,11 @@ class EndpointSession(Session):
         return span
 
     def _save(self) -> tuple[list[tuple[str, str]], int]:
+        """(A copy of the turns, tokens of the context), to come back to by `_restore`."""
         return list(self._turns), self._length
 
     def _restore(self, state: tuple[list[tuple[str, str]], int]) -> None:
+        """Bring the context back to what `_save` returned."""
         self._turns, self._length = state
 
     def _require(self, capability: str) -> None:
@@ -226,6 +228,7 @@ class EndpointSession(Session):
             )
 
     def _text(self) -> str:
+        """The conversation as one text."""
         return conversation_text(self._messages()[0])
 
     def _messages(self) -> tuple[list[dict[str, str]], int]:
@@ -406,9 +409,11 @@ class EndpointSession(Session):
         self._length = _known(added.length, self._length + added.size)
 
     def _replace_reply(self, text: str) -> None:
+        """Make `text` the content of the last turn, which is the model's."""
         self._turns[-1] = "assistant", text
 
     def _first_token(self, label: str) -> str | None:
+        """The text of a label's first token; None for an empty label."""
         return self._model.tokens.first_token_text(label) or None
 
     @with_reply_cache

@@ -216,8 +216,9 @@ class Batches:
         """
         self._server, self._state, self._progress = server, state, progress
         self.mask_key, self.base_url = server.mask_key, server.base_url
-        # Hash of a body -> lines that are not used yet.
+        # Hash of a request's body -> its reply lines that are not used yet.
         self._replies: dict[str, list[ReplyLine]] = {}
+        # Hash of a request's body -> how many such requests wait for the next batch.
         self._waiting: Counter[str] = Counter()
         self._sent: set[str] = set()  # hashes of bodies that this process sent
         self._files: list[IO[bytes]] = []  # requests that wait, the last file open for more
@@ -303,16 +304,18 @@ class Batches:
             "body": fields,
         }
         data = json.dumps(line).encode() + b"\n"
-        if (
-            not self._files
-            or self._requests == _MOST_REQUESTS
-            or self._files[-1].tell() + len(data) > _MOST_FILE_BYTES
-        ):
+        if self._needs_new_file(len(data)):
             self._files.append(tempfile.TemporaryFile())  # noqa: SIM115 - `send` closes it
             self._requests = 0
         self._files[-1].write(data)
         self._requests += 1
         raise WaitsForBatch
+
+    def _needs_new_file(self, size: int) -> bool:
+        """Whether a request of `size` bytes does not fit into the last file of requests."""
+        if not self._files or self._requests == _MOST_REQUESTS:
+            return True
+        return self._files[-1].tell() + size > _MOST_FILE_BYTES
 
     def send(self) -> None:
         """Send what waits, and return when its batches ended. Raises CannotRun, LimitReached,
@@ -399,6 +402,7 @@ class Batches:
             raise self._stop_error(error) from None
 
     def _stop_error(self, problem: object) -> LimitReached:
+        """The error that stops the command and says how it goes on; problem: why it stops."""
         return LimitReached(
             f"stopped, as {problem}; the same command goes on with the batches that were sent"
         )

@@ -62,8 +62,12 @@ class Reply:
     refused: bool = False
 
     def answer(self, markers: Thinking | None) -> Reply:
-        """The reply, with thinking between `markers` (None: it has none) moved from its text to
-        `thinking`."""
+        """A copy of the reply with its thinking moved from `text` to `thinking`; `unclosed` where
+        it did not end, or used up the whole limit.
+
+        Args:
+            markers: What the thinking stands between; None for a model without such markers.
+        """
         thinking, text, closed = split_thinking(self.text, markers)
         # All of the limit went into thinking, shown or hidden.
         used_up = not text and self.finish == "length"
@@ -72,8 +76,12 @@ class Reply:
         )
 
     def cut_at_stop(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
-        """The reply up to the first stop string, without the markers at its end that the pattern
-        `endings` finds."""
+        """A copy of the reply up to the first stop string, without end markers.
+
+        Args:
+            stop: The stop strings.
+            endings: Finds markers at the end (endings.endings_pattern); None for no markers.
+        """
         end, ending = reply_end(self.text, stop, endings)
         finish = self.finish
         if self.finish == "length" and end < len(self.text):

@@ -41,6 +41,7 @@ class FastTokenizer:
         self.bos_token_id = self._id(self.special_tokens_map.get("bos_token", ""))
 
     def _id(self, token: str) -> int | None:
+        """The id of a token; None where the vocabulary lacks it."""
         return self.backend_tokenizer.token_to_id(token)
 
     def __call__(self, text: str) -> dict[str, list[int]]:

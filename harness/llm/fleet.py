@@ -120,8 +120,12 @@ class _Member:
 
 @dataclass
 class Fleet(Server):
-    """Takes the place of a Server. base_url: all addresses, separated by commas; model: the name
-    under which each serves the model."""
+    """Takes the place of a Server: several servers of one model share its requests.
+
+    Attributes:
+        base_url: The addresses of all, separated by commas.
+        model: The name under which each serves the model.
+    """
 
     model: str = ""
 
@@ -303,7 +307,13 @@ class Fleet(Server):
 
 
 def _most_in_flight(members: Sequence[_Member], latencies: Mapping[str, float]) -> dict[str, int]:
-    """Address -> the most requests in flight there, by its speed; with room for one more in all."""
+    """Address -> the most requests in flight there: its share, by its speed, of all requests and
+    one more.
+
+    Args:
+        members: The servers, with their requests in flight.
+        latencies: Address -> seconds of a reply.
+    """
     total = 1
     for member in members:
         total += member.in_flight
@@ -318,7 +328,8 @@ def _most_in_flight(members: Sequence[_Member], latencies: Mapping[str, float]) 
 
 
 def _rank(url: str, document: str) -> bytes:
-    """The place of a server in the order of a document; another server changes no other's place."""
+    """What orders the servers of a document: a hash of the pair, so that the others keep their
+    order where a server comes or goes."""
     return hashlib.blake2b(f"{url} {document}".encode(), digest_size=8).digest()
 
 

@@ -16,5 +16,6 @@ class Context(TokenContext):
         self._cache = model.pool.cache()
 
     def _truncate(self, length: int) -> None:
+        """Remove all but the first `length` tokens from the context and from its cache."""
         super()._truncate(length)
         rewind(self._cache, self._cached)

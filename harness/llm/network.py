@@ -175,6 +175,7 @@ class Network:
         """Call fn(), which runs the network itself with this adapter, while no pass runs."""
 
         def call() -> None:
+            """Call fn() with the adapter."""
             with self.adapter(adapter):
                 fn()
 

@@ -166,6 +166,7 @@ class PlainReply:
             self.passes.append(PlainPass(ids.shape[1], cached))
 
         def after_head(_module: Any, _args: Any, logits: Tensor) -> None:
+            """Count the rows of logits [1, rows, vocab] in the pass."""
             self.passes[-1].logits += logits.shape[1]
 
         hooks = [

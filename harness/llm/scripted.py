@@ -92,6 +92,7 @@ class ScriptedSession(Session):
         self._asked = ""  # the context in front of the reply
 
     def _open(self, turn: str) -> None:
+        """Begin a turn: append "[user]" on a line of its own, and note the context before it."""
         self._asked = self._text()
         head = f"\n[{turn}]"
         if turn == "system":
@@ -106,12 +107,21 @@ class ScriptedSession(Session):
         return Span(len(self._tokens) - len(tokens), len(self._tokens))
 
     def _text(self) -> str:
+        """The text of the whole context."""
         return "".join(self._tokens)
 
     def _text_of(self, span: Span) -> str:
+        """The text of some tokens of the context."""
         return "".join(self._tokens[span.start : span.end])
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
+        """The span with its attention to each watched span, by the model's rule for two texts.
+
+        Args:
+            span: Of the text that is fed.
+            text: This text.
+            watch: Earlier spans.
+        """
         values = [self._model.attend(text, self._text_of(watched)) for watched in watch]
         return Span(span.start, span.end, None, tuple(values))
 
@@ -138,13 +148,16 @@ class ScriptedSession(Session):
             self._n_read = self.length()
 
     def _save(self) -> int:
+        """The number of tokens of the context, to come back to by `_restore`."""
         return self.length()
 
     def _restore(self, state: int) -> None:
+        """Cut the context to its first `state` tokens, all of which count as read."""
         del self._tokens[state:]
         self._n_read = state
 
     def _first_token(self, label: str) -> str | None:
+        """The first character of a label; None for an empty one."""
         return label[:1] or None
 
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:

@@ -79,8 +79,8 @@ class TokenizedModel(LanguageModel):
 
         Args:
             config: The model's settings.
-            folder: The model's.
-            network: Of the network that the tokenizer belongs to.
+            folder: The model's folder.
+            network: The vocabulary and end tokens of the network that the tokenizer belongs to.
 
         Raises:
             CannotRun: It cannot be loaded, or does not belong to the network.
@@ -133,8 +133,8 @@ class TokenizedModel(LanguageModel):
             self.skips = self.text.trusted(f"{thinking.open}\n\n{thinking.close}\n\n")
 
     def _with_bos(self, text: str) -> list[int]:
-        """Ids of the template's first piece `text`, with one BOS if the tokenizer has it. Raises
-        CannotRun for more."""
+        """Token ids of the template's first piece `text`, with one BOS in front if the tokenizer
+        puts one there. Raises CannotRun for a piece with several."""
         begin, bos = self.text.trusted(text), self.text.bos
         if bos is not None and begin[:1] != [bos]:
             begin = [bos, *begin]
@@ -147,9 +147,8 @@ class TokenizedModel(LanguageModel):
     def require(self, capability: str) -> None:
         """Raise CannotRun unless the model has `capability`."""
         if capability not in self.capabilities:
-            reason = self._refusals.get(
-                capability, f"it has {', '.join(sorted(self.capabilities)) or 'none'}"
-            )
+            offered = ", ".join(sorted(self.capabilities)) or "none"
+            reason = self._refusals.get(capability, f"it has {offered}")
             raise CannotRun(f"'{self.name}' has no capability '{capability}': {reason}")
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:

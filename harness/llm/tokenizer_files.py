@@ -147,4 +147,5 @@ def _named_tokens(settings: Mapping[str, object]) -> dict[str, str]:
 
 
 def _matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a file name matches one of some patterns, as "tokenizer*"."""
     return any(fnmatch(name, pattern) for pattern in patterns)

@@ -117,11 +117,13 @@ def parse_searches(searches: Sequence[StoredSearch] | None) -> tuple[Searched, .
 
 
 def _parse_search(search: StoredSearch) -> Searched:
+    """A search with what it found, from a record's JSON values."""
     found = tuple(map(_parse_found, search["found"]))
     return Searched(search["query"], search["phase"], search["seconds"], found)
 
 
 def _parse_found(found: StoredFound) -> Found:
+    """A passage that a search found, from a record's JSON values."""
     shown = tuple(map(parse_shown, found["shown"]))
     pages = tuple((name, start, end) for name, start, end in found["pages"])
     return Found(found["id"], found["title"], found["score"], shown, pages)
