@@ -25,7 +25,6 @@ def heap_kept_out_of_collections() -> Iterator[None]:
     apart.
     """
     was_frozen = gc.get_freeze_count() > 0
-    gc.collect()
     keep_heap_out_of_collections()
     try:
         yield
