@@ -101,6 +101,13 @@ def _states(text):
     return {line[:at].strip(): line[at:end].strip() for line in lines}
 
 
+def test_the_model_that_is_shipped_was_trained_on_what_methods_ask_of_it_today(here):
+    """The release check, in the suite: a method whose default prompt changes must not change what
+    profile pocket asks."""
+    done = here("pocket", "check").checked()
+    assert set(_states(done.stdout).values()) == {"trained"}
+
+
 def test_check_says_who_declares_what_and_whether_it_is_trained(here, environment, model):
     trained(model, *skills())
     done = here("pocket", "check", str(model))

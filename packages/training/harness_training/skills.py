@@ -8,24 +8,24 @@ from collections.abc import Mapping
 from harness.config import presets, registry
 from harness.method import Method
 from harness_training.method_skills import skills_of
-from harness_training.method_skills.summary import summary_skill
 from harness_training.tasks import Skill
-from methods.summary import SUMMARY
 
 
 def declared_skills(
     parameters: Mapping[str, Mapping[str, object]] | None = None,
 ) -> dict[str, Skill]:
-    """Name -> skill, of every skill that a method preset declares or that methods share; of equal
-    names the first.
+    """Name -> skill, of every skill that a method preset declares; of equal names the first.
+
+    Methods ask for summaries in words of their own. The skill "summary" has those of the preset
+    `summary`, which does nothing else before it reads.
 
     Args:
         parameters: Preset -> parameters that are not the defaults; replaced prompts among them
             change a skill's texts.
     """
-    shared = summary_skill(SUMMARY)
-    skills = {shared.name: shared}
-    for method in methods_by_preset(parameters or {}).values():
+    methods = methods_by_preset(parameters or {})
+    skills: dict[str, Skill] = {}
+    for method in [methods["summary"], *methods.values()]:
         for skill in skills_of(method):
             skills.setdefault(skill.name, skill)
     return skills
