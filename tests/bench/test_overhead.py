@@ -1,4 +1,4 @@
-"""bench.overhead: every question of every run is answered, and the slope is CPU time."""
+"""bench.overhead: every question of every run is answered, and its cost is in milliseconds."""
 
 from bench import overhead
 
@@ -11,4 +11,5 @@ def test_the_harness_alone_is_timed_with_several_requests(tmp_path):
         two_scorers, tmp_path, 2 * overhead.SHORT, overhead.REQUESTS, parallel=4
     )
     assert start > 0.1
-    assert 0.1 < question < 50
+    # No lower limit: on a busy machine two starts differ by more than 200 questions cost.
+    assert question < 50
