@@ -66,4 +66,3 @@ def test_frozen_objects_are_counted_once_for_all_batches(monkeypatch):
     finally:
         heap.process_freezes_objects.cache_clear()
     assert len(counted) == 1
-
