@@ -49,11 +49,12 @@ class Dataset:
     pages: Mapping[str, Mapping[str, Support]] = field(default_factory=dict)
 
     def __len__(self) -> int:
+        """The number of questions that were loaded (`examples`)."""
         return len(self.examples)
 
     @property
     def left_out(self) -> int:
-        """The number of `skipped` rows."""
+        """The number of rows left out on purpose: the sum of the counts in `skipped`."""
         return sum(self.skipped.values())
 
 
@@ -85,7 +86,10 @@ class Loader(Protocol):
 
 
 def loader_of(name: str) -> Loader | None:
-    """The module that loads a format; None for a format of rows, whose parser is a function."""
+    """Import and return the module that loads a format by itself, such as "ruler".
+
+    None for a format of rows, such as "musique": its parser is a function of one row.
+    """
     target = registry.shipped("loaders").get(name)
     if target is None:
         return None

@@ -47,6 +47,7 @@ def file_kind(path: Path | Member) -> str | None:
 
 
 def _refuse_constant(text: str) -> NoReturn:  # NaN or Infinity, which Python would take
+    """Raise ValueError for NaN or Infinity, which Python's json would take."""
     raise ValueError(f"{text} is not a JSON value")
 
 
@@ -74,22 +75,33 @@ TEXT_JSON = json.JSONDecoder(
 
 
 def _json_problem(error: Exception) -> str:
-    """What is wrong with a JSON text, in words, from the error that the decoder raised."""
+    """Say what is wrong with a JSON text: "broken JSON: Expecting value (column 3)".
+
+    Args:
+        error: What the decoder raised.
+    """
     if isinstance(error, json.JSONDecodeError):
         return f"broken JSON: {error.msg} (column {error.colno})"
     return f"broken JSON: {error}"
 
 
 def as_row(value: object) -> RawRow | BrokenRow:
-    """Return a JSON object (or a BrokenRow) as it is; for any other value a BrokenRow that says
-    what it is."""
+    """Return an object as it is; for any other JSON value a BrokenRow that says what it is.
+
+    3 -> BrokenRow("a row should be a JSON object, is a number")
+    """
     if isinstance(value, dict | BrokenRow):
         return value
     return BrokenRow(f"a row should be a JSON object, is {type_name(value)}")
 
 
 def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> RawRow | BrokenRow:
-    """Parse one line of a JSON lines file: its row, or a BrokenRow that says why there is none."""
+    """Parse one line of a JSON lines file: its row, or a BrokenRow that says why there is none.
+
+    Args:
+        line: The bytes of the line, without white space at its ends.
+        decoder: Decodes JSON; the default refuses NaN and Infinity.
+    """
     try:
         return as_row(decoder.decode(line.decode("utf-8")))
     except UnicodeDecodeError as error:
@@ -111,12 +123,18 @@ class JsonText:
     """
 
     def __init__(self, name: str, stream: _Stream, decoder: json.JSONDecoder = _DECODER) -> None:
+        """Read from `stream` when a value is asked for.
+
+        `_text` is the part of the file in memory and `_at` the index in it of the next character;
+        `_line` and `_column` are the place of `_text`'s first character in the file, and `_bytes`
+        counts the bytes that were read.
+        """
         self._name, self._stream, self._decoder = name, stream, decoder
         self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
         self._text, self._at, self._line, self._column, self._bytes = "", 0, 1, 1, 0
 
     def value(self) -> object:
-        """Parse the next value."""
+        """Parse and return the next value, and move on past it."""
         self._peek()
         while True:
             try:
@@ -143,8 +161,14 @@ class JsonText:
             more = self._take(",]") == ","
 
     def pairs(self, list_key: str = "") -> Iterator[tuple[str, object]]:
-        """Yield (key, value) of the object that comes next; of a list at the key `list_key` each
-        entry with the key."""
+        """Yield (key, value) of the object that comes next.
+
+        With `list_key` "data": {"name": "x", "data": [1, 2]} -> ("name", "x"), ("data", 1),
+        ("data", 2). So a long list is never in memory whole.
+
+        Args:
+            list_key: The key whose list is yielded entry by entry; "" for none.
+        """
         keys: set[str] = set()
         self._take("{")
         more = not self._take_if_next("}")
@@ -170,15 +194,18 @@ class JsonText:
         return key
 
     def end(self) -> None:
-        """Check that nothing follows."""
+        """Raise DataError if anything but white space follows."""
         if self._peek():
             raise self._error_at("broken JSON: Extra data")
 
     def _peek(self) -> str:
-        """The next character that is no space, not consumed; "" at the end."""
+        """Skip white space and return the next character without consuming it; "" at the end."""
         while True:
             match = _NOT_SPACE.search(self._text, self._at)
-            self._at = match.start() if match else len(self._text)
+            if match:
+                self._at = match.start()
+            else:
+                self._at = len(self._text)
             if self._at < len(self._text) or not self._read_more():
                 return self._text[self._at : self._at + 1]
 
@@ -199,8 +226,12 @@ class JsonText:
         return True
 
     def _read_more(self) -> bool:
-        """Append the next piece of the file, twice as long as the text in memory; False at the end
-        of the file."""
+        """Append the next piece of the file to the text in memory; return False at the end of the
+        file.
+
+        The text before the current position is dropped, and the piece is twice as long as what is
+        left, so a long value takes few pieces. Raises DataError for bytes that are not UTF-8.
+        """
         data = self._stream.read(max(_PIECE_BYTES, 2 * (len(self._text) - self._at)))
         self._line, self._column = self._line_and_column(self._at)
         try:
@@ -217,18 +248,32 @@ class JsonText:
         return bool(data)
 
     def _line_and_column(self, position: int) -> tuple[int, int]:
-        """Line and column, from 1, of the character `position` of the text that is held."""
-        lines, start = self._text.count("\n", 0, position), self._text.rfind("\n", 0, position)
-        return self._line + lines, position - start if lines else self._column + position
+        """The line and the column in the file, each from 1, of the character `_text[position]`."""
+        lines_before = self._text.count("\n", 0, position)
+        if not lines_before:
+            return self._line, self._column + position
+        last_line_end = self._text.rfind("\n", 0, position)
+        return self._line + lines_before, position - last_line_end
 
     def _error_at(self, problem: str, position: int | None = None) -> DataError:
-        """The error for a problem at a position of the text in memory; None: at the current one."""
-        line, column = self._line_and_column(self._at if position is None else position)
+        """Make the error for a problem, with its line and column in the file.
+
+        Args:
+            problem: What is wrong.
+            position: Index in the text in memory; None: the current one.
+        """
+        if position is None:
+            position = self._at
+        line, column = self._line_and_column(position)
         return DataError(self._name, line, None, f"{problem} (column {column})")
 
 
 def _rows_by_key(pairs: Iterator[tuple[str, object]]) -> Iterator[object]:
-    """Yield the rows of a JSON object {id: row, ...}, each with its key as "id"."""
+    """Yield the rows of a JSON object {id: row, ...}, each with its key as "id".
+
+    ("q1", {"question": "Who?"}) -> {"question": "Who?", "id": "q1"}. A BrokenRow where the row's
+    own "id" differs; a value that is no object is yielded as it is.
+    """
     for key, value in pairs:
         if not isinstance(value, dict):
             yield value
@@ -239,7 +284,11 @@ def _rows_by_key(pairs: Iterator[tuple[str, object]]) -> Iterator[object]:
 
 
 def _first_key_in(beginning: bytes) -> str | None:
-    """The first key of an object that starts with `head`; None if `head` is too short for it."""
+    """The first key of an object whose text begins with `beginning`; None if that is too short for
+    it.
+
+    b'{"q1": {"que' -> "q1"
+    """
     text = beginning.decode("utf-8", errors="replace")[1:].lstrip()
     try:
         key, _ = _DECODER.raw_decode(text)
@@ -251,8 +300,14 @@ def _first_key_in(beginning: bytes) -> str | None:
 
 
 def _read_parquet(path: Path) -> Rows:
-    """Yield the rows of a parquet file. Imports its packages, which takes a second. Raises
-    CannotRun, DataError."""
+    """Yield (place, row) for each row of a parquet file.
+
+    Also imports pyarrow and datasets, which takes a second.
+
+    Raises:
+        CannotRun: One of them is not installed.
+        DataError: The file is damaged.
+    """
     try:
         arrow, hf = importlib.import_module("pyarrow"), importlib.import_module("datasets")
         parquet = importlib.import_module("pyarrow.parquet")
@@ -272,7 +327,9 @@ def _read_parquet(path: Path) -> Rows:
 
 
 def read_text_file(path: Path) -> DecodedText:
-    """Read a file of text, also one compressed by gzip. Raises DataError."""
+    """Read and decode a file of text, also one compressed by gzip. Raises DataError if it is no
+    text.
+    """
     with opened(path) as stream:
         data = stream.read()
     return _decoded(path.name, data)
@@ -287,7 +344,10 @@ def _decoded(name: str, data: bytes) -> DecodedText:
 
 
 def _read_table(name: str, data: bytes) -> Rows:
-    """Yield the rows of a tab-separated table with a header. Raises DataError."""
+    """Yield (place, row) for each row of a tab-separated table with a header.
+
+    Raises DataError for what is not UTF-8 or no table.
+    """
     decoded = _decoded(name, data)
     if decoded.assumed:
         raise DataError(name, None, None, "not UTF-8; save the file as UTF-8")
@@ -295,14 +355,24 @@ def _read_table(name: str, data: bytes) -> Rows:
 
 
 def _name_of(source: Path | Member) -> str:
-    """The name of a file in messages; a file of an archive has the archive's before it."""
+    """The name of a file for messages: "dev.jsonl", or in an archive the archive's name and its
+    own.
+    """
     if isinstance(source, Member):
         return str(source)
     return source.name
 
 
 def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> object:
-    """The one JSON value that a file holds. Raises DataError."""
+    """Parse the one JSON value that a file holds.
+
+    Args:
+        source: The file.
+        decoder: Decodes JSON; the default refuses NaN and Infinity.
+
+    Raises:
+        DataError: It is no JSON, or something follows the value.
+    """
     with opened(source) as stream:
         text = JsonText(_name_of(source), stream, decoder)
         value = text.value()
@@ -311,16 +381,21 @@ def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> o
 
 
 def json_object(source: Path | Member) -> dict[str, object]:
-    """The one JSON object that a file holds, whose first key is known (`first_key`). Raises
-    DataError."""
+    """Parse the one JSON object that a file holds; the caller knows its first key by `first_key`.
+
+    Raises DataError if the JSON is broken.
+    """
     value = json_value(source)
     assert isinstance(value, dict)
     return value
 
 
 def first_key(source: Path | Member) -> str | None:
-    """The first key of a JSON file that starts with an object; None for any other file. Raises
-    DataError."""
+    """The first key of a JSON file that starts with an object: '{"q1": ...' -> "q1".
+
+    None for any other file, and where the key is longer than what is read. Raises DataError if the
+    file cannot be opened.
+    """
     if file_kind(source) != "json":
         return None
     with opened(source) as stream:
@@ -336,7 +411,7 @@ def parse_each(rows: Rows, parse: Callable[[RawRow], T], advice: str = "") -> It
     Args:
         rows: The rows with their places.
         parse: Parses a row; raises RowError.
-        advice: Ends the error's sentence.
+        advice: Is added to the end of the error's sentence.
 
     Raises:
         DataError: A row is broken, or cannot be parsed.
@@ -351,7 +426,9 @@ def parse_each(rows: Rows, parse: Callable[[RawRow], T], advice: str = "") -> It
 
 
 def content_digest(source: Path | Member) -> bytes:
-    """sha256 of the (unzipped) bytes of a file, read in pieces. Raises DataError."""
+    """The sha256 of the bytes of a file, those unzipped where it is compressed. Raises
+    DataError.
+    """
     sha256 = hashlib.sha256()
     with opened(source) as stream:
         while data := stream.read(1 << 20):
@@ -371,7 +448,7 @@ def read_rows(
         source: The file.
         row_keys: The keys of a row; given, a file that starts with an object whose first key is
             none of them holds one object {id: row, ...}.
-        decoder: Of JSON.
+        decoder: Decodes JSON; the default refuses NaN and Infinity.
 
     Raises:
         DataError: The file cannot be read on: it is not of the format that its name says, not
@@ -407,17 +484,22 @@ def read_rows(
 
 
 def _is_object_by_id(beginning: bytes, row_keys: Collection[str]) -> bool:
-    """Whether a file that begins so is one object {id: row, ...}. row_keys: the keys of a row."""
+    """Whether a file is one object {id: row, ...}: its first key is none of a row's keys.
+
+    Args:
+        beginning: The first bytes of the file.
+        row_keys: The keys of a row.
+    """
     return beginning.startswith(b"{") and _first_key_in(beginning) not in (None, *row_keys)
 
 
 def _read_lines(name: str, stream: IO[bytes], decoder: json.JSONDecoder) -> Rows:
-    """Yield the rows of a file with a row a line; blank lines are left out.
+    """Yield (place, row) for each line of a JSON lines file; blank lines are left out.
 
     Args:
-        name: Of the file, for messages.
+        name: The file's name, for messages.
         stream: The file.
-        decoder: Of JSON.
+        decoder: Decodes JSON.
     """
     for number, line in enumerate(stream, start=1):
         if number == 1:

@@ -101,7 +101,7 @@ def _unknown_option(key: str, known: Sequence[str]) -> str:
 
 
 def _is_name(value: object) -> bool:
-    """Whether a value can name a file."""
+    """Whether a value can name a file: a string that is not empty."""
     return isinstance(value, str) and value != ""
 
 
@@ -130,7 +130,10 @@ def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source
 
 
 def _package_source(data: str) -> Source:
-    """A file of an installed package, "package:NAME/FILE". Raises CannotRun."""
+    """The source for one file of an installed package, named as "package:NAME/FILE".
+
+    Raises CannotRun if there is no such package or file.
+    """
     package, _, inner = data.removeprefix(PACKAGE).partition("/")
     root = package_folder(package)
     if root is None:
@@ -142,11 +145,12 @@ def _package_source(data: str) -> Source:
 
 
 def _hub_source(config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
-    """The split's files on the hub, each downloaded when the source is iterated up to it.
+    """The source for the split's files on the hub; each is downloaded when the iteration reaches
+    it.
 
     Args:
         config: The data set on the hub, the split and the subset.
-        patterns: Patterns of file names.
+        patterns: Shell patterns of file names that say which files are meant; () for none.
 
     Raises:
         ConfigError: The config names no data set on the hub.
@@ -173,16 +177,16 @@ def _hub_source(config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
 
 
 def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
-    """The rows of a file, or of the split's files in an archive or folder.
+    """The source for a local path: one file, or the split's files in an archive or folder.
 
     Args:
         data: The path.
         config: The split and the subset.
-        patterns: Patterns of file names, in an archive or folder.
+        patterns: Shell patterns of file names, for an archive or folder; () for none.
 
     Raises:
-        ConfigError: There are patterns, but one file.
-        DataError: There are no such rows.
+        ConfigError: There are patterns, but the path is one file of rows.
+        DataError: There is no such path, or no file of rows in it.
     """
     path = Path(data).expanduser()
     if path.is_dir():
@@ -204,12 +208,13 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
 
 
 def _folder_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
-    """The rows of the split's files in a folder or, where it holds none, in its subfolders.
+    """The source for the split's files in a folder or, where it holds no data file, in its
+    subfolders.
 
     Args:
         data: The path of the folder.
         config: The split and the subset.
-        patterns: Patterns of file names.
+        patterns: Shell patterns of file names; () for none.
 
     Raises:
         DataError: There are no such files, or it is not clear which are meant.
@@ -229,7 +234,9 @@ def _folder_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) 
 
 
 def _nested_data_files(folder: Path) -> list[str]:
-    """The data files in a folder and its subfolders, as paths in it: ["qasper/dev.jsonl"]."""
+    """The data files in a folder and its subfolders, as paths relative to it:
+    ["qasper/dev.jsonl"].
+    """
     names = []
     for root, _, files in os.walk(folder):
         place = Path(root).relative_to(folder)
@@ -255,6 +262,9 @@ def _choose_local_files(
         patterns: Patterns that the paths must match, as in `choose_files`.
         place: The folder or archive, named in a DataError.
         shards_only: Choose files only where they are the shards of one table, as in `choose_files`.
+
+    Raises:
+        DataError: No file is meant, or several that do not belong together.
     """
     subset = config.subset
     if not subset or not _subset_files(names, subset):
@@ -274,8 +284,9 @@ def _choose_local_files(
 
 
 def _is_of_subset(name: str, subset: str) -> bool:
-    """Whether a folder of a path, or its file's name without endings and the number of a part, is
-    `subset`."""
+    """Whether a folder in the path is `subset`, or the file is named so: both "qasper/a.jsonl" and
+    "x/qasper-00000-of-00002.parquet" are of "qasper".
+    """
     return subset in PurePosixPath(name).parts[:-1] or _stem(name) == subset
 
 
@@ -290,7 +301,16 @@ def _stem(name: str) -> str:
 def _members_of_split(
     archive: Path, config: DatasetConfig, patterns: tuple[str, ...]
 ) -> list[Member]:
-    """The files of an archive that hold the split's rows, by `choose_files`. Raises DataError."""
+    """The files of an archive that hold the split's rows, chosen as by `choose_files`.
+
+    Args:
+        archive: The path of the archive.
+        config: The split and the subset.
+        patterns: Shell patterns of the paths in it; () for none.
+
+    Raises:
+        DataError: No file is meant, or several that do not belong together.
+    """
     names = [name for name in members(archive) if not is_archive(name)]
     chosen = _choose_local_files(names, config, patterns, archive.name, shards_only=True)
     return [Member(archive, name) for name in chosen]
@@ -302,7 +322,9 @@ class Ambiguous(Exception):
 
 
 def _words_in_path(path: str) -> set[str]:
-    """The words of a path in small letters: "A_E/dev.jsonl" -> {"a", "e", "dev", "jsonl"}."""
+    """The set of words of a path in small letters: "A_E/dev.jsonl" -> {"a", "e", "dev",
+    "jsonl"}.
+    """
     return set(re.split(r"[^a-z0-9]+", path.lower()))
 
 
@@ -320,13 +342,17 @@ def _subset_files(names: Iterable[str], subset: str) -> list[str]:
 
 
 def _holds_rows(name: str) -> bool:
-    """Whether a file can hold rows, by its name."""
+    """Whether a file's name says that it can hold rows: "dev.jsonl" -> True; "config.json" ->
+    False.
+    """
     return name.lower().endswith(SUFFIXES) and PurePosixPath(name).name.lower() not in _NOT_DATA
 
 
 def _data_files(names: Iterable[str]) -> list[str]:
-    """The files that can hold rows: those with a known ending; an archive only if there is no such
-    file."""
+    """Those of the paths that can hold rows: files with a known ending.
+
+    The archives where there is no such file; copies that macOS adds (__MACOSX) are left out.
+    """
     names = [name for name in names if "__MACOSX" not in PurePosixPath(name).parts]
     data = list(filter(_holds_rows, names))
     if data:
@@ -360,11 +386,16 @@ def _names_text(paths: Iterable[str], limit: int = 8) -> str:
 
 
 def _split_files(paths: list[str], split: str) -> list[str]:
-    """The paths that name `split`, or all if none names any split; a file with HTML is left out
-    where its copy without is there.
+    """The paths that name `split`, or all paths if none names any split.
+
+    A file with HTML is left out where its copy without HTML (".htmlstripped") is there.
+
+    Args:
+        paths: Paths of data files.
+        split: The split that is meant, "validation".
 
     Raises:
-        Ambiguous: Paths name other splits only.
+        Ambiguous: The paths name other splits only.
     """
     named = {path: _names_split(path, split) for path in paths}
     chosen = paths
@@ -425,7 +456,15 @@ def choose_files(
 
 
 def _one_archive(archives: list[str], subset: str | None) -> str:
-    """The archive of the subset, or the only one. Raises Ambiguous for several."""
+    """The archive that is named as the subset; without such the only one.
+
+    Args:
+        archives: Their paths; at least one.
+        subset: The subset that is meant; None: any.
+
+    Raises:
+        Ambiguous: Several archives are left.
+    """
     meant = archives
     if len(archives) > 1 and subset:
         meant = _subset_files(archives, subset) or archives
@@ -435,12 +474,16 @@ def _one_archive(archives: list[str], subset: str | None) -> str:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether a folder of a path or its file starts with a full stop."""
+    """Whether a folder in the path, or the file itself, has a name that starts with a full
+    stop.
+    """
     return any(part.startswith(".") for part in PurePosixPath(name).parts)
 
 
 def _ending(name: str) -> str:
-    """The longest of the known endings that a file's name has; it must have one."""
+    """The longest known ending of a file's name: "a.jsonl.gz" -> ".jsonl.gz". The name must
+    have one.
+    """
     return next(suffix for suffix in _BY_LENGTH if name.lower().endswith(suffix))
 
 
@@ -451,8 +494,10 @@ def _matches_any(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _matching_files(data: list[str], patterns: Sequence[str]) -> list[str]:
-    """The files that match one of the patterns, all without patterns. Raises Ambiguous where there is
-    none."""
+    """The paths that match one of the shell patterns; all paths where there are no patterns.
+
+    Raises Ambiguous where none matches.
+    """
     if not patterns:
         return data
     chosen = [name for name in data if _matches_any(name, patterns)]
@@ -464,7 +509,9 @@ def _matching_files(data: list[str], patterns: Sequence[str]) -> list[str]:
 
 
 def _files_of_subset(data: list[str], subset: str | None) -> list[str]:
-    """The files of the subset, all for None. Raises Ambiguous where there is none."""
+    """The paths that belong to the subset; all paths for None. Raises Ambiguous where none
+    belongs.
+    """
     if subset is None:
         return data
     chosen = _subset_files(data, subset)

@@ -22,7 +22,11 @@ class _Given(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Row:
-    """The Row with the fields of `raw`. Raises RowError."""
+    """Turn the fields of a `Row`, as the head of this module shows them, into the Row.
+
+    Raises RowError for a field of another type, a blank question, a paragraph that is no pair, an
+    index of a paragraph that is not there, and for no answer.
+    """
     given = _Given.read(raw)
     refuse_blank({"question": given.question})
     paragraphs: list[tuple[str, str]] = []

@@ -20,13 +20,12 @@ _loaded: dict[str, Dataset | HarnessError] = {}
 
 
 def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load the first `limit` questions (None: all) of a data set; a later call returns, or raises,
-    the same.
+    """Load the first `limit` questions (None: all) of a data set and keep them for later calls.
 
-    So several methods share one data set, and an unreachable hub is tried once. After a change of
-    its files, or of the code of the user's own parser, it is loaded again. Raises what
-    harness.datasets.load raises; where the hub cannot be reached, the message offers made-up
-    questions.
+    A later call with equal arguments returns the same object, or raises the same error: several
+    methods share one data set, and an unreachable hub is tried once. After a change of its files,
+    or of the code of the user's own parser, it is loaded again. Raises what harness.datasets.load
+    raises; where the hub cannot be reached, the message offers made-up questions.
     """
     settings = config.model_dump(mode="json")
     key = canonical([settings, limit, _file_states(config), _parser_code(config)])
@@ -39,7 +38,10 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
 
 
 def _parser_code(config: DatasetConfig) -> dict[str, str]:
-    """Hashes of the code of the user's own parser; {} for the formats of this project."""
+    """The hashes of the code of the user's own parser, whose format is named "module:function".
+
+    {} for the formats of this project, and for a parser that cannot be imported.
+    """
     if ":" not in config.format:
         return {}
     parser = attempt([], registry.load, config.format)
@@ -49,8 +51,11 @@ def _parser_code(config: DatasetConfig) -> dict[str, str]:
 
 
 def _load_or_error(config: DatasetConfig, limit: int | None) -> Dataset | HarnessError:
-    """The data set, or the error to raise at each call; one that this machine lacks something for
-    offers made-up questions."""
+    """Load a data set, and return the error in place of it where loading raises one.
+
+    Where this machine lacks something (Missing, CannotRun), the message also offers made-up
+    questions.
+    """
     try:
         return datasets.load(config, limit)
     except Missing as error:
@@ -62,8 +67,11 @@ def _load_or_error(config: DatasetConfig, limit: int | None) -> Dataset | Harnes
 
 
 def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:
-    """Path, time of the last change in ns and size of every local file that the rows are read
-    from."""
+    """(path, time of the last change in ns, size in bytes) of every local file with rows or
+    documents.
+
+    These are the files at `config.data` and at the option "documents"; [] where there are none.
+    """
     states = []
     try:
         for place in (config.data, config.options.get("documents")):
@@ -75,7 +83,10 @@ def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:
 
 
 def _states_in(place: Path) -> list[tuple[str, int, int]]:
-    """The states (`_file_states`) of a file, or of all files in a folder."""
+    """(path, time of the last change in ns, size in bytes) of a file, or of each file in a folder.
+
+    [] where there is no such file.
+    """
     files = [place]
     if place.is_dir():
         files = sorted(place.rglob("*"))
@@ -88,8 +99,11 @@ def _states_in(place: Path) -> list[tuple[str, int, int]]:
 
 
 def made_up_hint(config: DatasetConfig) -> str:
-    """The end of an error message that names made-up questions of the same kind; "" without such,
-    and for a file."""
+    """The end of an error message that names made-up questions of the same kind.
+
+    "; made-up questions of its kind: --dataset pocket/musique", or "" where there are none and
+    where the rows are read from a local file.
+    """
     if config.data is not None:
         return ""
     name = presets.synthetic_counterpart(config.name) or _SHARED.get(config.format)

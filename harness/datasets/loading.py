@@ -23,7 +23,11 @@ from harness.types import Document, Example, Passage
 
 
 def _first_of_equal_texts(documents: Mapping[str, Document]) -> dict[str, str]:
-    """Id of each document -> id of the first one with the same title, text and passages."""
+    """Map the id of each document to the id of the first one with the same title, text and
+    passages.
+
+    Documents a, b, c where c has the content of a -> {"a": "a", "b": "b", "c": "a"}
+    """
     first_ids: dict[tuple[str, str, tuple[Passage, ...]], str] = {}
     first_of = {}
     for name, document in documents.items():
@@ -34,6 +38,8 @@ def _first_of_equal_texts(documents: Mapping[str, Document]) -> dict[str, str]:
 
 def _on_first_documents(example: Example, first_of: Mapping[str, str]) -> Example:
     """The example with each document id replaced by that of the first document with the same text.
+
+    The ids of the question stay in order, each once; the supporting spans of the gold move along.
 
     Args:
         example: The question with its gold.
@@ -54,8 +60,17 @@ def _on_first_documents(example: Example, first_of: Mapping[str, str]) -> Exampl
 def merge_equal_texts(
     examples: list[Example], documents: dict[str, Document]
 ) -> tuple[list[Example], dict[str, Document]]:
-    """Let questions about equal texts share one document, the first: one index and, in statistics,
-    one cluster."""
+    """Let questions about equal texts share one document, the first with that text.
+
+    So there is one index for it and, in statistics, one cluster.
+
+    Args:
+        examples: The questions, each with the ids of its documents.
+        documents: Id -> document.
+
+    Returns:
+        The questions with their ids changed to those of the first documents, and these documents.
+    """
     first_of = _first_of_equal_texts(documents)
     first_ids = list(dict.fromkeys(first_of.values()))
     if len(first_ids) == len(documents):
@@ -85,15 +100,15 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
 
 def _load_swapped(config: DatasetConfig, swap: str, limit: int | None) -> Dataset:
-    """Load an entity-swapped copy.
+    """Load a data set and return its entity-swapped copy, which the package audit makes.
 
     Args:
-        config: Of the data set.
+        config: The data set's config; its `swap_seed` draws the new names.
         swap: How names are replaced, "entities".
-        limit: Of questions; None: all.
+        limit: Load the first so many questions; None: all.
 
     Raises:
-        CannotRun: The package that makes it is not installed.
+        CannotRun: The package audit is not installed.
     """
     target = plugins.targets("harness.dataset_copies").get("entities")
     if target is None:
@@ -106,13 +121,23 @@ def _load_swapped(config: DatasetConfig, swap: str, limit: int | None) -> Datase
 
 
 def _rows_of(source: Source, row_keys: Collection[str]) -> Rows:
-    """Yield the rows of all files of a source."""
+    """Yield (place, row) for each row of all files of a source, one file after the other.
+
+    Args:
+        source: The files.
+        row_keys: The keys of a row; see `read_rows`.
+    """
     for file in source.files:
         yield from read_rows(file, row_keys)
 
 
 def _load_rows(config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load a format that is parsed row by row."""
+    """Load and check a data set whose format is parsed row by row; merge documents of equal text.
+
+    Args:
+        config: Names the format, its options and the place of the rows.
+        limit: Keep the first so many questions; None: all. All rows are checked and hashed.
+    """
     known = list(option_fields(config.format))
     rows = row_format(config)
     checker = RowChecker(rows.parse)

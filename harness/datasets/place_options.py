@@ -43,6 +43,7 @@ class Placement:
     distance: float = 0.0
 
     def __str__(self) -> str:
+        """The placement in words: "support at the tail, 0.5 of the text apart"."""
         text = f"support at the {self.place}"
         if self.distance:
             text += f", {self.distance:g} of the text apart"
@@ -50,7 +51,10 @@ class Placement:
 
 
 def placement(options: PlaceOptions) -> Placement | None:
-    """The placement that the options ask for, None if both are None."""
+    """The placement that the options ask for, None if both options are None.
+
+    Where one of them is None it stands for "middle", or for a distance of 0.
+    """
     if options.place is None and options.distance is None:
         return None
     return Placement(options.place or "middle", options.distance or 0.0)

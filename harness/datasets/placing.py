@@ -28,6 +28,8 @@ from harness.datasets.rows import SEPARATOR, Row
 def split_options(options: Mapping[str, object]) -> tuple[Placement | None, dict[str, object]]:
     """Split the options of a data set into those that place paragraphs and the others.
 
+    {"place": "tail", "files": "a.json"} -> (Placement("tail", 0.0), {"files": "a.json"})
+
     Args:
         options: dataset.options.
 
@@ -48,7 +50,7 @@ def split_options(options: Mapping[str, object]) -> tuple[Placement | None, dict
 
 
 def rearrange(row: Row, placement: Placement) -> Row:
-    """The row with its supporting paragraphs moved.
+    """The row with its supporting paragraphs moved to the placement and `supporting` counted anew.
 
     Numbers of paragraphs in its `extra` are not changed: they count the original order.
     """
@@ -63,17 +65,19 @@ def rearrange(row: Row, placement: Placement) -> Row:
 
 
 def _size(title: str, text: str) -> int:
-    """The characters of a paragraph in the document, with its line break and separator."""
+    """The number of characters that a paragraph takes in the document, its separator included."""
     line_break = int(bool(title) and bool(text))
     return len(title) + len(text) + line_break + len(SEPARATOR)
 
 
 def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Placement) -> list[int]:
-    """The old positions of all paragraphs in their new order.
+    """The old indices of all paragraphs in their new order.
+
+    With paragraphs 0 to 3, supporting 1 and 3, at the "head": [1, 3, 0, 2]
 
     Args:
         sizes: Characters of each paragraph.
-        supporting: Old positions of the supporting ones.
+        supporting: Old indices of the supporting ones, ascending.
         placement: Where these are to be.
     """
     if not supporting:
@@ -107,12 +111,12 @@ class _Split(NamedTuple):
 
 
 def _best_split(fillers: Sequence[int], supporting: Sequence[int], placement: Placement) -> _Split:
-    """The split of the other paragraphs that comes nearest to the placement.
+    """The split of the other paragraphs ("fillers") that comes nearest to the placement.
 
     Args:
         fillers: Characters of each paragraph that is not supporting.
         supporting: Characters of each supporting one.
-        placement: What is wanted.
+        placement: The place and the distance that are wanted.
     """
     ends = [0, *accumulate(fillers)]
     supporting_size = sum(supporting)
@@ -136,12 +140,13 @@ def _best_split(fillers: Sequence[int], supporting: Sequence[int], placement: Pl
 
 
 def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterator[_Split]:
-    """Yield the splits to try.
+    """Yield the splits to try: for each number of fillers before, those with about `between`
+    inside.
 
     Args:
         ends: ends[i] is the number of characters of the first i fillers.
         between: The characters of fillers wanted inside.
-        place: head, middle or tail.
+        place: "head" (no filler before), "middle" or "tail" (no filler after).
     """
     last = len(ends) - 1
     for before in range(last + 1):
@@ -152,14 +157,15 @@ def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterat
 
 
 def _candidate_ends(ends: Sequence[int], between: float, before: int, place: str) -> list[int]:
-    """How many fillers may stand before the last supporting paragraph: the two numbers that come
-    nearest to what is wanted inside, or all of them for the tail.
+    """How many fillers may stand before the last supporting paragraph.
+
+    The two numbers that come nearest to what is wanted inside; for the tail, all fillers.
 
     Args:
         ends: ends[i] is the number of characters of the first i fillers.
         between: The characters of fillers wanted inside.
         before: How many fillers stand before the first supporting paragraph.
-        place: head, middle or tail.
+        place: "head", "middle" or "tail".
     """
     last = len(ends) - 1
     if place == "tail":

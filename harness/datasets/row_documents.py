@@ -71,12 +71,20 @@ class Entry(NamedTuple):
 
 
 def _entry_title(value: RawRow) -> object:
-    """The title that an entry gives; "" without one."""
+    """The title of an entry, under "title" or "wikipedia_title"; "" without one."""
     return value.get("title") or value.get("wikipedia_title") or ""
 
 
 def _text_key(value: RawRow, name: str) -> str:
-    """The key of an entry's text. Raises RowError without one."""
+    """The first of the keys "contents", "text" and "wiki_context" that an entry has.
+
+    Args:
+        value: The entry, an object.
+        name: Its place in the row, "ctxs[0]", for the error.
+
+    Raises:
+        RowError: It has none of them.
+    """
     for key in _TEXT_KEYS:
         if value.get(key) is not None:
             return key
@@ -84,7 +92,14 @@ def _text_key(value: RawRow, name: str) -> str:
 
 
 def _joined_paragraphs(text: object, title: object) -> object:
-    """The paragraphs of a KILT page as one text; another value as it is."""
+    r"""The text of a KILT page, whose paragraphs are a list; any other value is returned as it is.
+
+    (["Ada\n", "She wrote."], "Ada") -> "She wrote."
+
+    Args:
+        text: A list of paragraphs, or {"paragraph": list} as in the hub's copy of KILT.
+        title: The title of the page.
+    """
     if isinstance(text, dict):  # the hub's copy of KILT's pages
         text = text.get("paragraph")
     if not isinstance(text, list) or not isinstance(title, str):
@@ -95,14 +110,17 @@ def _joined_paragraphs(text: object, title: object) -> object:
 
 
 def _as_text(value: object, name: str) -> str:
-    """The text that a value is. Raises RowError, for field `name`, for anything else."""
+    """Return a value that is a string. Raises RowError for the field `name` if it is not."""
     if not isinstance(value, str):
         raise RowError(name, f"should be a string, is {type_name(value)}")
     return value
 
 
 def _given_id(value: Mapping[str, object], keys: Sequence[str]) -> str:
-    """The id under the first of `keys` that holds one; "" without."""
+    """The id under the first of `keys` that holds a string or a number that is not blank.
+
+    ({"id": "", "pid": 7}, ("id", "pid")) -> "7"; "" where no key holds one.
+    """
     for key in keys:
         given = value.get(key)
         if isinstance(given, str | int) and str(given).strip():
@@ -160,7 +178,12 @@ def _parse_entries(value: object, name: str) -> list[Entry]:
 
 
 def documents_in_row(raw: RawRow) -> list[Entry] | None:
-    """The documents in a row, best first; None where it has no field for them. Raises RowError."""
+    """The documents that a row of questions brings, best first; None where it has no field for
+    them.
+
+    They stand under "ctxs", "docs" and the like, or in TriviaQA's "entity_pages". Raises RowError
+    for an entry that is malformed.
+    """
     name, listed = _document_list(raw)
     if listed is not None:
         return _parse_entries(listed, name)
@@ -210,10 +233,10 @@ class DocumentStore:
             self.by_question[normalise_space(str(key))] = listed
 
     def read_pages(self, rows: Iterable[object]) -> None:
-        """Read the pages that entries name by id from the files of pages into `articles`.
+        """Read the pages that entries name by their id, from the files `sources` into `articles`.
 
         Args:
-            rows: The rows of questions; their entries count if this store has none of its own.
+            rows: The rows of questions; their entries count if this store has no lists of its own.
         """
         lists = list(self.by_question.values())
         if not lists:
@@ -226,11 +249,11 @@ class DocumentStore:
                     self.articles[page] = row
 
     def _entries_with_pages(self, listed: object, name: str) -> list[Entry]:
-        """Parse a list of entries, of which some name a page by its id.
+        """Parse a list of entries; one that only names a page by its id is replaced by that page.
 
         Args:
-            listed: The list.
-            name: Of the list, for messages.
+            listed: The list of entries.
+            name: The name of the list, for messages.
 
         Raises:
             RowError: An entry is malformed, or its page was not read.
@@ -246,11 +269,11 @@ class DocumentStore:
         return _parse_entries(entries, name)
 
     def find(self, raw: RawRow, *keys: str) -> list[Entry] | None:
-        """The documents of a question, best first; None without any.
+        """The documents that this store has for a question, best first; None where it has none.
 
         Args:
-            raw: Its row, which may name pages.
-            *keys: Its id and its text: the lists of this store are looked up by each.
+            raw: The row of the question, which may name pages.
+            *keys: The question's id and its text: the lists of this store are looked up by each.
 
         Raises:
             RowError: An entry is malformed, or its page is not there.
@@ -270,8 +293,14 @@ class DocumentStore:
         return self._entity_pages(pages) or None
 
     def _entity_pages(self, pages: Sequence[object]) -> list[Entry]:
-        """The pages of TriviaQA's EntityPages that are there. Raises RowError for one without a
-        file name."""
+        """The pages of TriviaQA that this store has, in the order in which the row names them.
+
+        Args:
+            pages: [{"Filename": "Ada.txt", "Title": "Ada"}, ...], the row's EntityPages.
+
+        Raises:
+            RowError: An element has no file name.
+        """
         entries = []
         for number, page in enumerate(pages):
             place = f"EntityPages[{number}]"
@@ -290,8 +319,10 @@ class DocumentStore:
         return entries
 
     def _page_text(self, file: str) -> str | None:
-        """The text of the page in `file`; None if it is not there. Raises RowError if it cannot be
-        read."""
+        """The text of the page with the file name `file`; None if this store has no such page.
+
+        Raises RowError if the file is there and cannot be read.
+        """
         if self.folder is None:
             return self.pages.get(file)
         path = self.folder / file
@@ -305,7 +336,13 @@ class DocumentStore:
 
 
 def _named_pages(lists: Iterable[object]) -> set[str]:
-    """The page ids in lists of entries."""
+    """The ids of all pages that entries name instead of holding a text.
+
+    [[{"wikipedia_id": "290"}, {"text": "Ada ..."}]] -> {"290"}
+
+    Args:
+        lists: Lists of entries; what is no list is passed over.
+    """
     pages: set[str] = set()
     for listed in lists:
         if isinstance(listed, list):
@@ -314,7 +351,10 @@ def _named_pages(lists: Iterable[object]) -> set[str]:
 
 
 def _page_id(entry: object) -> str:
-    """The page id of an entry that names a page instead of holding a text; "" for any other."""
+    """The page id of an entry that names a page instead of holding a text; "" for any other entry.
+
+    {"wikipedia_id": "290"} -> "290"; {"wikipedia_id": "290", "text": "Ada ..."} -> ""
+    """
     if not isinstance(entry, Mapping):
         return ""
     if any(entry.get(key) is not None for key in _TEXT_KEYS):
@@ -323,7 +363,8 @@ def _page_id(entry: object) -> str:
 
 
 def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
-    """Yield the rows of a file of pages.
+    """Yield (place, row) for the rows of a file of KILT pages, at least for those of the given
+    pages.
 
     Lines of JSON that have none of the ids are left out unparsed: KILT's file has 35 GiB.
 
@@ -342,7 +383,7 @@ def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
 
 
 def open_store(places: str | Sequence[str]) -> DocumentStore:
-    """Open retrieved documents.
+    """Open the places of retrieved documents as one store.
 
     Args:
         places: The paths of files of documents and of pages, or of one folder of pages.
@@ -367,8 +408,17 @@ def open_store(places: str | Sequence[str]) -> DocumentStore:
 
 
 def _open_place(place: str) -> DocumentStore:
-    """Open one file or folder of documents. place: its path. Raises DataError for a missing or
-    unusable one."""
+    """Open one file or folder of retrieved documents; a file of lists or pages by name is read
+    whole.
+
+    KILT's pages are not read here, as they are many: the store only notes their file.
+
+    Args:
+        place: The path.
+
+    Raises:
+        DataError: It is missing, or nothing in it can be used.
+    """
     path = Path(place).expanduser()
     if path.is_dir():
         return DocumentStore(path.name, folder=path)
@@ -393,7 +443,10 @@ def _open_place(place: str) -> DocumentStore:
 
 
 def _holds_kilt_pages(path: Path) -> bool:
-    """Whether a file holds pages of KILT's knowledge source, by its first row."""
+    """Whether the first row of a file is a page of KILT's knowledge source.
+
+    Such a row has "wikipedia_title" and its paragraphs as "text".
+    """
     if file_kind(path) == "json" and first_key(path) not in _PAGE_KEYS:
         return False
     _, row = next(read_rows(path), (None, None))
@@ -403,15 +456,19 @@ def _holds_kilt_pages(path: Path) -> bool:
 
 
 def _is_object_by_question(path: Path) -> bool:
-    """Whether a file is one object {question: [documents]}."""
+    """Whether a file is one JSON object {question: [documents]}, as its first key is none of a
+    row's.
+    """
     if path.name.lower().endswith((".jsonl", ".jsonl.gz")):
         return False
     return first_key(path) not in (None, *_ROW_KEYS, *LISTS)
 
 
 def _document_list(row: Mapping[str, object]) -> tuple[str, object]:
-    """Return (field name, list) for the first field that may hold a list of documents; (..., None)
-    without one."""
+    """The name and the value of the first field of a row that may hold a list of documents.
+
+    {"docs": [...]} -> ("docs", [...]); the value is None where the row has no such field.
+    """
     for name in LISTS:
         if row.get(name) is not None:
             return name, row[name]
@@ -422,8 +479,11 @@ def _document_list(row: Mapping[str, object]) -> tuple[str, object]:
 
 
 def _provenance(row: RawRow) -> list[object] | None:
-    """The documents that a KILT retriever found for a question: its outputs' first provenance; None
-    without one."""
+    """The list of documents in a KILT retriever's row: the first provenance among its outputs.
+
+    {"output": [{"provenance": [{"wikipedia_id": "290"}]}]} -> [{"wikipedia_id": "290"}]; None
+    without one.
+    """
     outputs = row.get("output")
     if not isinstance(outputs, list):
         return None

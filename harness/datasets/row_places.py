@@ -24,12 +24,13 @@ class RowPlace:
     row: int | None = None
 
     def __str__(self) -> str:
+        """The place in words: "dev.jsonl, line 3"."""
         numbers = {"line": self.line, "row": self.row}.items()
         named = [f"{name} {number}" for name, number in numbers if number is not None]
         return ", ".join([self.file, *named])
 
     def error(self, field: str | None, problem: str) -> DataError:
-        """The error for this place.
+        """Make the DataError for a mistake at this place, without raising it.
 
         Args:
             field: The field that is wrong; None for the whole row.

@@ -47,6 +47,9 @@ class RowError(Exception):
     """A row that cannot be used: the field (None: the whole row) and what is wrong with it."""
 
     def __init__(self, field: str | None, problem: str) -> None:
+        """Keep the field (None: the whole row) and the problem; the problem is also the
+        message.
+        """
         super().__init__(problem)
         self.field, self.problem = field, problem
 
@@ -59,8 +62,11 @@ class StrictRow(BaseModel):
 
     @classmethod
     def read(cls, raw: RawRow) -> Self:
-        """Check a raw row and return it as an object of this class. Raises RowError for its first
-        mistake."""
+        """Check a raw row and return it as an object of this class.
+
+        Raises RowError for its first mistake: {"qas": [{"id": 3}]} -> field "qas[0].id", "should be
+        a string, is a number".
+        """
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
@@ -69,7 +75,7 @@ class StrictRow(BaseModel):
 
 
 def _field_path(parts: Sequence[int | str]) -> str:
-    """("qas", 0, "id") as "qas[0].id"."""
+    """Write the place of a field as a path: ("qas", 0, "id") -> "qas[0].id"; () -> ""."""
     path = ""
     for part in parts:
         if isinstance(part, int):
@@ -82,7 +88,11 @@ def _field_path(parts: Sequence[int | str]) -> str:
 
 
 def _row_problem(error: ErrorDetails) -> str:
-    """What is wrong with a field, in words."""
+    """Say in words what is wrong with a field: "is missing", "should be a string, is a number".
+
+    Args:
+        error: One error of pydantic: its type, its message and the value found.
+    """
     if error["type"] == "missing":
         return "is missing"
     if error["type"] == "columns":
@@ -95,7 +105,9 @@ def _row_problem(error: ErrorDetails) -> str:
 
 
 def _to_records(value: object) -> object:
-    """`records_from_columns` as a pydantic validator, which may raise only pydantic's errors."""
+    """Apply `records_from_columns` as a pydantic validator, which may raise only pydantic's
+    errors.
+    """
     try:
         return records_from_columns(value, "")
     except RowError as error:
@@ -166,7 +178,11 @@ class Retrieved:
 
 
 def refuse_blank(texts: Mapping[str, str]) -> None:
-    """Raise RowError for the first field (name -> its text) that is blank."""
+    """Raise RowError for the first field whose text is blank.
+
+    Args:
+        texts: Name of each field -> its text.
+    """
     for name, text in texts.items():
         if not text.strip():
             raise RowError(name, "is empty")
@@ -178,19 +194,19 @@ def normalise_space(text: str) -> str:
 
 
 def made_id(prefix: str, text: str, digits: int = 12) -> str:
-    """An id for an item that has none, of its text: ("doc", "One.", 4) -> "doc-" and 4 hex digits.
+    """Make an id from a text, for an item that has none: ("doc", "One.", 4) -> "doc-7027".
 
     Args:
-        prefix: What it begins with.
-        text: The sha256 of this text gives the digits.
-        digits: How many.
+        prefix: What the id begins with.
+        text: The first digits of the sha256 of this text end the id.
+        digits: The number of hexadecimal digits.
     """
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
     return f"{prefix}-{digest[:digits]}"
 
 
 def _are_columns(value: object) -> TypeGuard[Mapping[str, list[object]]]:
-    """Whether a value is an object of lists."""
+    """Whether a value is a non-empty object whose values are all lists: {"id": [0, 1]} -> True."""
     if not isinstance(value, Mapping) or not value:
         return False
     return all(isinstance(column, list) for column in value.values())
@@ -204,15 +220,15 @@ def text_with_question(
     extra: Mapping[str, object],
     *options: str,
 ) -> Group:
-    """A question on a text of its own, or on one that other rows have too: these share a document.
+    """Make a `Group` of one question and its text; rows with the same text get the same document.
 
     Args:
-        name: Begins the id of the document, which goes on with a hash of its text.
-        text: Of the document.
-        question: Its id and its words.
+        name: The id of the document is this name and a hash of the text.
+        text: The text of the document.
+        question: The question's id and its words.
         answers: The accepted answers.
-        extra: Gold.extra.
-        *options: What it offers for a choice.
+        extra: Becomes `Gold.extra`.
+        *options: The answers to choose from, where the question offers a choice.
     """
     document = Document(made_id(name, text), text)
     question_id, words = question
@@ -221,8 +237,15 @@ def text_with_question(
 
 
 def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, ...]:
-    """The answer, then its aliases, without repeats and blanks. Raises RowError if `answer` is
-    missing or blank."""
+    """The answer and then its aliases, without repeats and blanks.
+
+    Args:
+        answer: The answer of the row; None where the row has none.
+        aliases: Other spellings that are accepted.
+
+    Raises:
+        RowError: `answer` is missing or blank.
+    """
     if answer is None or not answer.strip():
         raise RowError(
             "answer",
@@ -232,8 +255,15 @@ def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, 
 
 
 def clean_answers(texts: Iterable[str], name: str) -> tuple[str, ...]:
-    """Answers without repeats and blanks (they match anything). Raises RowError, for field `name`,
-    if none is left."""
+    """The texts without repeats and without blank ones, which would match any reply.
+
+    Args:
+        texts: The accepted answers.
+        name: The field they are from, for the error.
+
+    Raises:
+        RowError: None is left.
+    """
     answers = tuple(dict.fromkeys(text for text in texts if text.strip()))
     if not answers:
         raise RowError(name, "the row has no answer")
@@ -265,7 +295,7 @@ def records_from_columns(value: object, name: str) -> object:
 
 
 def type_name(value: object) -> str:
-    """The type of a JSON value in a word or two, for messages."""
+    """The type of a JSON value in a word or two, for messages: 3 -> "a number", None -> "null"."""
     if value is None:
         return "null"
     if value is True:
@@ -279,15 +309,17 @@ def type_name(value: object) -> str:
 
 
 def as_object(value: object) -> RawRow:
-    """The object that a JSON value is. Raises RowError for anything else."""
+    """Return `value` if it is a JSON object (a dict). Raises RowError for any other value."""
     if not isinstance(value, dict):
         raise RowError(None, f"should be an object, is {type_name(value)}")
     return value
 
 
 def canonical_line(value: object) -> bytes:
-    """JSON with sorted keys, as bytes to hash. Raises RowError for a lone surrogate, which is not
-    valid text."""
+    """The value as JSON with sorted keys, encoded as the bytes that go into a fingerprint.
+
+    Raises RowError for a lone surrogate, which is not valid text.
+    """
     try:
         return canonical(value).encode()
     except UnicodeEncodeError as error:
@@ -296,11 +328,14 @@ def canonical_line(value: object) -> bytes:
 
 
 def assemble(row: Row) -> tuple[Example, Document]:
-    """A row's question with its gold answers, and its document: passages (title, newline, text),
-    blank lines between.
+    r"""Turn a row into a question with its gold answers and the document made of its paragraphs.
 
-    Raises RowError for what is empty (id, question, paragraph, document), and a supporting
-    paragraph that is not there.
+    paragraphs (("Ada", "She wrote."), ("", "End.")) -> the text "Ada\nShe wrote.\n\nEnd." with
+    a passage for each paragraph: Passage("Ada", 0, 14), Passage("", 16, 20)
+
+    Raises:
+        RowError: The id, the question, a paragraph or the document is empty, or `supporting`
+            names a paragraph that is not there.
     """
     refuse_blank({"id": row.id, "question": row.question})
     if not any(text.strip() for _, text in row.paragraphs):
@@ -309,7 +344,8 @@ def assemble(row: Row) -> tuple[Example, Document]:
     passages: list[Passage] = []
     start = 0
     for number, (title, text) in enumerate(row.paragraphs):
-        piece = "\n".join(part for part in (title, text) if part)
+        title_and_text = [part for part in (title, text) if part]
+        piece = "\n".join(title_and_text)
         if not piece.strip():
             raise RowError(None, f"paragraph {number} has neither title nor text")
         passages.append(Passage(title, start, start + len(piece)))
@@ -322,7 +358,15 @@ def assemble(row: Row) -> tuple[Example, Document]:
 
 
 def _supporting(row: Row, passages: Sequence[Passage]) -> tuple[Support, ...]:
-    """The spans of the supporting paragraphs. Raises RowError for a paragraph that is not there."""
+    """The spans of the supporting paragraphs in the document, in order of the text.
+
+    Args:
+        row: Its `supporting` has the indices of the paragraphs.
+        passages: The span of each paragraph of the row.
+
+    Raises:
+        RowError: An index is not that of a paragraph.
+    """
     for number in row.supporting:
         if number not in range(len(passages)):
             problem = f"{number!r} is no paragraph's number, 0 to {len(passages) - 1}"

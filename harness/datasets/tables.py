@@ -23,18 +23,30 @@ def separator_of(header: str) -> str:
     """The separator that divides the line `header` into the most columns."""
 
     def columns(separator: str) -> int:
+        """The number of columns of `header` with this separator."""
         return len(next(csv.reader([header], delimiter=separator), []))
 
     return max(SEPARATORS, key=columns)
 
 
 def sniffed_table(name: str, text: str) -> Rows:
-    """Yield the rows of a table, whatever its separator. Raises DataError."""
+    """Yield (place, row) for the rows of a table whose separator is found from its first line.
+
+    Args:
+        name: The file, for messages.
+        text: The table; its first line names the columns.
+
+    Raises:
+        DataError: As `read_table`.
+    """
     return read_table(name, text, separator_of(text.partition("\n")[0]))
 
 
 def read_table(name: str, text: str, separator: str) -> Rows:
-    """Yield the rows of a table, every value a string; rows without any value are left out.
+    """Yield (place, row) for the rows of a table: {column: value}, every value a string.
+
+    A row with another number of values than the header is a BrokenRow; rows without any value are
+    left out.
 
     Args:
         name: The file, for messages.
@@ -62,7 +74,13 @@ def read_table(name: str, text: str, separator: str) -> Rows:
 
 
 def _check_header(name: str, header: list[str]) -> None:
-    """Raise DataError where two columns have the same name."""
+    """Raise DataError where two columns have the same name; columns without a name are passed
+    over.
+
+    Args:
+        name: The file, for the error.
+        header: The names of the columns.
+    """
     named = [column for column in header if column]
     twice = [column for column in dict.fromkeys(named) if named.count(column) > 1]
     if twice:
@@ -70,7 +88,13 @@ def _check_header(name: str, header: list[str]) -> None:
 
 
 def _wrong_columns(found: int, expected: int, separator: str) -> BrokenRow:
-    """A row whose number of values is not that of the header."""
+    """The BrokenRow for a row whose number of values is not that of the header.
+
+    Args:
+        found: The number of values.
+        expected: The number of columns.
+        separator: What divides the values.
+    """
     spelled = "tab" if separator == "\t" else f"'{separator}'"
     return BrokenRow(
         f"has not the {expected} columns of the header, but {found}; a value with a {spelled} in "

@@ -64,7 +64,10 @@ def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
 
 
 def _decode(data: bytes, encoding: str) -> str:
-    """Decode bytes. Raises NotText for bytes of another encoding, and for control characters."""
+    """Decode bytes from a known encoding.
+
+    Raises NotText for bytes that are not of this encoding, and for a text with NUL characters.
+    """
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
@@ -75,13 +78,16 @@ def _decode(data: bytes, encoding: str) -> str:
 
 
 def _is_partly_ascii(text: str) -> bool:
-    """Whether a quarter of the characters are letters, digits and spaces of ASCII."""
+    """Whether at least a quarter of the characters are printable ASCII."""
     known = sum(character.isascii() and character.isprintable() for character in text)
     return 4 * known >= len(text)
 
 
 def _guess(data: bytes, encodings: list[str]) -> DecodedText:
-    """Guess among `encodings`; Western European wherever it is possible. Raises NotText."""
+    """Decode bytes in the most likely one of `encodings`; in cp1252 wherever that is possible.
+
+    Raises NotText where none of them fits.
+    """
     from charset_normalizer import from_bytes  # only files that are not UTF-8 need it
 
     matches = from_bytes(data, cp_isolation=encodings)

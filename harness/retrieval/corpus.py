@@ -55,8 +55,8 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, tuple[str, ...]]:
     """Write the pages of a folder (harness/datasets/folder_pages.py) as a corpus in KILT's form.
 
     Args:
-        folder: The folder.
-        place: Folder for the file, which is named after its content.
+        folder: The folder with the pages.
+        place: The folder to write to; the file is named "NAME-1a2b3c4d.jsonl" after its content.
 
     Returns:
         The file, and sentences on what was not read and what was assumed.
@@ -76,12 +76,17 @@ def file_of_folder(folder: Path, place: Path) -> tuple[Path, tuple[str, ...]]:
 
 
 def _kilt_row(page: FolderPage) -> dict[str, object]:
-    """A page of a folder as a row of KILT's form."""
+    """A page of a folder as a row of KILT's form: {"wikipedia_id", "wikipedia_title", "text":
+    [..]}.
+    """
     return {"wikipedia_id": page.id, "wikipedia_title": page.title, "text": _paragraphs(page)}
 
 
 def _paragraphs(page: FolderPage) -> list[str]:
-    """The headings and texts of a page that are not blank, each with a line end."""
+    r"""The headings and texts of a page's sections that are not blank, each with a line end.
+
+    ("Use", "Turn it on.") -> "Use\n", "Turn it on.\n"
+    """
     paragraphs = []
     for section in page.sections:
         paragraphs += [f"{part}\n" for part in section if part.strip()]
@@ -99,7 +104,15 @@ class Corpus:
     """
 
     def __init__(self, path: Path, words: int) -> None:
-        """Find out the form. Raises DataError for a file without rows or in another form."""
+        """Read the first row to find out the form of the file.
+
+        Args:
+            path: The file.
+            words: The number of words of a passage that is cut here.
+
+        Raises:
+            DataError: The file has no rows, or rows of another form.
+        """
         self.path = path
         self.name = path.name
         self.words = words
@@ -113,8 +126,10 @@ class Corpus:
         self.form = self._detect_form()
 
     def _detect_form(self) -> str:
-        """The form of the corpus ("rows", "flashrag", "dpr" or "kilt") by its first row. Raises
-        DataError."""
+        """The form of the corpus by its first row: "rows", "flashrag", "dpr" or "kilt".
+
+        Raises DataError for a file without rows, and for a row of no known form.
+        """
         number, line = next(self.lines(), (0, b""))
         if not line:
             raise DataError(self.path, None, None, "the corpus has no rows")
@@ -139,19 +154,30 @@ class Corpus:
         )
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (number from 0, line) of the lines with a row. Raises DataError."""
+        """Yield (number from 0, line) of each line with a row; blank lines and DPR's header are
+        left out.
+
+        Raises DataError if the file cannot be read.
+        """
         with opened(self.path) as stream:
-            for number, line in enumerate(stream):
-                if number > 0 and not line.isspace():
+            first = next(stream, b"\n").removeprefix(codecs.BOM_UTF8)
+            is_header = getattr(self, "form", "") == "dpr"  # while the form is looked for: none
+            if not first.isspace() and not is_header:
+                yield 0, first.strip()
+            for number, line in enumerate(stream, start=1):
+                if not line.isspace():
                     yield number, line.strip(b" \r\n")  # a tab before an empty title stays
-                elif number == 0:
-                    first = line.removeprefix(codecs.BOM_UTF8)
-                    is_header = getattr(self, "form", "") == "dpr"
-                    if not first.isspace() and not is_header:
-                        yield number, first.strip()
 
     def page(self, number: int, line: bytes) -> Page:
-        """Parse a line (number: from 0). Raises DataError that names the line and the field."""
+        """Parse a line of the file into the row that it holds.
+
+        Args:
+            number: The line's number, from 0, for the error.
+            line: The line's bytes.
+
+        Raises:
+            DataError: It is no row of this form; the message names the line and the field.
+        """
         place = RowPlace(self.name, line=number + 1)
         if self.form == "dpr":
             return _dpr_page(line, place)
@@ -165,10 +191,15 @@ class Corpus:
         return _flashrag_page(row, place)
 
     def passages(self, page: Page) -> list[str]:
-        """A row's text in passages of `words` words, none without text; FlashRAG's and DPR's stay
-        as they are up to twice that length."""
+        """Cut a row's text into passages of `words` words; [] for a row without text.
+
+        A row of another form than KILT's is already a passage and stays as it is, up to twice that
+        length.
+        """
         if self.form != "kilt" and self._is_short(page.text):
-            return [page.text] if page.text else []
+            if not page.text:
+                return []
+            return [page.text]
         words = page.text.split()
         starts = range(0, len(words), self.words)
         return [" ".join(words[start : start + self.words]) for start in starts]
@@ -182,15 +213,15 @@ class Corpus:
 
 
 def _id(row: RawRow, key: str, place: RowPlace) -> str:
-    """The id in a field of a row, a string or a whole number, as text.
+    """The id in a field of a row as text: {"id": 290} -> "290".
 
     Args:
-        row: Of the corpus.
+        row: A row of the corpus.
         key: The field.
-        place: Of the row, for messages.
+        place: Where the row stands, for the error.
 
     Raises:
-        DataError: It is missing, or something else.
+        DataError: It is missing, blank, or neither a string nor a whole number.
     """
     value = row.get(key)
     if value is None:
@@ -204,12 +235,12 @@ def _string(row: RawRow, key: str, place: RowPlace) -> str:
     """The string in a field of a row.
 
     Args:
-        row: Of the corpus.
+        row: A row of the corpus.
         key: The field.
-        place: Of the row, for messages.
+        place: Where the row stands, for the error.
 
     Raises:
-        DataError: It is missing, or something else.
+        DataError: It is missing, or is no string.
     """
     if key not in row:
         raise place.error(key, "is missing")
@@ -220,12 +251,14 @@ def _string(row: RawRow, key: str, place: RowPlace) -> str:
 
 
 def _titled_page(number: str, title: str, text: str) -> Page:
-    """A row of a corpus whose rows of one title are one document; without a title it is its own.
+    """Make a row of a corpus in which the rows with one title are one document.
+
+    A row without a title is a document of its own.
 
     Args:
-        number: Its id.
-        title: "" for none.
-        text: Without the title.
+        number: The row's id.
+        title: Its title; "" for none.
+        text: Its text without the title.
     """
     document = f"row {number}"
     if title:
@@ -234,7 +267,15 @@ def _titled_page(number: str, title: str, text: str) -> Page:
 
 
 def _dpr_page(line: bytes, place: RowPlace) -> Page:
-    """A line of the table: id, text in quotes, title. Raises DataError."""
+    """Parse a line of DPR's table, 'id <tab> "text" <tab> title'.
+
+    Args:
+        line: The line's bytes.
+        place: Where it stands, for the error.
+
+    Raises:
+        DataError: It is not UTF-8, or has not three columns.
+    """
     try:
         decoded = line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -251,7 +292,9 @@ def _dpr_page(line: bytes, place: RowPlace) -> Page:
 
 
 def _plain_page(row: RawRow, place: RowPlace) -> Page:
-    """A row with id, text and perhaps a title. Raises DataError."""
+    """Turn a row {"id", "text"}, perhaps with a "title", into a Page. Raises DataError for a field
+    that is missing or no string.
+    """
     title = ""
     if row.get("title") is not None:
         title = _string(row, "title", place).strip()
@@ -259,8 +302,12 @@ def _plain_page(row: RawRow, place: RowPlace) -> Page:
 
 
 def _flashrag_page(row: RawRow, place: RowPlace) -> Page:
-    """A row of FlashRAG's form: the first line of contents is the title, if more follow. Raises
-    DataError."""
+    r"""Turn a row of FlashRAG's form into a Page.
+
+    {"id": "0", "contents": "\"Aaron\"\nAaron was a prophet."} -> the title "Aaron" and the text
+    "Aaron was a prophet."; contents of one line are a text without a title. Raises DataError for a
+    field that is missing or no string.
+    """
     number = _id(row, "id", place)
     contents = _string(row, "contents", place)
     title, _, text = contents.partition("\n")
@@ -270,7 +317,10 @@ def _flashrag_page(row: RawRow, place: RowPlace) -> Page:
 
 
 def _kilt_page(row: RawRow, place: RowPlace) -> Page:
-    """A row of KILT's form, its paragraphs joined as text. Raises DataError."""
+    """Turn a row of KILT's form, with a list of paragraphs as "text", into a Page with one text.
+
+    Raises DataError for a field that is missing or of another type.
+    """
     number = _id(row, "wikipedia_id", place)
     title = _string(row, "wikipedia_title", place)
     text = row.get("text")

@@ -21,6 +21,7 @@ ECIR 2020).
 import hashlib
 import io
 import itertools
+import math
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -49,17 +50,23 @@ _HASHES, _NUMBERS = "hashes.npy", "numbers.npy"
 
 
 def folder_name() -> str:
-    """A name, "bm25-1a2b3c4d", that changes with all that changes a score or a file."""
+    """The name of an index's folder, "bm25-1a2b3c4d", with a hash of all settings of scores and
+    files.
+    """
     settings = canonical([OPTIONS, SIZE, _WORDS_VERSION])
     return f"bm25-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
 
 
 def _index_words(text: str) -> list[str]:
-    """The words of a text that are indexed: no stop words, no single letters or digits of ASCII."""
+    """The words of a text that are indexed: "The mill B 7 é" -> ["mill", "é"].
+
+    Stop words, and single letters and digits of ASCII, are left out.
+    """
     return list(filter(_is_indexed, words(text)))
 
 
 def _is_indexed(word: str) -> bool:
+    """Whether a word is neither a stop word nor a single letter or digit of ASCII."""
     if word in _STOP_WORDS:
         return False
     return len(word) > 1 or not word.isascii()
@@ -72,13 +79,13 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
     def __init__(
         self, frequencies: np.ndarray, local: np.ndarray, passages: int, mean_length: np.float64
     ) -> None:
-        """Take the statistics of the corpus.
+        """Keep the statistics of the corpus, by which the scores of the shard are computed.
 
         Args:
             frequencies: In how many passages of the corpus each word of the shard stands [words].
-            local: In how many of the shard it stands [words].
-            passages: Of the corpus.
-            mean_length: Words of a passage of the corpus, on average.
+            local: In how many passages of the shard each of its words stands [words].
+            passages: The number of passages of the corpus.
+            mean_length: The mean number of words of a passage of the corpus.
         """
         super().__init__(**OPTIONS)
         self._all = frequencies
@@ -89,11 +96,17 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
     def build_index_from_ids(
         self, unique_token_ids: list[int], corpus_token_ids: list[list[int]], **_: Any
     ) -> dict[str, np.ndarray | int]:
-        """The score of each word in each passage, as the sparse matrix that bm25s stores.
+        """Compute the score of each word in each passage, as the sparse matrix that bm25s stores.
+
+        bm25s calls this in place of its own method, which would use the statistics of the shard
+        alone.
 
         Args:
-            unique_token_ids: Of the words of the shard.
-            corpus_token_ids: Of the words of each passage.
+            unique_token_ids: The ids of the words of the shard.
+            corpus_token_ids: The ids of the words of each passage.
+
+        Returns:
+            "data", "indices" and "indptr" of the matrix [passages, words], and "num_docs".
         """
         self.nonoccurrence_array = None
         idf = scoring._build_idf_array(
@@ -125,7 +138,7 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
 
 
 def _hash(word: str) -> int:
-    """64 bits of a word's hash."""
+    """The first 64 bits of a hash of a word, as a number."""
     digest = hashlib.blake2b(word.encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -141,21 +154,27 @@ class _OpenShard:
 
     @classmethod
     def at(cls, folder: Path) -> "_OpenShard":
-        """The shard in a folder."""
+        """Open the shard in a folder; its arrays are mapped into memory, not read."""
         index = bm25s.BM25.load(folder, mmap=True, load_vocab=False, show_progress=False)
         hashes = np.load(folder / _HASHES, mmap_mode="r")
         return cls(index, hashes, np.load(folder / _NUMBERS, mmap_mode="r"))
 
     def scores(self, hashes: np.ndarray) -> np.ndarray | None:
-        """Scores [passages] for the words with these hashes; None where it has none of them."""
+        """The score of each passage of the shard [passages] for a query; None where none of its
+        words is there.
+
+        Args:
+            hashes: The hashes (`_hash`) of the words of the query.
+        """
         if not len(self.hashes):
             return None
         places = np.searchsorted(self.hashes, hashes)
         places = np.minimum(places, len(self.hashes) - 1)
-        known = places[self.hashes[places] == hashes]
-        if not len(known):
+        is_in_shard = self.hashes[places] == hashes
+        word_ids = self.numbers[places[is_in_shard]].tolist()
+        if not word_ids:
             return None
-        return np.asarray(self.index.get_scores_from_ids(self.numbers[known].tolist()))
+        return np.asarray(self.index.get_scores_from_ids(word_ids))
 
 
 @dataclass(frozen=True)
@@ -176,7 +195,11 @@ class _SplitPassages:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "_SplitPassages":
-        """Split passages into words."""
+        """Split passages into words and number these in the order in which they appear.
+
+        ["Ada built", "Ada"] -> words ["ada", "built"], frequencies [2, 1], ids [0, 1, 0], lengths
+        [2, 1]
+        """
         vocabulary: dict[str, int] = {}
         ids: list[list[int]] = []
         for text in texts:
@@ -192,14 +215,18 @@ class _SplitPassages:
 
     @classmethod
     def load(cls, path: Path) -> "_SplitPassages":
-        """Read what `save` wrote."""
+        """Read the file that `save` wrote."""
         with np.load(path) as arrays:
             text = arrays["words"].tobytes().decode()
             words = text.split("\n") if text else []
             return cls(words, arrays["frequencies"], arrays["ids"], arrays["lengths"])
 
     def save(self, path: Path) -> None:
-        """Write the words, one a line as bytes, and the arrays. Raises SaveError."""
+        """Write the words, as the bytes of a text with one a line, and the arrays to one .npz
+        file.
+
+        Raises SaveError.
+        """
         buffer = io.BytesIO()
         np.savez(
             buffer,
@@ -211,13 +238,19 @@ class _SplitPassages:
         write_atomic(path, buffer.getvalue(), setting="--index")
 
     def frequency_of_word(self) -> dict[str, int]:
-        """Word -> in how many of the passages it stands."""
+        """Map each word to the number of passages of this shard that it stands in."""
         return dict(zip(self.words, self.frequencies.tolist(), strict=True))
 
     def ids_of_passages(self) -> list[list[int]]:
-        """The ids of the words of each passage."""
-        ends = np.cumsum(self.lengths).tolist()
-        return [self.ids[start:end].tolist() for start, end in itertools.pairwise([0, *ends])]
+        """The ids of the words of each passage: ids [0, 1, 0] with lengths [2, 1] -> [[0, 1],
+        [0]].
+        """
+        passages: list[list[int]] = []
+        start = 0
+        for length in self.lengths.tolist():
+            passages.append(self.ids[start : start + length].tolist())
+            start += length
+        return passages
 
 
 class BM25Index:
@@ -226,21 +259,38 @@ class BM25Index:
     name = "bm25"
 
     def __init__(self, folder: Path, passages: int) -> None:
-        """folder: of the shards; passages: of the corpus."""
+        """Keep where the index is; nothing is read before `search`.
+
+        Args:
+            folder: The folder of the index; "shards" in it has a folder for each SIZE passages.
+            passages: The number of passages of the corpus.
+        """
         self.folder = folder
         self._tokens = folder / "tokens"
         self._shards = folder / "shards"
         self._passages = passages
-        self._count = -(-passages // SIZE)
+        self._count = math.ceil(passages / SIZE)
         self._open: dict[int, _OpenShard] = {}
 
     def facts(self) -> dict[str, object]:
-        """Name and settings of the retriever, for the manifest."""
+        """The name and settings of the retriever, for the manifest: {"retriever": "bm25", "k1":
+        1.5, ..}.
+        """
         return {"retriever": self.name, "stop words": "en", "stemmer": None, **OPTIONS}
 
     def build(self, table: Passages, report: Report) -> None:
-        """Make the shards that are missing, after counting the words of all passages. Raises
-        SaveError."""
+        """Make the shards that are missing, after counting the words of all passages of the
+        corpus.
+
+        The counts are kept in files until the last shard is made, so a killed build goes on.
+
+        Args:
+            table: The passages.
+            report: Called with the progress.
+
+        Raises:
+            SaveError: A file cannot be written.
+        """
         missing = [n for n in range(self._count) if not self._shard_folder(n).exists()]
         if not missing:
             return
@@ -261,22 +311,33 @@ class BM25Index:
         shutil.rmtree(self._tokens)
 
     def _shard_folder(self, number: int) -> Path:
+        """The folder of a shard: 3 -> "shards/00003"."""
         return self._shards / f"{number:05}"
 
     def _tokens_file(self, number: int) -> Path:
+        """The file with the words of a shard's passages: 3 -> "tokens/00003.npz"."""
         return self._tokens / f"{number:05}.npz"
 
     def _first_unsplit(self) -> int:
-        """The number of the first shard whose words are not stored; the count of shards for
-        none."""
+        """The number of the first shard whose words are not stored yet; the count of shards
+        where all are.
+        """
         for number in range(self._count):
             if not self._tokens_file(number).exists():
                 return number
         return self._count
 
     def _count_words(self, table: Passages, report: Report) -> None:
-        """Split the passages of each shard that lacks it into words, and store the words with their
-        frequencies. Raises SaveError."""
+        """Split the passages of each shard whose words are not stored yet into words, and store
+        these with their frequencies.
+
+        Args:
+            table: The passages.
+            report: Called with the progress.
+
+        Raises:
+            SaveError: A file cannot be written.
+        """
         first = self._first_unsplit()
         texts = table.passage_texts(first * SIZE)
         for n in range(first, self._count):
@@ -284,12 +345,13 @@ class BM25Index:
             _SplitPassages.of(itertools.islice(texts, SIZE)).save(self._tokens_file(n))
 
     def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
-        """Write a shard in one step.
+        """Make a shard from the stored words of its passages; its folder appears when it is
+        complete.
 
         Args:
-            number: Of the shard.
+            number: The number of the shard.
             frequencies: Word -> in how many passages of the corpus it stands.
-            mean: Words of a passage of the corpus, on average.
+            mean: The mean number of words of a passage of the corpus.
 
         Raises:
             SaveError: A file cannot be written.
@@ -311,13 +373,16 @@ class BM25Index:
     def search(
         self, questions: Sequence[str], k: int, report: Report, meter: Meter
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rank by BM25, which calls no model; see PassageRanker.
+        """Rank the passages for each question by BM25; no model is called.
 
         Args:
-            questions: Their texts.
-            k: Passages of each question.
+            questions: The texts of the questions.
+            k: How many passages of each question.
             report: Called with the progress.
-            meter: Counts nothing.
+            meter: Not used.
+
+        Returns:
+            Scores and passage numbers [questions, k], best first; -1 where no more passages match.
         """
         queries = [self._hashes(question) for question in questions]
         scores = np.zeros((len(questions), k), dtype=np.float32)
@@ -332,7 +397,7 @@ class BM25Index:
         return scores, passages
 
     def _shard(self, number: int) -> _OpenShard:
-        """A shard, opened at its first use."""
+        """The open shard with this number. Also opens it, at its first use, and keeps it."""
         if number not in self._open:
             self._open[number] = _OpenShard.at(self._shard_folder(number))
         return self._open[number]
@@ -344,20 +409,23 @@ class BM25Index:
 
 
 def _merge_best(best: np.ndarray, passages: np.ndarray, scores: np.ndarray, offset: int) -> None:
-    """Merge the scores of a later shard into the best of the earlier ones.
+    """Merge the scores of a shard into the best of the shards before it; `best` and `passages` are
+    changed in place.
 
     Args:
-        best: The best scores so far [k], highest first; changed in place.
-        passages: The numbers of their passages [k]; changed in place.
-        scores: Of the passages of the shard.
+        best: The best scores so far [k], highest first.
+        passages: The numbers of their passages [k].
+        scores: The scores of the shard's passages.
         offset: The number of the shard's first passage.
     """
     rows = np.flatnonzero(scores > best[-1])
-    if len(rows) > len(best):
-        least = np.partition(scores[rows], -len(best))[-len(best)]
-        rows = rows[scores[rows] >= least]
+    k = len(best)
+    if len(rows) > k:  # those that are not among the shard's own best need no sorting
+        kth_best = np.partition(scores[rows], -k)[-k]
+        rows = rows[scores[rows] >= kth_best]
     if len(rows):
         all_scores = np.concatenate([best, scores[rows]])
         numbers = np.concatenate([passages, rows + offset])
-        order = np.lexsort((numbers, -all_scores))[: len(best)]
-        best[:], passages[:] = all_scores[order], numbers[order]
+        order = np.lexsort((numbers, -all_scores))[:k]  # by score, ties by number
+        best[:] = all_scores[order]
+        passages[:] = numbers[order]

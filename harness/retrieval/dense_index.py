@@ -10,6 +10,7 @@ corpus: what of them is in memory the system may take back.
 import hashlib
 import io
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,37 +34,65 @@ BATCH = 1024
 
 
 def folder_name(config: EncoderConfig) -> str:
-    """A name that changes with all that changes a vector or a file. Raises CannotRun for an
-    unusable encoder."""
+    """The name of an index's folder, "e5-5e6f7a8b": the encoder, and a hash of all that changes a
+    vector.
+
+    Raises CannotRun for an encoder that cannot be used.
+    """
     facts = encoder_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
     digest = hashlib.sha256(canonical([facts.identity, SIZE]).encode()).hexdigest()
-    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(config.name).name)}-{digest[:8]}"
+    last_part = Path(config.name).name
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", last_part)
+    return f"{name}-{digest[:8]}"
 
 
 class DenseIndex:
     """The index of a corpus by the vectors of an encoder; see PassageRanker."""
 
     def __init__(self, folder: Path, passages: int, config: EncoderConfig) -> None:
-        """folder: of the vectors; passages: of the corpus; config: of the encoder."""
+        """Keep where the index is; nothing is read before `search`.
+
+        Args:
+            folder: The folder of the files of vectors.
+            passages: The number of passages of the corpus.
+            config: The encoder's.
+        """
         self.name = config.name
         self.folder = folder
         self._passages = passages
         self._config = config
-        self._count = -(-passages // SIZE)
+        self._count = math.ceil(passages / SIZE)
         self._open: dict[int, np.ndarray] = {}
 
     def facts(self) -> dict[str, object]:
-        """Name and identity of the encoder, for the manifest."""
+        """The name and identity of the encoder, for the manifest."""
         return {"retriever": self.name, **encoder_facts(self._config).identity}
 
     def _vector_file(self, number: int) -> Path:
+        """The file with the vectors of the passages from number * SIZE on: 3 -> "00003.npy"."""
         return self.folder / f"{number:05}.npy"
 
+    def _first_missing(self) -> int | None:
+        """The number of the first file of vectors that is not written yet; None where all are."""
+        for number in range(self._count):
+            if not self._vector_file(number).exists():
+                return number
+        return None
+
     def build(self, table: Passages, report: Report) -> None:
-        """Encode the passages that are missing. Raises CannotRun."""
-        first = next((n for n in range(self._count) if not self._vector_file(n).exists()), None)
+        """Encode the passages whose vectors are not written yet, and write these.
+
+        Args:
+            table: The passages.
+            report: Called with the progress.
+
+        Raises:
+            CannotRun: The encoder cannot be loaded.
+            SaveError: A file cannot be written.
+        """
+        first = self._first_missing()
         if first is None:
             return
         make_folder(self.folder, "--index")
@@ -83,13 +112,17 @@ class DenseIndex:
     def search(
         self, questions: Sequence[str], k: int, report: Report, meter: Meter
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rank by inner product with the question's vector; see PassageRanker.
+        """Rank the passages for each question by the inner product of the vectors.
 
         Args:
-            questions: Their texts.
-            k: Passages of each question.
+            questions: The texts of the questions.
+            k: How many passages of each question.
             report: Called with the progress.
             meter: Counts the cost of encoding the questions.
+
+        Returns:
+            Scores and passage numbers [questions, k], best first, ties by number; -1 where there
+            are no more passages.
         """
         encoder = load_encoder(self._config, meter, ROLE)
         queries = np.asarray(encoder.encode(list(questions), "query"))
@@ -106,7 +139,9 @@ class DenseIndex:
         return np.take_along_axis(heap.D, order, 1), np.take_along_axis(heap.I, order, 1)
 
     def _vectors(self, number: int) -> np.ndarray:
-        """The vectors of a file, mapped into memory at its first use."""
+        """The vectors in a file [passages, width]. Also maps them into memory, at their first
+        use.
+        """
         if number not in self._open:
             with open(self._vector_file(number), "rb") as file:
                 # Of an open file it would make a copy.

@@ -40,7 +40,7 @@ class RequestBody:
 
     @classmethod
     def parse(cls, content: bytes) -> RequestBody:
-        """Parse the bytes of a request. Raises BadRequest."""
+        """Parse the bytes of a request. Raises BadRequest for what is no JSON object."""
         try:
             values = json.loads(content)
         except ValueError:
@@ -50,25 +50,27 @@ class RequestBody:
         return cls(values)
 
     def count(self, key: str) -> int:
-        """A whole number above 0; 5 where it is missing or null."""
+        """The whole number above 0 in a field; 5 where it is missing, null or 0. Raises
+        BadRequest.
+        """
         value = self.values.get(key) or _TOP
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise BadRequest(f"{key} should be a whole number above 0")
         return value
 
     def flag(self, key: str) -> bool:
-        """Whether the field is true."""
+        """Whether the value of a field is true; a missing one is not."""
         return bool(self.values.get(key))
 
     def text(self, key: str) -> str:
-        """A text."""
+        """The text in a field. Raises BadRequest if it is no text."""
         value = self.values.get(key)
         if not isinstance(value, str):
             raise BadRequest(f"{key} should be a text")
         return value
 
     def texts(self, key: str) -> list[str]:
-        """A list of texts."""
+        """The list of texts in a field. Raises BadRequest if it is none."""
         value = self.values.get(key)
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise BadRequest(f"{key} should be a list of texts")
@@ -76,7 +78,11 @@ class RequestBody:
 
 
 def as_document(hit: SearchHit) -> dict[str, str]:
-    """A passage as FlashRAG's and Search-R1's servers give it."""
+    """A passage as FlashRAG's and Search-R1's servers give it: {"id", "title", "text",
+    "contents"}.
+
+    contents is the title, a line end and the text.
+    """
     contents = f"{hit.title}\n{hit.text}"
     return {"id": hit.id, "title": hit.title, "text": hit.text, "contents": contents}
 
@@ -89,7 +95,9 @@ class RankedPassages:
     scores: list[float]
 
     def with_scores(self) -> list[dict[str, object]]:
-        """The passages as Search-R1's server gives them with their scores."""
+        """The passages as Search-R1's server gives them: [{"document": {..}, "score": 7.2},
+        ..].
+        """
         pairs = zip(self.documents, self.scores, strict=True)
         return [{"document": document, "score": score} for document, score in pairs]
 
@@ -98,6 +106,7 @@ class Answers:
     """What the server answers, by path."""
 
     def __init__(self, index: SearchIndex) -> None:
+        """Keep the index; `paths` maps each path of a POST to the method that answers it."""
         self._index = index
         self.paths: dict[str, Callable[[RequestBody], object]] = {
             "/hits": self._hits,
@@ -107,13 +116,15 @@ class Answers:
         }
 
     def facts(self) -> dict[str, object]:
-        """What the index is, as FactsReply."""
+        """What the index is, in the form of FactsReply: {"facts": {..}, "identity": {..}}."""
         facts = self._index.facts
         return {"facts": facts.described.to_json(), "identity": facts.identity}
 
     def _hits(self, body: RequestBody) -> dict[str, object]:
-        """The passages of a query, with the events of encoding it for a run's meter, as
-        HitsReply."""
+        """Answer /hits: the passages of one query, in the form of HitsReply.
+
+        With the events of encoding the query, which the run counts by its own meter.
+        """
         meter = Meter("search")
         hits = self._index.search(body.text("query"), body.count("k"), meter)
         shapes = meter.shapes
@@ -121,7 +132,9 @@ class Answers:
         return HitsReply(list(map(ServedHit.of, hits)), events).to_json()
 
     def _retrieve(self, body: RequestBody) -> dict[str, object]:
-        """The passages of several queries in the form of Search-R1's server."""
+        """Answer /retrieve, as Search-R1's server does: {"result": [the passages of each
+        query]}.
+        """
         scores_wanted = body.flag("return_scores")
         result: list[object] = []
         for ranked in self._ranked(body.texts("queries"), body.count("topk")):
@@ -132,14 +145,21 @@ class Answers:
         return {"result": result}
 
     def _search(self, body: RequestBody) -> list[object]:
-        """The passages of one query in the form of servers over FlashRAG's retrievers."""
+        """Answer /search, as servers over FlashRAG's retrievers do: the passages of one query.
+
+        [passages, scores] where the request wants the scores.
+        """
         (ranked,) = self._ranked([body.text("query")], body.count("top_n"))
         if body.flag("return_score"):
             return [ranked.documents, ranked.scores]
         return [*ranked.documents]
 
     def _batch_search(self, body: RequestBody) -> list[object]:
-        """The passages of several queries in the form of servers over FlashRAG's retrievers."""
+        """Answer /batch_search, as servers over FlashRAG's retrievers do: a list of passages a
+        query.
+
+        [lists of passages, lists of scores] where the request wants the scores.
+        """
         all_ranked = self._ranked(body.texts("query"), body.count("top_n"))
         documents = [ranked.documents for ranked in all_ranked]
         if body.flag("return_score"):
@@ -147,7 +167,7 @@ class Answers:
         return [*documents]
 
     def _ranked(self, queries: Sequence[str], top: int) -> list[RankedPassages]:
-        """The `top` best passages of each query."""
+        """Search for each query; its `top` best passages with their scores."""
         all_ranked: list[RankedPassages] = []
         for query in queries:
             hits = self._index.search(query, top, Meter("search"))
@@ -163,11 +183,13 @@ class _Handler(BaseHTTPRequestHandler):
     answers: Answers
 
     def do_GET(self) -> None:
-        """Send what the index is."""
+        """Send what the index is, whatever the path."""
         self._send(HTTPStatus.OK, self.answers.facts())
 
     def do_POST(self) -> None:
-        """Send the passages that are asked for, or why the request is refused."""
+        """Send what the path is answered with; 404 for an unknown path, 400 for a request that
+        cannot be read.
+        """
         answer = self.answers.paths.get(self.path)
         if answer is None:
             self._send(HTTPStatus.NOT_FOUND, {"error": f"no such path: {self.path}"})
@@ -178,14 +200,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
 
     def _body(self) -> RequestBody:
-        """The JSON object of the request. Raises BadRequest."""
+        """Read and parse the JSON object that was sent. Raises BadRequest, also above one
+        mebibyte.
+        """
         length = int(self.headers.get("Content-Length") or 0)
         if length > _MOST_BYTES:
             raise BadRequest("the request is longer than a mebibyte")
         return RequestBody.parse(self.rfile.read(length))
 
     def _send(self, status: HTTPStatus, value: object) -> None:
-        """Send a value as JSON."""
+        """Send a value as JSON with its status and length."""
         content = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -198,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def make_server(index: SearchIndex, host: str, port: int) -> ThreadingHTTPServer:
-    """A server for an index.
+    """Make a server for an index; it listens at once and answers when `serve_forever` is called.
 
     Args:
         index: What is searched.

@@ -7,12 +7,13 @@ from harness.retrieval.rankers import PassageRanker
 
 
 def open_ranker(folder: Path, passages: int, encoder: EncoderConfig | None) -> PassageRanker:
-    """The index of a corpus for one way of ranking; nothing is built yet.
+    """The index of a corpus for one way of ranking; nothing is read or built yet.
 
     Args:
-        folder: Of the corpus's indexes; the ranker has a folder in it, named after its settings.
-        passages: Of the corpus.
-        encoder: What encodes passages and questions; None for BM25.
+        folder: The folder of all indexes of the corpus; each has a folder in it, named after its
+            settings.
+        passages: The number of passages of the corpus.
+        encoder: Encodes passages and questions; None for BM25.
 
     Raises:
         CannotRun: The encoder cannot be used.

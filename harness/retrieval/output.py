@@ -31,8 +31,10 @@ its author."""
 
 
 def _short_gold_answers(row: OpenRow) -> list[str]:
-    """The answers, of 10 words at most, that a passage can be expected to hold: those of
-    sub-questions where there are any."""
+    """The accepted answers of a question that a passage can be expected to hold (`_can_be_held`).
+
+    Those of its sub-questions where there are any.
+    """
     accepted: list[str] = []
     for group in row.short_answers:
         accepted += group
@@ -41,16 +43,21 @@ def _short_gold_answers(row: OpenRow) -> list[str]:
 
 
 def _can_be_held(answer: str) -> bool:
-    """Whether a passage can be expected to hold an answer as it is."""
+    """Whether a passage can be expected to hold an answer as it is: one of at most 10 words.
+
+    An answer of which normalising leaves nothing, "the", is not.
+    """
     return bool(normalize_answer(answer)) and len(answer.split()) <= _MOST_WORDS
 
 
 def _holds_words(texts: Sequence[str], answers: Sequence[str]) -> bool:
-    """Whether one of the texts has one of the answers in whole words."""
-    spaced_texts = list(map(spaced_words, texts))
-    for answer in map(spaced_words, answers):
-        hits = [text for text in spaced_texts if answer in text]
-        if hits:
+    """Whether one of the texts has one of the answers in whole words; both are normalised
+    first.
+    """
+    spaced_texts = [spaced_words(text) for text in texts]
+    for answer in answers:
+        spaced_answer = spaced_words(answer)
+        if any(spaced_answer in text for text in spaced_texts):
             return True
     return False
 
@@ -73,8 +80,13 @@ class Recall:
     left_out: int = 0
 
     def add(self, row: OpenRow, texts: Sequence[str]) -> None:
-        """Count a question whose documents have these texts; one without an answer of at most 10
-        words is left out."""
+        """Count one question.
+
+        Args:
+            row: The question with its gold answers; it is counted as left out where none of
+                them has at most 10 words.
+            texts: The title and text of each document retrieved for it.
+        """
         answers = _short_gold_answers(row)
         if not answers:
             self.left_out += 1
@@ -104,16 +116,22 @@ class _DocumentTexts:
     """Documents by number: id and title in memory, the text in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
+        """Keep the texts in `file`, which `read` fills.
+
+        `_heads` maps a document's number to its id and title, `_places` to the offset and length in
+        bytes of each of its rows in the file.
+        """
         self._file = file
         self._heads: dict[int, tuple[str, str]] = {}
         self._places: dict[int, list[tuple[int, int]]] = {}
 
     def read(self, table: Passages, documents: set[int], report: Report) -> None:
-        """Copy the texts of documents from the corpus to the file, for `entry`.
+        """Copy the texts of documents from the corpus into the file, so that `entry` can give
+        them.
 
         Args:
             table: The passages of the corpus.
-            documents: Their numbers.
+            documents: The numbers of the documents.
             report: Called with the progress.
         """
         for document, page in table.pages(documents):
@@ -125,7 +143,12 @@ class _DocumentTexts:
         self._file.flush()
 
     def entry(self, hit: Hit) -> RetrievedDocument:
-        """A document as the file holds it; its rows are joined by a space."""
+        """A retrieved document with its title and text; the texts of its rows are joined by a
+        space.
+
+        Args:
+            hit: The document's number, which `read` was given, and its score.
+        """
         document, score = hit
         parts = []
         for offset, length in self._places[document]:
@@ -143,17 +166,17 @@ def write(
     table: Passages,
     report: Report,
 ) -> Recall:
-    """Write the file in one step; an older one stays where that fails.
+    """Write the file of retrieved documents in one step; an older one stays where that fails.
 
     Args:
         out: The file.
-        rows: Questions.
-        hits: Documents of each question, best first; a question without any is left out.
+        rows: The questions.
+        hits: The documents of each question, best first; a question without any is left out.
         table: The passages of the corpus.
         report: Called with the progress.
 
     Returns:
-        The share of questions with an answer in their documents.
+        How many questions have an answer in their documents.
 
     Raises:
         SaveError: The file could not be written.
@@ -180,7 +203,10 @@ def write(
 
 
 def _all_documents(hits: Iterable[Sequence[Hit]]) -> set[int]:
-    """The numbers of all documents that were found."""
+    """The numbers of all documents that were found for any question.
+
+    [[(3, 7.2), (1, 5.0)], [(3, 4.1)]] -> {1, 3}
+    """
     documents = set[int]()
     for hits_of_row in hits:
         documents.update(document for document, _ in hits_of_row)
@@ -188,5 +214,5 @@ def _all_documents(hits: Iterable[Sequence[Hit]]) -> set[int]:
 
 
 def manifest_path(out: Path) -> Path:
-    """Where the manifest of a file of retrieved documents is."""
+    """The path of the manifest beside a file of retrieved documents: "a.jsonl.manifest.json"."""
     return out.with_name(f"{out.name}.manifest.json")

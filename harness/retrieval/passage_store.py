@@ -33,7 +33,10 @@ class StoredPassage:
 
 
 def passages_of(table: Passages) -> Iterator[StoredPassage]:
-    """Yield the passages of a corpus in their order."""
+    """Yield the passages of a corpus in their order.
+
+    The row "290" cut into two passages gives the ids "290#1" and "290#2"; one passage keeps "290".
+    """
     for number, line in table.corpus.lines():
         page = table.corpus.page(number, line)
         texts = table.corpus.passages(page)
@@ -45,11 +48,11 @@ def passages_of(table: Passages) -> Iterator[StoredPassage]:
 
 
 def write_passages(table: Passages, folder: Path, report: Report) -> None:
-    """Write the passages of a corpus, where they are not written yet.
+    """Write the passages of a corpus and the offset of each, unless that was done before.
 
     Args:
         table: The passages.
-        folder: Of the index.
+        folder: The folder of the index.
         report: Called with the progress.
 
     Raises:
@@ -73,10 +76,12 @@ class PassageStore:
     """The passages that `write_passages` wrote."""
 
     def __init__(self, folder: Path) -> None:
+        """Map the two files of `write_passages` in a folder into memory."""
         self._offsets = np.load(folder / _OFFSETS, mmap_mode="r")
         with open(folder / _LINES, "rb") as file:
             self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def __getitem__(self, number: int) -> StoredPassage:
+        """Read the passage with this number, from 0."""
         start, end = self._offsets[number : number + 2]
         return StoredPassage(**json.loads(self._lines[start:end]))

@@ -79,7 +79,9 @@ class CorpusCounts:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The counts as corpus.json and manifests hold them."""
+        """The counts as corpus.json and manifests hold them: {"name": .., "without text": 0,
+        ..}.
+        """
         return {
             "name": self.name,
             "form": self.form,
@@ -93,7 +95,9 @@ class CorpusCounts:
 
 
 def _whole_number(values: Mapping[str, object], key: str) -> int:
-    """The number in field `key`. Raises LookupError, ValueError."""
+    """The whole number in a field. Raises LookupError if it is missing, ValueError if it is no
+    number.
+    """
     return int(str(values[key]))
 
 
@@ -106,7 +110,7 @@ class FileState:
 
     @classmethod
     def of(cls, path: Path) -> FileState:
-        """The state of a file now. Raises OSError."""
+        """The size and time of the last change of a file now. Raises OSError."""
         stat = path.stat()
         return cls(stat.st_size, stat.st_mtime_ns)
 
@@ -127,12 +131,15 @@ class Stretches:
 
     @classmethod
     def load(cls, path: Path) -> Stretches:
-        """Read what `save` wrote. Raises OSError, ValueError, LookupError, EOFError, BadZipFile."""
+        """Read the file that `save` wrote.
+
+        Raises OSError, ValueError, LookupError, EOFError or BadZipFile for a damaged one.
+        """
         with np.load(path) as arrays:
             return cls(arrays["lines"], arrays["starts"], arrays["documents"])
 
     def save(self, path: Path) -> None:
-        """Write the arrays to a file. Raises SaveError."""
+        """Write the arrays to one .npz file. Raises SaveError."""
         buffer = io.BytesIO()
         np.savez(buffer, lines=self.lines, starts=self.starts, documents=self.documents)
         write_atomic(path, buffer.getvalue(), setting="--index")
@@ -155,21 +162,33 @@ class Passages:
     stretches: Stretches
 
     def __len__(self) -> int:
+        """The number of passages."""
         return self.counts.passages
 
     def manifest_entry(self) -> dict[str, object]:
-        """The corpus as manifests describe it."""
+        """The corpus as manifests describe it: its counts, and the size of its file in bytes."""
         return {**self.counts.to_json(), "size": self.file_size}
 
     def documents_of(self, passages: np.ndarray) -> np.ndarray:
-        """The document number of each passage number; documents are numbered by first appearance in
-        the corpus."""
+        """The number of the document that each passage belongs to.
+
+        Documents are numbered from 0 in the order in which they appear in the corpus.
+
+        Args:
+            passages: The numbers of passages [n].
+
+        Returns:
+            The numbers of their documents [n].
+        """
         places = np.searchsorted(self.stretches.starts, passages, "right") - 1
         return np.asarray(self.stretches.documents[places])
 
     def passage_texts(self, start: int = 0) -> Iterator[str]:
-        """Yield the texts of the passages from number `start` on, each after a line with its title
-        where it has one."""
+        r"""Yield the texts of the passages from number `start` on, as "Title\npassage" or without a
+        title.
+
+        The corpus is read from its beginning, but only rows near `start` and after it are parsed.
+        """
         if start >= len(self):
             return
         stretch = int(np.searchsorted(self.stretches.starts, start, "right")) - 1
@@ -187,8 +206,14 @@ class Passages:
                 passage_number += 1
 
     def pages(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
-        """Yield (document number, row) for each row of these documents, in corpus order; others are
-        not parsed."""
+        """Yield (document number, row) for each row of these documents, in the order of the
+        corpus.
+
+        Rows of other documents are not parsed.
+
+        Args:
+            documents: The numbers of the documents.
+        """
         numbers = self.stretches.documents
         first_lines = self.stretches.lines
         selected = np.isin(numbers, np.fromiter(documents, dtype=np.int64))
@@ -225,7 +250,15 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
 
 
 def _load_table(corpus: Corpus, folder: Path) -> Passages:
-    """Load the table from a folder that has one. Raises UserError, as `open_table`."""
+    """Load the passage table from a folder that has one.
+
+    Args:
+        corpus: The file, to check that it has not changed.
+        folder: The index's folder.
+
+    Raises:
+        UserError: The corpus has changed since, or a file of the table is damaged.
+    """
     try:
         values = read_object(folder / _FACTS_FILE)
         stored_state = FileState(values["size"], values["modified"])
@@ -242,9 +275,17 @@ def _load_table(corpus: Corpus, folder: Path) -> Passages:
 
 
 def _scan_corpus(corpus: Corpus, report: Report) -> tuple[CorpusCounts, Stretches]:
-    """Read and check the whole corpus. Returns its counts and its stretches.
+    """Read and check the whole corpus, and count its rows, passages and documents.
 
-    Raises DataError for a row that cannot be used, and for a corpus without text.
+    Args:
+        corpus: The file.
+        report: Called with the progress.
+
+    Returns:
+        The counts, and which passages belong to which document.
+
+    Raises:
+        DataError: A row cannot be used, or the corpus has no text.
     """
     keys, lines, starts = array("Q"), array("q"), array("q")
     rows = passages = empty = 0
@@ -258,7 +299,8 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[CorpusCounts, Stretche
             starts.append(passages)
             previous = key
         count = len(corpus.passages(page))
-        empty += not count
+        if count == 0:
+            empty += 1
         passages += count
         report("reading rows", rows, None)
     if not passages:
@@ -278,7 +320,7 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[CorpusCounts, Stretche
 
 
 def _number_documents(keys: np.ndarray) -> tuple[np.ndarray, int]:
-    """Number documents from 0 in the order of their first row.
+    """Number documents from 0 in the order of their first row: keys [70, 5, 70] -> ([0, 1, 0], 2).
 
     Args:
         keys: The key of each stretch's document [stretches].

@@ -26,10 +26,15 @@ class PassageRanker(Protocol):
     folder: Path
 
     def facts(self) -> Mapping[str, object]:
-        """What identifies the ranking: name and settings, for manifests and hashes."""
+        """What identifies the ranking: its name and settings, for manifests and hashes."""
 
     def build(self, table: Passages, report: Report) -> None:
-        """Write the files that are missing."""
+        """Write the files of the index that are missing.
+
+        Args:
+            table: The passages of the corpus.
+            report: Called with the progress.
+        """
 
     def search(
         self, questions: Sequence[str], k: int, report: Report, meter: Meter
@@ -37,8 +42,8 @@ class PassageRanker(Protocol):
         """Rank the passages for each question.
 
         Args:
-            questions: Their texts.
-            k: Passages of each question.
+            questions: The texts of the questions.
+            k: How many passages of each question.
             report: Called with the progress.
             meter: Counts the cost of encoding the questions.
 

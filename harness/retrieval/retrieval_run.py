@@ -75,8 +75,15 @@ class RetrievalResult:
 
 
 def check_packages(encoder: EncoderConfig | None) -> None:
-    """Raise CannotRun if the package that the retriever needs is missing."""
-    package, module = ("bm25s", "bm25s") if encoder is None else ("faiss-cpu", "faiss")
+    """Raise CannotRun if the package that a retriever needs is missing: bm25s, or faiss for
+    vectors.
+
+    Args:
+        encoder: Encodes the passages; None for BM25.
+    """
+    package, module = "faiss-cpu", "faiss"
+    if encoder is None:
+        package, module = "bm25s", "bm25s"
     if importlib.util.find_spec(module) is None:
         raise CannotRun(
             f"harness retrieve needs the package '{package}', which is not installed: "
@@ -94,6 +101,9 @@ def retrieve(
         rows: The questions; their gold answers are used for the printed recall only.
         source: What the manifest says of the data set.
         report: Called with the progress.
+
+    Returns:
+        What was written, with the counts to print.
 
     Raises:
         UserError: The corpus cannot be used.
@@ -133,11 +143,20 @@ def retrieve(
 
 
 def _made_of(table: Passages, ranker: PassageRanker) -> dict[str, object]:
-    """The corpus and the index as the manifest describes them."""
+    """The corpus and the index as the manifest describes them: {"corpus": {..}, "index": {..}}."""
     return {"corpus": table.manifest_entry(), "index": ranker.facts()}
 
 
 def _write_manifest(out: Path, manifest: Mapping[str, object]) -> None:
-    """Write what made a file of documents beside it. Raises SaveError."""
+    """Write the manifest beside a file of retrieved documents, without the path of the user's
+    home.
+
+    Args:
+        out: The file of documents.
+        manifest: What made it.
+
+    Raises:
+        SaveError: It cannot be written.
+    """
     content = json.dumps(without_home(manifest), indent=2, ensure_ascii=False) + "\n"
     write_atomic(manifest_path(out), content.encode())

@@ -121,7 +121,7 @@ class IndexFacts:
 
     @property
     def described(self) -> CorpusDescription:
-        """The facts for people and manifests."""
+        """The facts that people and manifests are shown; the encoder by its name."""
         encoder = None
         if self.encoder is not None:
             encoder = self.encoder.name
@@ -141,7 +141,10 @@ class IndexFacts:
 
 
 def read_facts(folder: Path) -> IndexFacts:
-    """Read what an index is. Raises UserError where the folder is none."""
+    """Read index.json, what the index in a folder is.
+
+    Raises UserError where the folder has no finished index, or a damaged one.
+    """
     if not folder.is_dir():
         raise UserError(f"--corpus {folder}: no such folder; make it: harness index-corpus")
     if not (folder / FACTS).exists():
@@ -168,17 +171,18 @@ def read_facts(folder: Path) -> IndexFacts:
 
 
 def build_index(request: IndexRequest, report: Report) -> IndexFacts:
-    """Build an index, or complete one whose build was interrupted.
+    """Build an index in the folder `request.out`, or complete one whose build was interrupted.
 
     Args:
         request: The corpus and how it is indexed.
         report: Called with the progress.
 
     Returns:
-        The description of the index.
+        What the index is, as it was also written to index.json.
 
     Raises:
-        UserError: Another corpus, or no corpus, or a package is missing.
+        UserError: The folder has the index of another corpus, the corpus cannot be used, or a
+            package is missing.
         SaveError: A file cannot be written.
     """
     for encoder in _encoders(request.kind, request.encoder):
@@ -206,12 +210,12 @@ def build_index(request: IndexRequest, report: Report) -> IndexFacts:
 def _facts_of(
     request: IndexRequest, table: Passages, rankers: Sequence[PassageRanker]
 ) -> IndexFacts:
-    """What an index is that was built.
+    """Describe an index that was built.
 
     Args:
         request: What was asked for.
         table: The passages of its corpus.
-        rankers: Those that rank them.
+        rankers: The rankers that it has.
     """
     identity: dict[str, object] = {
         "kind": request.kind,
@@ -232,7 +236,7 @@ def _facts_of(
 
 
 def _as_json(facts: IndexFacts) -> bytes:
-    """The description of an index as the bytes of its file."""
+    """The facts of an index as the bytes of index.json."""
     encoder = None
     if facts.encoder is not None:
         encoder = facts.encoder.model_dump(mode="json")
@@ -246,7 +250,10 @@ def _as_json(facts: IndexFacts) -> bytes:
 
 
 def _encoders(kind: Kind, encoder: EncoderConfig | None) -> list[EncoderConfig | None]:
-    """What the rankers of an index rank with, those of words first; None for BM25."""
+    """The encoder of each ranker that an index of this kind has, None for BM25, which comes first.
+
+    "bm25" -> [None]; "dense" -> [encoder]; "hybrid" -> [None, encoder]
+    """
     if kind == "bm25":
         return [None]
     if kind == "dense":
@@ -257,33 +264,36 @@ def _encoders(kind: Kind, encoder: EncoderConfig | None) -> list[EncoderConfig |
 def _rankers(
     folder: Path, passages: int, kind: Kind, encoder: EncoderConfig | None
 ) -> list[PassageRanker]:
-    """The rankers that an index has in its folder, that of words first.
+    """The rankers that an index has in its folder, BM25 first.
 
     Args:
-        folder: Of the index.
-        passages: Of the corpus.
-        kind: Which rankings it has.
-        encoder: None for BM25 alone.
+        folder: The folder of the index.
+        passages: The number of passages of the corpus.
+        kind: Which rankers it has.
+        encoder: Encodes passages and questions; None for BM25 alone.
     """
     return [open_ranker(folder, passages, each) for each in _encoders(kind, encoder)]
 
 
 def _no_report(_stage: str, _done: int, _total: int | None) -> None:
-    pass
+    """Take the progress of a search and do nothing."""
 
 
 class SearchIndex:
     """An index that is open. facts: what it is. Several threads may search at once."""
 
     def __init__(self, folder: Path, facts: IndexFacts) -> None:
+        """Open the passages and the rankers of the index in a folder; `facts` is what it is."""
         self.facts = facts
         self._passages = PassageStore(folder)
         self._rankers = _rankers(folder, facts.passages, facts.kind, facts.encoder)
 
     @classmethod
     def open(cls, folder: Path) -> SearchIndex:
-        """The index in a folder. Raises UserError where it is none, CannotRun for a missing
-        package."""
+        """Read what the index in a folder is, and open it.
+
+        Raises UserError where there is none, CannotRun for a missing package.
+        """
         facts = read_facts(folder)
         if facts.kind != "dense":
             check_packages(None)
@@ -292,11 +302,11 @@ class SearchIndex:
         return cls(folder, facts)
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The `k` best passages, best first; fewer where fewer match.
+        """The `k` best passages for a query, best first; fewer where fewer match.
 
         Args:
-            query: A text.
-            k: Most passages.
+            query: The text to search for.
+            k: The largest number of passages.
             meter: Counts the cost of encoding the query.
         """
         depth = self._depth(k)
@@ -307,7 +317,10 @@ class SearchIndex:
         return [hit_of(self._passages[number], score) for number, score in ranked[:k]]
 
     def _depth(self, k: int) -> int:
-        """How many passages each ranker returns for the best k; a hybrid needs more to fuse."""
+        """How many passages each ranker returns where the best `k` are wanted.
+
+        A hybrid needs at least 100, to fuse them; never more than there are.
+        """
         depth = k
         if self.facts.kind == "hybrid":
             depth = max(k, _LEAST_DEPTH)
@@ -316,12 +329,12 @@ class SearchIndex:
     def _ranking(
         self, ranker: PassageRanker, query: str, k: int, meter: Meter
     ) -> list[tuple[int, float]]:
-        """The best passages by one ranker.
+        """The best passages for a query by one ranker.
 
         Args:
-            ranker: Of this index.
-            query: A text.
-            k: Most passages.
+            ranker: A ranker of this index.
+            query: The text to search for.
+            k: The largest number of passages.
             meter: Counts the cost of encoding the query.
 
         Returns:
@@ -336,16 +349,35 @@ class SearchIndex:
 
 
 def hit_of(passage: StoredPassage, score: float) -> SearchHit:
-    """A passage of a corpus as a hit; a reader that sees it is shown its title and text as a quote,
-    as it is in no document of the question."""
+    """A passage of a corpus as a hit of a search.
+
+    It is in no document of the question, so what a reader is shown of it, title and text, is
+    recorded as a quote.
+    """
     hit = SearchHit(passage.id, passage.title, passage.text, score, Shown("quote"))
     return replace(hit, shown=Shown("quote", text=hit.titled_text))
 
 
 def fused(rankings: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
-    """Reciprocal rank fusion of rankings of (number, score), best first, ties by number."""
+    """Fuse rankings by reciprocal rank: a passage gets the sum of 1 / (60 + its rank) over them.
+
+    [[(7, 9.1), (3, 8.0)], [(3, 0.9)]] -> [(3, 1/62 + 1/61), (7, 1/61)]
+
+    Args:
+        rankings: (passage number, score) of each ranking, best first.
+
+    Returns:
+        (passage number, fused score), best first, ties by number.
+    """
     totals: dict[int, float] = {}
     for ranking in rankings:
         for rank, (number, _) in enumerate(ranking, start=1):
             totals[number] = totals.get(number, 0.0) + 1 / (_RANK_CONSTANT + rank)
-    return sorted(totals.items(), key=lambda item: (-item[1], item[0]))
+    by_number = sorted(totals.items())
+    return sorted(by_number, key=_total_of, reverse=True)  # equal totals stay in order
+
+
+def _total_of(number_and_total: tuple[int, float]) -> float:
+    """The total of a passage in (number, total)."""
+    _, total = number_and_total
+    return total

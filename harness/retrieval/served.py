@@ -40,7 +40,13 @@ class ServedRetriever:
     """A retriever that can be asked."""
 
     def __init__(self, config: RetrieverConfig) -> None:
-        """Prepare requests. Raises UserError, CannotRun for wrong settings."""
+        """Prepare the requests to a server, or the calls of a function, as the settings say.
+
+        `_template` is the jinja2 template of a request's body, `_places` the compiled JMESPath of
+        each field of a reply; one of `_server` and `_function` is None.
+
+        Raises UserError or CannotRun for wrong settings.
+        """
         self.name = config.name
         self.needs_vector = needs_vector(config)
         self._template = template_of(config)
@@ -53,7 +59,7 @@ class ServedRetriever:
             self._function = FunctionCall(config.function, config.timeout, OPTION)
 
     def check(self) -> None:
-        """Raise CannotRun where no server answers at the address."""
+        """Raise CannotRun where no server answers at the address; a function is not called."""
         if self._server is not None:
             self._server.check()
 
@@ -64,12 +70,12 @@ class ServedRetriever:
         vector: Sequence[float] | None = None,
         tries: Tries | None = None,
     ) -> list[Hit]:
-        """Find passages.
+        """Ask the retriever for passages.
 
         Args:
-            query: What is looked for.
-            k: Most passages.
-            vector: Of the query, where the body has the variable of that name (`needs_vector`).
+            query: The text to search for.
+            k: The largest number of passages.
+            vector: The query's vector, where the body has that variable (`needs_vector`).
             tries: Counts how often the request was sent.
 
         Returns:
@@ -88,12 +94,12 @@ class ServedRetriever:
         return self._hits(reply)[:k]
 
     def _body(self, query: str, k: int, vector: Sequence[float] | None) -> str:
-        """The body of a request.
+        """Fill in the template of a request's body.
 
         Args:
-            query: What is looked for.
-            k: Most passages.
-            vector: Of the query; None where the body has no variable of that name.
+            query: The text to search for.
+            k: The largest number of passages.
+            vector: The query's vector; None where the body has no such variable.
         """
         variables: dict[str, object] = {"query": query, "k": k}
         if vector is not None:
@@ -101,7 +107,7 @@ class ServedRetriever:
         return rendered(self._template, variables, _BODY)
 
     def _hits(self, reply: object) -> list[Hit]:
-        """The passages of a reply. Raises ModelOutputError."""
+        """Read the passages of a reply. Raises ModelOutputError where it has no list of them."""
         entries = self._places["hits"].found_in(reply)
         if not isinstance(entries, list):
             place = self._places["hits"].path
@@ -112,7 +118,10 @@ class ServedRetriever:
         return [self._hit(entry) for entry in entries]
 
     def _hit(self, entry: object) -> Hit:
-        """The passage of an entry: an object, or a text alone. Raises ModelOutputError."""
+        """Read one passage of a reply: an object, or a text alone.
+
+        Raises ModelOutputError where it has neither a text nor a page, or a field of another type.
+        """
         if isinstance(entry, str):
             return Hit(text=entry)
         hit = Hit(
@@ -129,7 +138,10 @@ class ServedRetriever:
 
 
 def _page(value: object) -> str:
-    """The name of a page; a number, as ids of points are, as text."""
+    """The name of a page as text: "setup.md" -> "setup.md", 7 -> "7", None -> "".
+
+    Raises ModelOutputError for any other value.
+    """
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -138,15 +150,19 @@ def _page(value: object) -> str:
 
 
 def _text(value: object) -> str | None:
-    """The text of a passage. Raises ModelOutputError where it is no text."""
+    """The text of a passage; None where the reply has none. Raises ModelOutputError if it is no
+    text.
+    """
     if value is None or isinstance(value, str):
         return value
     raise wrong_field("text", "should be a text", _MAP)
 
 
 def _score(value: object) -> float | None:
-    """The score that a retriever's server gave. Raises ModelOutputError where it is no finite
-    number."""
+    """The score of a passage; None where the reply has none.
+
+    Raises ModelOutputError if it is no finite number.
+    """
     if value is None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
@@ -155,24 +171,30 @@ def _score(value: object) -> float | None:
 
 
 def _places(config: RetrieverConfig) -> dict[str, str]:
-    """Field -> where it stands in a reply."""
+    """Map each field of a hit to its place in a reply: {"hits": "hits.hits", "page":
+    "_source.page"}.
+
+    Those of the format, with the user's own in place of them.
+    """
     return {**FORMATS[config.format].map, **config.map}
 
 
 def template_of(config: RetrieverConfig) -> str:
-    """The jinja2 template of a request's body."""
+    """The jinja2 template of a request's body: the user's own, else that of the format."""
     if config.body is not None:
         return config.body
     return FORMATS[config.format].body
 
 
 def needs_vector(config: RetrieverConfig) -> bool:
-    """Whether a request holds the vector of the query, which the run's encoder makes."""
+    """Whether requests hold the vector of the query, which the run's encoder makes."""
     return config.function is None and "vector" in variables_of(template_of(config))
 
 
 def _address(config: RetrieverConfig) -> Address:
-    """Where requests are sent."""
+    """The address that requests are sent to, with its key, headers and rules for repeated
+    tries.
+    """
     model = _as_model(config)
     return Address(
         str(config.base_url),
@@ -184,12 +206,12 @@ def _address(config: RetrieverConfig) -> Address:
 
 
 def _as_model(config: RetrieverConfig) -> ModelConfig:
-    """The settings of an address, as the checks of servers take them."""
+    """The address as the settings of a model's server, which the checks of servers take."""
     return ModelConfig(name=config.name, base_url=config.base_url, api_key_env=config.api_key_env)
 
 
 def problems_of(config: RetrieverConfig) -> list[HarnessError]:
-    """What is wrong with the settings of a retriever, found without asking it."""
+    """What is wrong with the settings of a retriever, found without asking it; [] for nothing."""
     problems: list[HarnessError] = []
     if config.format not in FORMATS:
         what = f"format '{config.format}' ({OPTION}-format)"
@@ -211,7 +233,10 @@ def problems_of(config: RetrieverConfig) -> list[HarnessError]:
 
 
 def identity_of(config: RetrieverConfig) -> Mapping[str, object]:
-    """What identifies a retriever: all settings that can change its results."""
+    """All settings that can change a retriever's results, for the hash of a run.
+
+    For a server its address, body and headers; for a function its name and a hash of its code.
+    """
     identity: dict[str, object] = {"retriever": config.name, "map": _places(config)}
     if config.function is None:
         identity["address"] = config.base_url

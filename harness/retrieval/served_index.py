@@ -36,11 +36,11 @@ class ServedHit:
 
     @classmethod
     def of(cls, hit: SearchHit) -> "ServedHit":
-        """The passage as it is sent."""
+        """The hit of a search in the form in which it is sent."""
         return cls(hit.id, hit.title, hit.text, hit.score)
 
     def as_hit(self) -> SearchHit:
-        """The passage as a search here returns it."""
+        """The received hit in the form that a search in a folder's index returns."""
         return hit_of(StoredPassage(self.id, self.title, self.text), self.score)
 
 
@@ -53,7 +53,9 @@ class ServedEvent:
     shape: ModelShape | None
 
     def record(self, meter: Meter) -> None:
-        """Count the call in `meter`, in its phase."""
+        """Count the call in `meter`, in the meter's present phase and under the role of the
+        retriever.
+        """
         event = replace(self.event, phase=meter.current_phase, role=ROLE)
         meter.record(event, self.shape)
 
@@ -66,7 +68,7 @@ class HitsReply:
     events: list[ServedEvent]
 
     def to_json(self) -> dict[str, object]:
-        """The reply as it is sent."""
+        """The reply as the JSON object that is sent."""
         return asdict(self)
 
 
@@ -75,13 +77,15 @@ _HITS_REPLY = TypeAdapter(HitsReply)
 
 
 def _problem(error: ValidationError) -> str:
-    """What is wrong with a reply, "hits is missing"."""
+    """What is wrong with a reply, in words: "hits is missing"."""
     wrong = wrong_value(error)
     return f"{wrong.key} {wrong}".strip()
 
 
 def served_facts(url: str) -> CorpusFacts:
-    """Ask a server what its index is. Raises UserError where nobody answers as it should."""
+    """Ask the server at an address what its index is. Raises UserError where none answers as it
+    should.
+    """
     try:
         values = httpx2.get(url, timeout=_TIMEOUT).raise_for_status().json()
         reply = _FACTS_REPLY.validate_python(values)
@@ -100,15 +104,16 @@ class ServedIndex:
     """An index behind a server."""
 
     def __init__(self, url: str) -> None:
+        """Keep the address and a client with a timeout of two minutes; nothing is sent."""
         self._url = url.rstrip("/")
         self._client = httpx2.Client(timeout=_TIMEOUT)
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The best passages for a query, as SearchIndex.search.
+        """The best passages for a query, best first, from the server.
 
         Args:
-            query: A text.
-            k: Most passages.
+            query: The text to search for.
+            k: The largest number of passages.
             meter: Counts what the server's encoder did.
 
         Raises:

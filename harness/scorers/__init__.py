@@ -90,7 +90,10 @@ _FILES = (
 
 @cache
 def table() -> Mapping[str, Scorer]:
-    """Name -> this project's scorer. The first call imports their files, none of their packages."""
+    """Name -> scorer for all scorers of this project.
+
+    The first call imports the files that define them, but none of the packages that they need.
+    """
     for name in _FILES:
         importlib.import_module(f"harness.scorers.{name}")
     return TABLE
@@ -98,8 +101,11 @@ def table() -> Mapping[str, Scorer]:
 
 @cache
 def _installed_scorers() -> dict[str, Scorer]:
-    """Name -> scorer of kind "answer" that an installed package adds by the entry points
-    "harness.scorers"."""
+    """Name -> scorer, for the scorers that installed packages add.
+
+    They are found by the entry points "harness.scorers" and are of kind "answer". Raises UserError
+    where one has the name of a scorer of this project.
+    """
     added = plugins.targets(registry.GROUPS["scorers"])
     clash = sorted(added.keys() & table().keys())
     if clash:
@@ -111,12 +117,14 @@ def _installed_scorers() -> dict[str, Scorer]:
 
 
 def names() -> list[str]:
-    """All scorer names, sorted: this project's and those that installed packages add."""
+    """The names of all scorers, sorted: this project's and those that installed packages add."""
     return sorted([*table(), *_installed_scorers()])
 
 
 def lookup(name: str) -> Scorer:
-    """The scorer of a name; "module:function" is the user's own. Imports the file that has it.
+    """The scorer with this name; "module:function" is the user's own function.
+
+    Also imports the file that defines a scorer of this project.
 
     Raises:
         UnknownName: There is none; the message has close matches.
@@ -139,8 +147,11 @@ def lookup(name: str) -> Scorer:
 
 
 def version(name: str) -> str:
-    """Version of a scorer and of its packages, "1" or "1 (rouge 1.0.1)". Only scores of one version
-    are comparable."""
+    """The version of a scorer and of the packages it needs: "1", "1 (rouge 1.0.1)" or, for the
+    user's own code, "1 (code 1a2b3c4d)".
+
+    Only scores of one version are comparable.
+    """
     scorer = lookup(name)
     distributions = [package.replace("_", "-") for package in scorer.packages]
     module = ""
@@ -158,7 +169,9 @@ def version(name: str) -> str:
 
 
 def _installed_version(distribution: str) -> str:
-    """ "rouge 1.0.1", or "rouge not installed"."""
+    """The name and version of an installed distribution: "rouge 1.0.1", or "rouge not
+    installed".
+    """
     try:
         return f"{distribution} {metadata.version(distribution)}"
     except metadata.PackageNotFoundError:
@@ -166,10 +179,10 @@ def _installed_version(distribution: str) -> str:
 
 
 def _code_version(name: str, module: str) -> list[str]:
-    """["code 1a2b3c4d"] of a scorer whose code is the user's, [] of any other.
+    """["code 1a2b3c4d"], a hash of the code of a user's own scorer; [] for any other scorer.
 
     Args:
-        name: Of the scorer.
+        name: The scorer's name; that of a user's own has a ":" in it.
         module: The module of its function.
     """
     root: Callable[..., object] | str = module
@@ -182,11 +195,11 @@ def _code_version(name: str, module: str) -> list[str]:
 
 
 def problems(names: Iterable[str]) -> list[str]:
-    """Why these scorers cannot judge the answers of a run, one sentence each; an empty list when
-    all can.
+    """Why these scorers cannot judge the answers of a run, one sentence each; [] when all can.
 
-    Unknown names (with close matches), scorers that judge no single answer, missing packages (with
-    the install line). Imports nothing but a user's own "module:function".
+    Reported are unknown names (with close matches), scorers that judge no single answer, and
+    missing packages (with the line that installs them). Imports nothing but a user's own
+    "module:function".
     """
     sentences: list[str] = []
     for name in names:
@@ -208,7 +221,11 @@ def problems(names: Iterable[str]) -> list[str]:
 
 
 def _refuse_wrong_signature(name: str) -> None:
-    """Raise UserError for a user's scorer that does not take a prediction and references."""
+    """Raise UserError if a user's scorer cannot be called with a prediction and references.
+
+    Args:
+        name: The scorer's name, "module:function"; the module is imported.
+    """
     function = registry.load(name)
     try:
         inspect.signature(function).bind("", [], **_extra_inputs(function))
@@ -218,12 +235,13 @@ def _refuse_wrong_signature(name: str) -> None:
 
 
 def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
-    """A sentence for each scorer with a required keyword argument that no question has, so that
-    every answer would score 0.
+    """A sentence for each scorer that needs a keyword argument which no question has.
+
+    Every answer would score 0 by such a scorer.
 
     Args:
-        names: Of the scorers.
-        golds: Of all questions; their `extra` has the arguments.
+        names: The names of the scorers.
+        golds: The gold of all questions; the keys of their `extra` are the arguments they have.
     """
     keys: set[str] = set()
     for gold in golds:
@@ -251,7 +269,7 @@ def _load_function(scorer: Scorer) -> Callable[..., object]:
 
 
 def _required_inputs(function: Callable[..., object]) -> list[str]:
-    """The keyword arguments of a scorer that have to be given."""
+    """The names of the keyword-only arguments of a scorer that have no default."""
     return [name for name, is_required in _extra_inputs(function).items() if is_required]
 
 
@@ -271,14 +289,14 @@ def _extra_inputs(function: Callable[..., object]) -> dict[str, bool]:
 
 
 def extras(name: str, extra: Mapping[str, object]) -> dict[str, object]:
-    """The keyword arguments that a scorer is called with: those given that are not None.
+    """The keyword arguments to call a scorer with: those in `extra` that are not None.
 
     Args:
-        name: Of the scorer.
-        extra: What is given.
+        name: The name of the scorer.
+        extra: Name -> value of each argument that is given.
 
     Raises:
-        ScoreError: One is missing, or is not the scorer's.
+        ScoreError: One that the scorer needs is missing, or one is not the scorer's.
     """
     function = _load_function(lookup(name))
     known = _extra_inputs(function)
@@ -299,11 +317,12 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def _check_inputs(name: str, scorer: Scorer, prediction: object, references: object) -> None:
-    """Check that inputs have the shape of the scorer's kind (see `Scorer`), so that no string is
-    taken for a list of answers.
+    """Check that inputs have the shape of the scorer's kind (see `Scorer`).
+
+    So that no string is taken for a list of answers.
 
     Args:
-        name: Of the scorer, for messages.
+        name: The scorer's name, for messages.
         scorer: The scorer.
         prediction: What is scored.
         references: What it is compared with.
@@ -332,7 +351,12 @@ def _check_inputs(name: str, scorer: Scorer, prediction: object, references: obj
 
 
 def _prediction_problem(kind: str, prediction: object) -> str:
-    """What is wrong with the shape of a prediction; "" where nothing is."""
+    """Say what is wrong with the shape of a prediction; "" where nothing is.
+
+    Args:
+        kind: The scorer's kind (see `Scorer`).
+        prediction: A string for scorers of one text, else a list.
+    """
     if kind in ("answer", "short_answers", "text"):
         if not isinstance(prediction, str):
             return f"the prediction must be a string, got {reprlib.repr(prediction)}"
@@ -342,7 +366,13 @@ def _prediction_problem(kind: str, prediction: object) -> str:
 
 
 def _references_problem(kind: str, references: object) -> str:
-    """What is wrong with the shape of the references; "" where nothing is."""
+    """Say what is wrong with the shape of the references; "" where nothing is.
+
+    Args:
+        kind: The scorer's kind (see `Scorer`).
+        references: A list of strings for "answer"; of lists for "short_answers", "corpus" and
+            "retrieval".
+    """
     if not _is_list(references):
         return f"the references must be a list, got {reprlib.repr(references)}"
     if kind == "answer" and not all(isinstance(reference, str) for reference in references):
@@ -361,7 +391,7 @@ def score(name: str, prediction: object, references: object = (), **extra: objec
     supporting marks None.
 
     Args:
-        name: Of the scorer; "module:function" is one of the caller's own.
+        name: The scorer's name; "module:function" is one of the caller's own.
         prediction: A text; of list and support scorers (see `Scorer`) a list; of evidence recall
             what was shown.
         references: The accepted answers; of evidence recall the supporting marks.
@@ -403,8 +433,8 @@ def score_answer(
         prediction: The answer.
         shown: What the reader saw.
         gold: The accepted answers, supporting passages and extra inputs.
-        seconds: That the answer took, None where unknown; a scorer's input of that name.
-        searches: Of the question; None where its run searches nothing.
+        seconds: How long the answer took, None where unknown; the input "seconds" of a scorer.
+        searches: The searches of the question; None where its run searches nothing.
 
     Raises:
         UnknownName: A scorer that is not there.
@@ -434,7 +464,7 @@ def score_answer(
 
 
 def _counts_of_answer(scorer: Scorer, prediction: str, gold: Gold) -> list[int] | None:
-    """The counts of one answer that `corpus_score` needs the sums of.
+    """The counts of one answer, of which `corpus_score` needs the sums over all answers.
 
     Args:
         scorer: The scorer.
@@ -453,11 +483,11 @@ def _counts_of_answer(scorer: Scorer, prediction: str, gold: Gold) -> list[int] 
 
 
 def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gold) -> object:
-    """What a scorer returns for the searches of a question; None where it gives no score.
+    """What a scorer of kind "searches" returns for one question; None where it gives no score.
 
     Args:
-        name: Of the scorer.
-        searches: Of the question; None where its run searches nothing.
+        name: The scorer's name.
+        searches: The searches of the question; None where its run searches nothing.
         gold: The supporting passages and extra inputs.
     """
     if searches is None:
@@ -470,17 +500,20 @@ def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gol
 def _value_of_answer(
     name: str, prediction: str, shown: Sequence[Shown], gold: Gold, seconds: float | None
 ) -> object:
-    """What a scorer returns for an answer; None where it gives no score.
+    """What a scorer returns for one answer; None where it gives no score.
+
+    The scorer's kind decides what it compares: the answer with the accepted answers or with those
+    of the sub-questions, or what was shown with the supporting passages.
 
     Args:
-        name: Of the scorer.
+        name: The scorer's name.
         prediction: The answer.
         shown: What the reader saw.
         gold: The accepted answers, supporting passages and extra inputs.
-        seconds: That the answer took, None where unknown.
+        seconds: How long the answer took, None where unknown.
 
     Raises:
-        ScoreError: It is undefined.
+        ScoreError: The score is undefined.
     """
     scorer = lookup(name)
     if scorer.kind == "answer" and scorer.needs_answers and not gold.answers:
@@ -503,13 +536,13 @@ def _value_of_answer(
 def _why_no_score(
     scorer: Scorer, shown: Sequence[Shown], gold: Gold, searches: Sequence[Searched] | None
 ) -> str:
-    """The flag of a scorer that gave a question no score.
+    """The reason why a scorer gave a question no score, "no supporting marks".
 
     Args:
         scorer: The scorer.
         shown: What the reader saw.
         gold: The accepted answers and supporting passages.
-        searches: Of the question; None where its run searches nothing.
+        searches: The searches of the question; None where its run searches nothing.
     """
     if scorer.kind == "searches":
         return NO_SEARCH if searches is None else NO_MARKS
@@ -523,7 +556,11 @@ def _why_no_score(
 
 
 def _why_no_evidence(shown: Sequence[Shown], gold: Gold) -> str:
-    """The flag of a scorer of what was shown that gave a question no score."""
+    """The reason why a scorer of what was shown gave a question no score.
+
+    The question has no supporting passages, the application did not say what it used, or only
+    whole pages are marked.
+    """
     if not gold.supporting:
         return NO_MARKS
     if any(piece.kind == "unknown" for piece in shown):
@@ -534,8 +571,10 @@ def _why_no_evidence(shown: Sequence[Shown], gold: Gold) -> str:
 
 
 def _as_score(name: str, value: Any) -> float:
-    """A scorer's value as a number from 0 to 1, or one that is not finite. Raises TypeError for
-    anything else."""
+    """Return a scorer's value as a float, if it is a number from 0 to 1 or one that is not finite.
+
+    Raises TypeError for anything else, which names the scorer.
+    """
     with suppress(TypeError, ValueError):
         number = float(value)
         if not math.isfinite(number) or -1e-6 <= number <= 1 + 1e-6:  # sums round
@@ -547,11 +586,11 @@ def _as_score(name: str, value: Any) -> float:
 
 
 def corpus_score(name: str, totals: Sequence[float]) -> float:
-    """The score of a set of answers by its counts.
+    """The score of a whole set of answers, such as BLEU, from sums of counts.
 
     Args:
-        name: Of the scorer.
-        totals: The sums over the answers of each of the counts that the scorer gives an answer.
+        name: The name of a scorer of answers that has counts.
+        totals: One sum over the answers for each of the counts that the scorer gives an answer.
 
     Raises:
         ScoreError: It is undefined.

@@ -34,12 +34,13 @@ DECLINES = re.compile(
 def _to_be_declined(
     declined: bool | None, types: Sequence[str], references: Sequence[str]
 ) -> bool | None:
-    """Whether a question should be declined; None where its annotators differ.
+    """Whether a question has no answer, so that a reply should decline; None where annotators
+    differ.
 
     Args:
         declined: What the row says itself; None where it says nothing.
-        types: The kind of answer of each annotator, "none" for no answer.
-        references: The gold answers, "unanswerable" for no answer, where there are no types.
+        types: The kind of answer of each annotator, "none" for no answer; "" is passed over.
+        references: The gold answers, looked at where there are no types: "unanswerable" is none.
     """
     if declined is not None:
         return declined
@@ -65,8 +66,9 @@ def declines(
     types: Sequence[str] = (),
     answer_type: str = "",
 ) -> float | None:
-    """1.0 where the reply to a question without an answer declines, else 0.0; None for other
-    questions.
+    """1.0 where the reply to a question without an answer declines, else 0.0.
+
+    None for a question that has an answer, or of which annotators differ.
 
     Args:
         prediction: The reply.
@@ -96,8 +98,9 @@ def answers(
     types: Sequence[str] = (),
     answer_type: str = "",
 ) -> float | None:
-    """0.0 where the reply to a question with an answer declines or is empty, else 1.0; None for
-    other questions.
+    """0.0 where the reply to a question with an answer declines or is empty, else 1.0.
+
+    None for a question without an answer, or of which annotators differ.
 
     Args:
         prediction: The reply.

@@ -23,7 +23,7 @@ scorer = published("princeton-nlp/ALCE eval.py")
 
 @scorer("alce.str_em", "share of sub-questions answered in the text", "short_answers")
 def str_em(prediction: str, references: Sequence[Sequence[str]]) -> float:
-    """Share of sub-questions that are answered in the prediction (STR-EM).
+    """The share of sub-questions of which an accepted answer stands in the reply (STR-EM).
 
     Args:
         prediction: The reply.
@@ -37,7 +37,12 @@ def str_em(prediction: str, references: Sequence[Sequence[str]]) -> float:
 
 @scorer("alce.str_hit", "all sub-questions answered in the text", "short_answers")
 def str_hit(prediction: str, references: Sequence[Sequence[str]]) -> float:
-    """1.0 where every sub-question has a short answer inside the prediction, else 0.0."""
+    """1.0 where every sub-question has an accepted answer in the reply, else 0.0.
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers of each sub-question.
+    """
     return float(str_em(prediction, references) == 1.0)
 
 
@@ -55,22 +60,26 @@ def uncited(text: str) -> str:
 
 @scorer("alce.str_em.uncited", "alce.str_em of the text without citations", "short_answers")
 def str_em_uncited(prediction: str, references: Sequence[Sequence[str]]) -> float:
-    """`str_em` of the prediction without its citations."""
+    """`str_em` of the reply without its citations, "[1]".
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers of each sub-question.
+    """
     return str_em(uncited(prediction), references)
 
 
 def qampari_f1(
     prediction: str, references: Sequence[Sequence[str]], *, enough: int | None = None
 ) -> float:
-    """F1 of the listed answers.
+    """F1, 0 to 1, of the answers that a reply lists between commas; citations are taken out first.
+
+    ("Ada [1], Cy [2].", [["Ada"], ["Bo"]]) -> 0.5
 
     Args:
-        prediction: Answers between commas.
+        prediction: The reply, "Ada, Bo."
         references: The accepted texts of each answer.
         enough: So many found answers are a recall of 1; None: all.
-
-    Returns:
-        0 to 1.
     """
     listed = uncited(prediction).rstrip().rstrip(".").rstrip(",").split(",")
     found = list(filter(None, map(normalize_answer, listed)))
@@ -79,13 +88,14 @@ def qampari_f1(
     for answers in references:
         accepted = set(map(normalize_answer, answers))
         known |= accepted
-        hits += not accepted.isdisjoint(found)
-    right = sum(map(known.__contains__, found))
-    if right == 0:
+        if not accepted.isdisjoint(found):
+            hits += 1
+    right = [answer for answer in found if answer in known]
+    if not right:
         return 0.0
-    most = min(enough or len(references), len(references))
-    precision = right / len(found)
-    recall = min(hits, most) / most
+    needed = min(enough or len(references), len(references))
+    precision = len(right) / len(found)
+    recall = min(hits, needed) / needed
     return 2 * precision * recall / (precision + recall)
 
 

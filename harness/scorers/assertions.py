@@ -26,13 +26,13 @@ def assertions(
     assertions: Mapping[str, object] | None = None,
     seconds: float | None = None,
 ) -> float | None:
-    """1.0 where all assertions hold, else 0.0; None without any.
+    """1.0 where all assertions of the row hold, else 0.0; None where none can be checked.
 
     Args:
         prediction: The reply.
         references: Not used.
-        assertions: Of the row.
-        seconds: That the answer took, None where unknown.
+        assertions: The row's assertions, {"contains": ["two years"]}; None for none.
+        seconds: How long the answer took, None where unknown.
     """
     if not assertions:
         return None

@@ -17,9 +17,11 @@ _ENDS = (".", "<context>", "<example>")
 def accuracy(prediction: str, references: Sequence[str], *, labels: Sequence[str]) -> float:
     """1.0 where the first sentence of the reply has the same labels as the gold answer, else 0.0.
 
+    ("milk and apple", ["apple,milk"], labels=["apple", "milk", "nothing"]) -> 1.0
+
     Args:
         prediction: The reply.
-        references: The gold answer, labels with commas between them.
+        references: The first is the gold answer, labels with commas between them.
         labels: The labels of the task that the question does not name, in lower case.
     """
     reply = prediction.lower()

@@ -88,21 +88,27 @@ TABLE: dict[str, Scorer] = {}
 
 
 def published(origin: str) -> Callable[..., Callable[[F], F]]:
-    """A decorator that registers scorers of `origin` (repository and file): scorer(name, summary,
-    kind, **fields)."""
+    """Return a decorator that registers scorers which equal the published code at `origin`.
+
+        scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")
+        @scorer("hotpotqa.f1", "token F1 with the yes/no rule")
+
+    Args:
+        origin: The repository and the file.
+    """
 
     def scorer(name: str, summary: str, kind: Kind = "answer", **fields: Any) -> Callable[[F], F]:
-        """Register the decorated function as a scorer.
+        """Return a decorator that registers a function as the scorer `name`.
 
         Args:
-            name: Of the scorer.
+            name: The name to register.
             summary: What it measures, a line.
             kind: What it takes, see `Scorer`.
             **fields: Further fields of `Scorer`.
         """
 
         def register(function: F) -> F:
-            """Add the function to TABLE; returns it unchanged."""
+            """Add the function to TABLE under its name, and return it unchanged."""
             TABLE[name] = Scorer(function, origin, summary, kind, **fields)
             return function
 
@@ -114,14 +120,14 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
 def of_group(
     metric: Callable[..., Any], key: str, belongs: Callable[[Any], bool]
 ) -> Callable[..., Any]:
-    """A scorer of the questions of a group alone, so that its mean is the mean of the group.
+    """Make a scorer that scores only the questions of a group, so that its mean is the group's.
 
         of_group(match, "type", partial(eq, "multi-session"))    gives other types no score
 
     Args:
         metric: A scorer.
         key: The name in Gold.extra whose value says where a question belongs.
-        belongs: Whether a value is in the group; it gets None for a question without one.
+        belongs: Whether such a value is of the group; it gets None for a question without one.
 
     Returns:
         The scorer, which takes the keyword arguments of `metric` and `key`.
@@ -133,7 +139,9 @@ def of_group(
         parameters.append(inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None))
 
     def scored(prediction: str, references: Sequence[str], **extra: Any) -> float | None:
-        """The metric for a question of the group; None for any other."""
+        """The metric for a question of the group; None for any other. `extra` has the value of
+        `key`.
+        """
         if not belongs(extra.get(key)):
             return None
         accepted = {name: value for name, value in extra.items() if name in known}
@@ -161,23 +169,30 @@ class ScoreSheet:
 
 
 def install_line(package: str) -> str:
-    """The sentence for a missing package, with the command that installs it.
+    """The sentence for a missing package: "rouge_score" -> "the package 'rouge-score' is not
+    installed; run: pip install rouge-score".
 
     Args:
-        package: Its import name.
+        package: The name it is imported by.
     """
     name = package.replace("_", "-")
     return f"the package '{name}' is not installed; run: pip install {name}"
 
 
 def installed(package: str) -> bool:
-    """Whether `package` can be imported; nothing is imported to find out."""
+    """Whether `package` can be imported; it is looked for and not imported."""
     return importlib.util.find_spec(package) is not None
 
 
 def need(module: str) -> ModuleType:
-    """Import `module` ("package.part"); raise CannotRun with the install line for a missing
-    package."""
+    """Import and return a module; the state of Python's random numbers stays as it is.
+
+    Args:
+        module: "package" or "package.part".
+
+    Raises:
+        CannotRun: The package is not installed; the message has the line that installs it.
+    """
     drawn = random.getstate()
     try:
         return importlib.import_module(module)
@@ -204,7 +219,10 @@ def best(pair: Callable[[str, str], float], prediction: str, references: Sequenc
 
 
 def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
-    """The length of the longest common subsequence of two texts or lists of words."""
+    """The length of the longest common subsequence of two texts or lists of words.
+
+    ("abcd", "xbyd") -> 2, "bd"
+    """
     # lengths[j]: of the part of `a` that was seen and the first j of `b`.
     lengths = [0] * (len(b) + 1)
     for left in a:
@@ -219,8 +237,9 @@ def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean; ScoreError for no values at all (the published scripts divide by zero
-    there)."""
+    """The arithmetic mean. Raises ScoreError for no values at all, where the published scripts
+    divide by zero.
+    """
     if not values:
         raise ScoreError("there is nothing to average: give at least one item")
     return sum(values) / len(values)
@@ -236,7 +255,11 @@ class SetOverlap(NamedTuple):
 
 
 def set_overlap(predicted: Collection[Hashable], gold: Collection[Hashable]) -> SetOverlap:
-    """Compare two sets. Both empty: em = 1 and the rest 0, as HotpotQA's script counts it."""
+    """Compare two sets by exact match, precision, recall and F1.
+
+    ({"a", "b"}, {"b"}) -> SetOverlap(0.0, 0.5, 1.0, 0.67). For two empty sets em is 1 and the rest
+    0, as HotpotQA's script counts it.
+    """
     predicted, gold = set(predicted), set(gold)
     exact = float(predicted == gold)
     hits = len(predicted & gold)
@@ -248,7 +271,14 @@ def set_overlap(predicted: Collection[Hashable], gold: Collection[Hashable]) -> 
 
 
 def facts(items: Iterable[Sequence[Any]]) -> set[tuple[str, int]]:
-    """[[title, sentence index], ...] as a set of pairs; ScoreError for an item of another shape."""
+    """Turn a list of supporting facts into a set of pairs: [["Ada", 0]] -> {("Ada", 0)}.
+
+    Args:
+        items: [title, index of the sentence] of each fact.
+
+    Raises:
+        ScoreError: An item has another shape.
+    """
     pairs: set[tuple[str, int]] = set()
     for item in items:
         if isinstance(item, str) or len(item) != 2:

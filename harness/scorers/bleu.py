@@ -43,7 +43,10 @@ _RULES = (
 
 
 def tokenize_13a(text: str) -> list[str]:
-    """The tokens of mteval-v13a, the tokeniser of the WMT evaluations."""
+    """Split a text into the tokens of mteval-v13a, the tokeniser of the WMT evaluations.
+
+    "A cat, 3.5 m." -> ["A", "cat", ",", "3.5", "m", "."]
+    """
     text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity, mark in _ENTITIES:
         text = text.replace(entity, mark)
@@ -55,17 +58,25 @@ def tokenize_13a(text: str) -> list[str]:
 
 
 def ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
-    """How often each sequence of `order` tokens occurs."""
+    """Count each sequence of `order` tokens: (["a", "b", "a", "b"], 2) -> ("a", "b"): 2, ("b",
+    "a"): 1.
+    """
     return Counter(tuple(tokens[i : i + order]) for i in range(len(tokens) - order + 1))
 
 
 def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
     """The counts of one item, which BLEU sums over a corpus: (m_1 .. m_4, t_1 .. t_4, c, r).
 
-    m_n: clipped matches of order n, where a reference n-gram counts as often as in the reference
-    that has most of it;
-    t_n: n-grams of the prediction; c: its tokens; r: tokens of the shortest reference. Raises
-    ScoreError without one.
+    m_n is the number of the prediction's n-grams that a reference has too; an n-gram counts at most
+    as often as in the reference that has it most. t_n is the number of n-grams of the prediction, c
+    that of its tokens, and r that of the tokens of the shortest reference.
+
+    Args:
+        prediction: The text.
+        references: Its references.
+
+    Raises:
+        ScoreError: There is no reference.
     """
     if not references:
         raise ScoreError("BLEU is undefined for an item without a reference")
@@ -85,11 +96,11 @@ def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
 def from_counts(
     totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False
 ) -> float:
-    """BLEU, 0..1, of a corpus.
+    """BLEU, 0..1, of a corpus from the sums of the counts of its items.
 
     Args:
         totals: The sums of its items' `counts`: (m_1 .. m_4, t_1 .. t_4, c, r).
-        max_order: Longest n-grams used, up to 4.
+        max_order: The length of the longest n-grams used, up to 4.
         smooth: Whether one is added to both counts of each precision.
 
     Raises:
@@ -121,19 +132,21 @@ def corpus_bleu(
     max_order: int = MAX_ORDER,
     smooth: bool = False,
 ) -> float:
-    """BLEU, 0..1, of a corpus.
+    """BLEU, 0..1, of a corpus from its texts.
 
     Args:
         prediction: A text for each item.
         references: The references of each item.
-        max_order: Longest n-grams used, up to 4.
+        max_order: The length of the longest n-grams used, up to 4.
         smooth: Whether one is added to both counts of each precision.
 
     Raises:
         ScoreError: An item has no reference, or one side has no token.
     """
     items = [counts(text, texts) for text, texts in zip(prediction, references, strict=True)]
-    totals = [sum(column) for column in zip(*items, strict=True)] or [0] * (2 * MAX_ORDER + 2)
+    totals = [0] * (2 * MAX_ORDER + 2)
+    for item in items:
+        totals = [total + count for total, count in zip(totals, item, strict=True)]
     return from_counts(totals, max_order=max_order, smooth=smooth)
 
 
@@ -160,7 +173,7 @@ class _Variant(NamedTuple):
     smooth: bool = False
 
     def register(self) -> None:
-        """Add the scorers of one answer, hf_bleu.NAME, and of a list, hf_bleu.corpus_NAME."""
+        """Register two scorers: hf_bleu.NAME of one answer and hf_bleu.corpus_NAME of a list."""
         of_one = partial(bleu, max_order=self.max_order, smooth=self.smooth)
         of_list = partial(corpus_bleu, max_order=self.max_order, smooth=self.smooth)
         scorer(

@@ -22,8 +22,17 @@ Span = tuple[str, int, int]  # document id, start, end (in characters)
 
 
 def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
-    """Document id -> its spans, sorted and united where they touch or overlap. Raises ScoreError
-    for a bad span."""
+    """Map each document id to its spans (start, end), sorted and united where they touch or
+    overlap.
+
+    [("d", 5, 9), ("d", 0, 6)] -> {"d": [(0, 9)]}
+
+    Args:
+        spans: (document id, start, end), in characters.
+
+    Raises:
+        ScoreError: A span ends before it starts, or starts below 0.
+    """
     by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for document_id, start, end in spans:
         if start > end or start < 0:
@@ -33,7 +42,10 @@ def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
 
 
 def _united(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The (start, end) of one document, sorted and united where they touch or overlap."""
+    """Sort the spans of one document and unite those that touch or overlap.
+
+    [(5, 9), (0, 6), (20, 30)] -> [(0, 9), (20, 30)]
+    """
     united: list[tuple[int, int]] = []
     for start, end in sorted(pieces):
         if united and start <= united[-1][1]:
@@ -46,6 +58,10 @@ def _united(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def supporting_hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
     """For each supporting passage, whether the spans cover at least half of its characters.
+
+    Args:
+        spans: (document id, start, end) of what was shown, in any order.
+        supporting: The passages that support the answer.
 
     Raises:
         ScoreError: A passage has no characters, or a span ends before it starts.
@@ -75,7 +91,10 @@ def shown_spans(shown: Sequence[Shown]) -> list[Span]:
 def evidence_recall(
     shown: Sequence[Shown], supporting: Sequence[Support], *, whole_pages: bool = False
 ) -> float | None:
-    """Hits / number of supporting passages, in 0..1; None without supporting passages.
+    """The share of the supporting passages that were shown, in 0..1; None without such passages.
+
+    A passage counts when at least half of its characters lie in the union of the shown spans of its
+    document. None also where the application does not say which texts it used.
 
     Args:
         shown: What the reader saw.
@@ -83,9 +102,8 @@ def evidence_recall(
         whole_pages: Whether these are whole pages, of which no passage is known: recall by page
             (`evidence_pages`) is then all that can be said, and this is None.
 
-    A supporting passage is hit when at least half of its characters lie in the union of the shown
-    spans of its document. Raises ScoreError for a span that ends before it starts and for a
-    supporting passage without characters.
+    Raises:
+        ScoreError: A span ends before it starts, or a supporting passage has no characters.
     """
     if not supporting or whole_pages or _unknown_texts(shown):
         return None
@@ -113,16 +131,19 @@ def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support
 
 
 def _is_on(span: Shown, support: Support) -> bool:
-    """Whether at least half of the shorter of the two lies in the other: a chunk of a long page, or
-    a short page in a chunk."""
+    """Whether a shown span and a supporting passage share at least half of the shorter of the two.
+
+    So a chunk of a long page counts, and a short page in a chunk.
+    """
     shared = min(span.end, support.end) - max(span.start, support.start)
     shorter = min(span.end - span.start, support.end - support.start)
     return span.document_id == support.document_id and shared > 0 and 2 * shared >= shorter
 
 
 def _first_place(spans: Sequence[Shown], support: Support) -> int | None:
-    """The position (from 0) of the first span that is on the supporting passage; None without
-    one."""
+    """The index (from 0) of the first span that is on the supporting passage (`_is_on`), else
+    None.
+    """
     for place, span in enumerate(spans):
         if _is_on(span, support):
             return place
@@ -130,18 +151,21 @@ def _first_place(spans: Sequence[Shown], support: Support) -> int | None:
 
 
 def _unknown_texts(shown: Sequence[Shown]) -> bool:
-    """Whether an application does not say which texts it used."""
+    """Whether some shown piece stands for texts that an application used without saying which."""
     return any(piece.kind == "unknown" for piece in shown)
 
 
 def _unknown_pages(shown: Sequence[Shown]) -> bool:
-    """Whether an application names no pages, and no texts that are on some."""
+    """Whether an application neither says which texts it used nor names a page."""
     return _unknown_texts(shown) and not any(piece.kind == "source" for piece in shown)
 
 
 def _placed_pieces(shown: Sequence[Shown]) -> list[Shown]:
-    """The shown pieces that count as ranked, in order: the pages that an application names, if any,
-    else the texts. Texts that are nowhere in the documents take a place too."""
+    """The shown pieces that are ranked, in order, to find the place of the first supporting one.
+
+    These are the pages that an application names, if any, else the texts; a quoted text that is
+    nowhere in the documents takes a place too.
+    """
     pages = [piece for piece in shown if piece.kind == "source"]
     if pages:
         return pages
@@ -149,8 +173,11 @@ def _placed_pieces(shown: Sequence[Shown]) -> list[Shown]:
 
 
 def _found_positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int]:
-    """The position (from 0) of the first shown piece on each supporting passage, in the order of
-    the passages; a passage without one has no entry."""
+    """The index (from 0) among the ranked pieces of the first one on each supporting passage.
+
+    In the order of the passages; a passage that no piece is on has no entry, so the list may be
+    shorter.
+    """
     spans = _placed_pieces(shown)
     positions: list[int] = []
     for support in supporting:
@@ -162,8 +189,10 @@ def _found_positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> l
 
 @scorer("evidence_hit", "1 if a shown text is on a supporting page (hit@k)", "shown")
 def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """1 where a shown span is on a supporting page, else 0: hit@k for the k texts shown; None
-    without such pages."""
+    """1.0 where a shown text is on a supporting page, else 0.0: hit@k for the k texts shown.
+
+    None for a question without such pages, and where the application does not say what it used.
+    """
     if not supporting or _unknown_pages(shown):
         return None
     return float(bool(_found_positions(shown, supporting)))
@@ -171,8 +200,10 @@ def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 
 @scorer("evidence_mrr", "1 / place of the first shown text on a supporting page", "shown")
 def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """1 / place, from 1, of the first shown span on a supporting page, in the order of showing; 0
-    without one."""
+    """1 / place of the first shown text on a supporting page (the place from 1), 0.0 if none is.
+
+    None for a question without such pages, and where the application does not say what it used.
+    """
     if not supporting or _unknown_pages(shown):
         return None
     positions = _found_positions(shown, supporting)
@@ -183,8 +214,10 @@ def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 
 @scorer("evidence_pages", "share of supporting pages that a shown text is on", "shown")
 def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """Share of the supporting pages that a shown span is on: recall by page; None without such
-    pages."""
+    """The share of the supporting pages that a shown text is on: recall by page.
+
+    None for a question without such pages, and where the application does not say what it used.
+    """
     if not supporting or _unknown_pages(shown):
         return None
     return len(_found_positions(shown, supporting)) / len(supporting)
@@ -198,16 +231,18 @@ def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> flo
 def evidence_recall_sessions(
     shown: Sequence[Shown], supporting: Sequence[Support], *, evidence_sessions: Sequence[int] = ()
 ) -> float | None:
-    """Share of the sessions with evidence of which at least one supporting passage is hit
-    (`evidence_recall`).
+    """The share of the sessions with evidence of which at least one supporting passage was shown.
+
+    A passage counts as in `evidence_recall`.
 
     Args:
         shown: What the reader saw.
         supporting: The passages that support the answer.
-        evidence_sessions: Session number of each of `supporting`.
+        evidence_sessions: The number of the session of each of `supporting`.
 
     Returns:
-        The share; None where there are no sessions, or not one for each supporting passage.
+        The share; None where there are no sessions, or not one for each supporting passage, or the
+        application does not say which texts it used.
     """
     if not supporting or len(evidence_sessions) != len(supporting) or _unknown_texts(shown):
         return None

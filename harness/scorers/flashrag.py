@@ -23,13 +23,15 @@ Golds = Sequence[Sequence[str]]  # the accepted answers of each item
 
 @scorer("flashrag.acc", "a reference is contained in the text")
 def acc(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where a normalised reference stands in the normalised prediction (an empty one always
-    does)."""
+    """1.0 where a reference stands in the prediction, both normalised, else 0.0.
+
+    An empty reference stands in any text.
+    """
     return float(_contains_any(prediction, references))
 
 
 def _contains_any(text: str, answers: Sequence[str]) -> bool:
-    """Whether one of the answers stands in the text; all are normalised."""
+    """Whether one of the answers stands in the text, as a string; both are normalised first."""
     normalised = normalize_answer(text)
     return any(normalize_answer(answer) in normalised for answer in answers)
 
@@ -43,7 +45,7 @@ def _mean_over_items(measure: Measure, prediction: Items, references: Golds) -> 
 
     Args:
         measure: Scores one item.
-        prediction: Of each item.
+        prediction: The prediction of each item.
         references: The accepted answers of each item.
     """
     items = zip(prediction, references, strict=True)
@@ -51,7 +53,9 @@ def _mean_over_items(measure: Measure, prediction: Items, references: Golds) -> 
 
 
 def _with_mean(name: str, measure: Measure) -> None:
-    """Register the scorer flashrag.dataset_NAME, the mean of a measure over a data set."""
+    """Register the scorer flashrag.dataset_NAME, the mean of `measure` over the items of a data
+    set.
+    """
     of_data_set = partial(_mean_over_items, measure)
     scorer(f"flashrag.dataset_{name}", f"mean {name}", "corpus")(of_data_set)
 
@@ -66,12 +70,12 @@ for _name, _word in (("f1", "F1"), ("precision", "precision"), ("recall", "recal
 
 
 def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
-    """Whether each of the first `k` texts contains one of the accepted answers [texts]."""
+    """For each of the first `k` texts, whether it contains one of the accepted answers."""
     return [_contains_any(text, golds) for text in texts[:k]]
 
 
 def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
-    """Share of items of which one of the first k texts has an answer in it.
+    """The share of items for which one of the first k texts contains an answer.
 
     Args:
         prediction: The texts of each item, best first.
@@ -83,7 +87,7 @@ def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, 
 
 
 def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
-    """Mean share of the first k texts with an answer in them.
+    """The share of the first k texts that contain an answer, averaged over the items.
 
     Args:
         prediction: The texts of each item, best first.

@@ -19,23 +19,35 @@ from harness.scorers.longbench_eval import scorer as evaluated
 
 
 def _on_first_line(metric: Callable[..., float]) -> Callable[..., float]:
-    """`metric` of a reply's first line: LongBench's rule for triviaqa, samsum, trec and lsht."""
+    """The scorer `metric`, applied to the reply's first line.
+
+    LongBench's rule for triviaqa, samsum, trec and lsht.
+    """
 
     @wraps(metric)
     def scored(prediction: str, references: Sequence[str], **extra: Any) -> float:
+        """Score the first line of the prediction."""
         return metric(first_line(prediction), references, **extra)
 
     return scored
 
 
 def _packages_of(name: str) -> tuple[str, ...]:
-    """The packages that a scorer of LongBench needs."""
+    """The packages that a scorer of LongBench needs: "rouge_score.first_line" -> ("rouge",),
+    else ().
+    """
     if name.startswith("rouge"):
         return ("rouge",)
     return ()
 
 
 def _is_of_length(wanted: str, words: int | None) -> bool:
+    """Whether a text has the length of a class.
+
+    Args:
+        wanted: The class, "0-4k", "4-8k" or "8k+".
+        words: The number of words; None where the row has none, which is of no class.
+    """
     return words is not None and bucket(words) == wanted
 
 

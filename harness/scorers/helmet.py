@@ -28,8 +28,10 @@ _ANSWER = re.compile(f"{_PREFIX}(.*)", re.IGNORECASE)
 
 
 def parsed(reply: str) -> str:
-    """The answer that HELMET reads in a reply: its line after the first "Answer:", else its first
-    line."""
+    r"""The answer that HELMET reads in a reply: the rest of the line after the first "Answer:".
+
+    Without that the first line. "It is so.\nanswer: Paris\nOr Rome" -> "Paris"
+    """
     found = _ANSWER.search(reply)
     line = reply.partition("\n")[0]
     if found is not None:
@@ -42,7 +44,14 @@ def parsed(reply: str) -> str:
 
 @cache
 def _rouge_scorer(kind: str) -> Callable[[str, str], tuple[float, float, float]]:
-    """(reference, prediction) -> precision, recall and F1 of Google's ROUGE with its stemmer."""
+    """Google's ROUGE with its stemmer, as a function of (reference, prediction).
+
+    Args:
+        kind: "rougeL" or "rougeLsum".
+
+    Returns:
+        The function, which returns (precision, recall, F1).
+    """
     score = need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=True).score
     return lambda reference, prediction: score(reference, prediction)[kind]
 
@@ -61,17 +70,33 @@ def _rouge(prediction: str, references: Sequence[str], *, kind: str, part: int) 
 
 
 def of_reply(prediction: str, references: Sequence[str], *, metric: _Metric) -> float:
-    """The larger of `metric` of the whole reply and of the answer parsed out of it."""
+    """The larger of two scores: that of the whole reply and that of the answer `parsed` out of it.
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers.
+        metric: Scores a text against the references.
+    """
     return max(metric(prediction, references), metric(parsed(prediction), references))
 
 
 def of_first_line(prediction: str, references: Sequence[str], *, metric: _Metric) -> float:
-    """`of_reply` for the reply up to its first line break."""
+    """`of_reply` for the reply up to its first line break.
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers.
+        metric: Scores a text against the references.
+    """
     return of_reply(prediction.partition("\n")[0], references, metric=metric)
 
 
 def ranking(reply: str) -> list[str]:
-    """The ids of the longest "3 > 1 > 2" in a reply, each where it stands first."""
+    """The ids of the longest ranking in a reply, each once: "ID: [3] > 1 > 3 > 2" -> ["3", "1",
+    "2"].
+
+    [] where no number is in the reply.
+    """
     text = re.sub(r"[\[\]:]", "", reply).lower().replace("id", "")
     longest = max(_IDS.findall(text), key=len, default="")
     ids = [part.strip() for part in longest.split(">")]
@@ -79,7 +104,10 @@ def ranking(reply: str) -> list[str]:
 
 
 def _gain(grades: Sequence[int]) -> float:
-    """The discounted sum of grades, best place first, as trec_eval computes it."""
+    """The discounted sum of grades (DCG), best place first, as trec_eval computes it.
+
+    [3, 1] -> 3 / log2(2) + 1 / log2(3); grades below 0 count as 0.
+    """
     total = 0.0
     for place, grade in enumerate(grades, start=1):
         total += max(grade, 0) / math.log2(place + 1)
@@ -102,12 +130,14 @@ def ndcg_10(prediction: str, _references: Sequence[str], *, labels: Mapping[str,
 
 @scorer("helmet.choice", "the right letter, or the letter with its option in the reply")
 def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> float:
-    """1.0 where the whole reply or the parsed one is the right letter or "A. option", or the reply
-    contains the latter; else 0.0.
+    """1.0 where the reply chooses the right option, else 0.0.
+
+    It does where the whole reply, or the parsed one, is the right letter or "A. option", and where
+    "A. option" stands anywhere in the reply.
 
     Args:
         prediction: The reply.
-        references: The right option's text, first.
+        references: The first is the text of the right option.
         gold_label: The right option's number, from 1.
     """
     letter = "ABCD"[gold_label - 1]

@@ -57,13 +57,18 @@ class _Fact(TypedDict):
 
 
 def _pieces(item: Sequence[_Piece]) -> list[Shown]:
-    """The shown pieces of an item, from the dicts that Arrow stores. Raises UserError for an
-    unknown kind."""
+    """Turn the shown pieces of an item, dicts as Arrow stores them, into `Shown`s.
+
+    Raises UserError for an unknown kind.
+    """
     return list(map(_shown, item))
 
 
 def _shown(piece: _Piece) -> Shown:
-    """A shown piece, from a dict that Arrow stores. Raises UserError for an unknown kind."""
+    """Turn one shown piece, a dict as Arrow stores it, into a `Shown`.
+
+    Raises UserError for a kind that is neither "span" nor "generated".
+    """
     if piece["kind"] not in ("span", "generated"):
         raise UserError(f"kind must be 'span' or 'generated', got {piece['kind']!r}")
     sources = [(span["document_id"], span["start"], span["end"]) for span in piece["sources"]]
@@ -73,19 +78,21 @@ def _shown(piece: _Piece) -> Shown:
 
 
 def _accepted_answers(item: str | Sequence[str]) -> Sequence[str]:
-    """The accepted answers of an item, which may be a single one without a list."""
+    """The accepted answers of an item as a list; a single one may be given without: "a" ->
+    ["a"].
+    """
     if isinstance(item, str):
         return [item]
     return item
 
 
 def _fact_pairs(item: Sequence[_Fact]) -> list[tuple[str, int]]:
-    """The facts of an item as (title, number of the sentence)."""
+    """The facts of an item as pairs: [{"title": "Ada", "sent_id": 0}] -> [("Ada", 0)]."""
     return [(fact["title"], fact["sent_id"]) for fact in item]
 
 
 def _supports(item: Sequence[StoredSupport]) -> list[Support]:
-    """The supporting passages of an item, from the dicts that Arrow stores."""
+    """Turn the supporting passages of an item, dicts as Arrow stores them, into `Support`s."""
     return [Support(span["document_id"], span["start"], span["end"]) for span in item]
 
 
@@ -94,11 +101,14 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
     (all_classes ..) by keyword."""
 
     def __init__(self, scorer: str, **options: Any) -> None:
+        """Keep the scorer's name; `options` are those of evaluate.Metric."""
         self.scorer = scorer
         super().__init__(**options)
 
     def _info(self) -> evaluate.MetricInfo:
-        """What `evaluate` has to know of a metric: its description, and the types of its inputs."""
+        """The description of this metric for `evaluate`, with the types of the predictions and
+        references.
+        """
         scorer = lookup(self.scorer)
         prediction, references = _FEATURES[scorer.kind]
         shapes = [(prediction, references)]
@@ -120,7 +130,17 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
     def _compute(
         self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any
     ) -> dict[str, object]:
-        """Score a list of items, for `compute`; the result is that of `as_evaluate_metric`."""
+        """Score a list of items; `evaluate` calls it for `compute`.
+
+        Args:
+            predictions: The prediction of each item, in the shape of the scorer's kind.
+            references: The references of each item.
+            **extra: The scorer's extra inputs, the same for all items.
+
+        Returns:
+            {name: mean, "scores": one for each item, "flags": {index of the item: reason}}; for
+            scorers of a whole list {name: value}.
+        """
         kind = lookup(self.scorer).kind
         inputs = extras(self.scorer, extra)
         if kind in ("answer", "corpus"):
@@ -152,14 +172,20 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
 
 
 def as_evaluate_metric(name: str, **options: Any) -> evaluate.Metric:
-    """The scorer `name` as an evaluate.Metric; `options` go to its constructor (cache_dir,
-    experiment_id ...).
+    """Make an evaluate.Metric of a scorer; nothing is fetched.
 
-    compute returns {name: mean, "scores": one per item, "flags": {item: reason}}; an item whose
-    score is undefined counts 0.0 and is flagged, one without supporting marks is None and left out
-    of the mean. Scorers of kind corpus and retrieval return {name: value} for the whole list.
-    Nothing is fetched. Raises UnknownName, UserError for a normaliser, CannotRun with the install
-    line for a missing package.
+    Its `compute` returns {name: mean, "scores": one per item, "flags": {item: reason}}. An item
+    whose score is undefined counts 0.0 and is flagged; one without supporting marks is None and
+    left out of the mean. Scorers of kind corpus and retrieval give {name: value} of the whole list.
+
+    Args:
+        name: The scorer's name.
+        **options: For the constructor of evaluate.Metric: cache_dir, experiment_id ...
+
+    Raises:
+        UnknownName: There is no such scorer.
+        UserError: It is not a metric of texts.
+        CannotRun: A package that it needs is missing; the message has the line that installs it.
     """
     scorer = lookup(name)
     if scorer.kind not in _FEATURES:

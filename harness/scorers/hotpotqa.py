@@ -28,7 +28,9 @@ def em(prediction: str, references: Sequence[str]) -> float:
 
 
 def answer_overlap(prediction: str, references: Sequence[str], *, part: str) -> float:
-    """Token overlap with the yes/no rule, best over the references, 0..1.
+    """The overlap of the words of a reply and a gold answer, 0..1, the best over the references.
+
+    A text that reads yes, no or noanswer matches only itself.
 
     Args:
         prediction: The reply.
@@ -39,11 +41,11 @@ def answer_overlap(prediction: str, references: Sequence[str], *, part: str) -> 
 
 
 def fact_overlap(prediction: Facts, references: Facts, *, part: str) -> float:
-    """Overlap of two sets of supporting facts, 0..1.
+    """The overlap of two sets of supporting facts, 0..1.
 
     Args:
-        prediction: [title, sentence index] of each fact of the reply.
-        references: The same of the gold facts.
+        prediction: The predicted facts, [title, index of the sentence] each.
+        references: The gold facts, in the same form.
         part: "em", "f1", "precision" or "recall".
     """
     return float(getattr(set_overlap(facts(prediction), facts(references)), part))
@@ -68,11 +70,14 @@ for _name, _part, _word in (
 def joint_overlap(
     prediction: Facts, references: Facts, *, answer: str, gold_answer: str, part: str
 ) -> float:
-    """Answer and supporting facts together, 0..1.
+    """The score of an answer and its supporting facts together, 0..1.
+
+    Precision and recall are those of the words times those of the facts; F1 is made of these
+    products, and em is 1.0 where both are exact.
 
     Args:
-        prediction: The predicted facts.
-        references: The gold facts.
+        prediction: The predicted facts, [title, index of the sentence] each.
+        references: The gold facts, in the same form.
         answer: The predicted answer.
         gold_answer: The gold one.
         part: "em", "f1", "precision" or "recall".

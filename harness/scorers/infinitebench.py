@@ -29,11 +29,15 @@ _ANSWER_PHRASES = ("answer is:", "answer:", "answer is", "option is")
     "the right letter or option, at the start, behind a phrase or as the first letter",
 )
 def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> float:
-    """1.0 where the reply, read as the published code reads it, names the right option, else 0.0.
+    """1.0 where the reply names the right option, else 0.0, read as the published code reads it.
+
+    A reply that begins with A to D names that letter; one that is an option's text names it. Else
+    what follows "answer is" or the like counts, and without such a phrase the first word that is a
+    letter.
 
     Args:
         prediction: The reply.
-        references: The right option's text, first.
+        references: The first is the text of the right option.
         gold_label: The right option's number, from 1.
     """
     right = (references[0], _LETTERS[gold_label - 1])
@@ -58,13 +62,16 @@ def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> fl
 
 @scorer("infinitebench.name", "a word of the reply, in capitals, is the character's name")
 def name(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where the first reference is one of the reply's words, in capitals."""
+    """1.0 where the first reference, a name in capitals, is one of the reply's words in capitals.
+
+    ("It is ada.", ["ADA"]) -> 1.0
+    """
     words = prediction.upper().translate(_NAME_TO_SPACES).split()
     return float(references[0] in words)
 
 
 def _characters_f1(prediction: str, reference: str) -> float:
-    """F1 of the characters of two normalised texts."""
+    """F1 of the characters of two texts without punctuation: ("今天", "今天好") -> 0.8."""
     return overlap(list(normalize_zh_answer(prediction)), list(normalize_zh_answer(reference))).f1
 
 

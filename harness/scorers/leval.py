@@ -33,7 +33,9 @@ _MORE_WORDS = 3  # of the reply than the answer has, for code
 
 
 def _bare(text: str) -> str:
-    """A text without punctuation and articles, in its case."""
+    """The text without punctuation and articles, its case unchanged: "The mill, (B)." -> "The
+    mill B".
+    """
     return " ".join(_ARTICLES.sub(" ", _PUNCTUATION.sub("", text)).split())
 
 
@@ -47,8 +49,10 @@ def _letters_score(prediction: str, gold: str) -> float:
 
 
 def _text_score(prediction: str, gold: str) -> float:
-    """1 for equal numbers, or where the gold answer stands in the reply, without regard to case and
-    spaces; else 0."""
+    """1.0 for equal numbers, or where the gold answer stands in the reply, else 0.0.
+
+    Case and spaces do not count: ("It is The Mill", "the mill") -> 1.0
+    """
     try:
         return float(float(prediction) == float(gold))
     except ValueError:
@@ -61,15 +65,18 @@ def _squeezed(text: str) -> str:
 
 
 def _exact(prediction: str, gold: str) -> float:
-    """The score of a reply: of its letters where the right answer is nothing but letters of
-    options ("AC"), else of its number or text."""
+    """Score a reply against the gold answer: by letters where the latter is nothing but letters A
+    to D, else as numbers or texts.
+
+    ("AC", "AC") -> 1.0; ("A", "AC") -> 0.25; ("12.0", "12") -> 1.0; ("at the mill", "Mill") -> 1.0
+    """
     if set(_bare(gold)) <= set(_LETTERS):
         return _letters_score(_bare(prediction), _bare(gold))
     return _text_score(prediction, gold)
 
 
 def _in_order(letters: str) -> str:
-    """Each letter once, in the order of the alphabet."""
+    """Each letter once, in the order of the alphabet: "CAA" -> "AC"."""
     return "".join(sorted(set(letters)))
 
 
@@ -122,7 +129,8 @@ def option(prediction: str, references: Sequence[str]) -> float:
 
 
 def _number(text: str) -> str:
-    """The digits of the number that a text answers, up to its first full stop; "" without one.
+    """The digits of the number that a text answers, up to the number's first full stop; "" without
+    one.
 
     It is the word after "The answer is", else the last word with a digit in the first paragraph.
 
@@ -137,7 +145,10 @@ def _number(text: str) -> str:
 
 
 def _last_word_with_digit(text: str) -> str:
-    """The last of the words with a digit, "" without one."""
+    """The last of the words, divided by spaces, that has a digit in it: "so 7 of 12 left" -> "12".
+
+    "" where none has.
+    """
     words = list(filter(_has_digit, text.split(" ")))
     if not words:
         return ""
@@ -156,15 +167,22 @@ def number(prediction: str, references: Sequence[str]) -> float:
 
 
 def _code(text: str) -> str:
-    """A text as their program compares outputs of code: "[ [1.0,\n'a'] ]" -> "[[1 a]]"."""
+    r"""Normalise the output of code as their program does before it compares: commas, quotes, ".0"
+    and the space between brackets go.
+
+    "[ [1.0,\n'a'] ]" -> "[[1 a]]"
+    """
     text = _CODE_MARKS.sub("", re.sub(r"\s+", " ", text))
     return text.replace("] [", "][").replace("[ [", "[[").replace("] ]", "]]")
 
 
 @scorer("leval.output", "the output of code, in the reply's last words")
 def output(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where the output stands in the words after "the final output", else in the last ones
-    (CodeU)."""
+    """1.0 where the gold output stands in the words after the reply's last "the final output", or
+    without that in its last words; else 0.0 (CodeU).
+
+    As many words as the gold output has, and three more, are compared.
+    """
     most = len(references[0].split()) + _MORE_WORDS
     text = _code(prediction)
     for filler in _FILLERS:
@@ -179,7 +197,9 @@ def output(prediction: str, references: Sequence[str]) -> float:
 
 @scorer("leval.contains", "the answer stands in the reply, without regard to case and spaces")
 def contains(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where the answer stands in the reply, else 0.0 (topics)."""
+    """1.0 where the first reference stands in the reply, case and spaces ignored, else 0.0
+    (topics).
+    """
     return _exact(prediction, references[0])
 
 

@@ -35,14 +35,19 @@ def _stemmer() -> Any:
 
 
 def _stems(text: str) -> list[str]:
-    """The stems of the words without punctuation, articles and "and"."""
+    """The stems of a text's words, without punctuation, articles and "and".
+
+    "She painted the mills." -> ["she", "paint", "mill"]
+    """
     bare = text.lower().translate(_NO_PUNCTUATION)
     words = _ARTICLES.sub(" ", bare).split()
     return list(map(_stemmer().stem, words))
 
 
 def _token_f1(prediction: str, reference: str) -> float:
-    """F1 of the stems of two texts."""
+    """F1 of the stems of two texts, each counted as often as it stands in both; 0.0 without
+    any.
+    """
     predicted, gold = _stems(prediction), _stems(reference)
     common = Counter(predicted) & Counter(gold)
     same = common.total()
@@ -54,8 +59,9 @@ def _token_f1(prediction: str, reference: str) -> float:
 
 
 def _f1_of_parts(prediction: str, reference: str) -> float:
-    """The mean, over the reference's parts between commas, of the best F1 with a part of the
-    prediction."""
+    """F1 of a list: the best F1 of each part of the reference, between commas, with a part of the
+    prediction, averaged over the reference's parts.
+    """
     predicted = prediction.split(",")
     wanted = reference.split(",")
     total = 0.0
@@ -65,8 +71,11 @@ def _f1_of_parts(prediction: str, reference: str) -> float:
 
 
 def _chosen(prediction: str, options: Sequence[str]) -> str:
-    """The text of the option that a reply of one letter, or of one in brackets, chooses; else the
-    reply."""
+    """The text of the option that a reply chooses: "(a)" -> the first, "b" -> the second.
+
+    As in the published code, any other reply of one or three characters chooses the second too. A
+    reply of another length is returned itself, in small letters.
+    """
     reply = prediction.strip().lower()
     first, second = options
     if reply in ("a", "(a)"):
@@ -88,16 +97,16 @@ def f1(
     category: int,
     options: Sequence[str] = (),
 ) -> float:
-    """The score of one answer.
+    """Score one answer, 0 to 1: F1 of stems, for category 1 by parts between commas.
+
+    In category 5 the question has no answer: 1.0 where the reply, or the option that it chooses,
+    says so.
 
     Args:
         prediction: The reply.
-        references: The gold answer, first.
+        references: The first is the gold answer.
         category: 1 to 5.
         options: In category 5, the texts of the options (a) and (b).
-
-    Returns:
-        0 to 1.
     """
     if category == ADVERSARIAL:
         chosen = _chosen(prediction, options).lower()

@@ -26,8 +26,10 @@ _COMMENT_MARKS = ("`", "#", "//")
 
 @scorer("longbench.qa_f1_score", "token F1, SQuAD rules")
 def qa_f1_score(prediction: str, references: Sequence[str]) -> float:
-    """SQuAD token F1, best over the references; no rule for yes and no; empty against empty is
-    0."""
+    """SQuAD token F1, the best over the references.
+
+    Yes and no are words as any other; an empty text against an empty one gives 0.
+    """
     return best(token_f1, prediction, references)
 
 
@@ -38,8 +40,11 @@ def rouge_score(prediction: str, references: Sequence[str]) -> float:
 
 
 def equal_share(prediction: str, number: str) -> float:
-    """Share of the numbers in the prediction that equal `number` as strings; 0.0 without a
-    number."""
+    """The share of the numbers in the prediction that are written as `number`; 0.0 without a
+    number.
+
+    ("3 or 5", "3") -> 0.5
+    """
     numbers = _NUMBER.findall(prediction)
     if not numbers:
         return 0.0
@@ -49,12 +54,14 @@ def equal_share(prediction: str, number: str) -> float:
 def equal_number_share(
     prediction: str, references: Sequence[str], pattern: re.Pattern[str]
 ) -> float:
-    r"""Share of the numbers in the prediction that equal a reference's.
+    """The share of the numbers in the prediction that equal a reference's number, best over these.
+
+    ("3 or 5", ["Paragraph 3"], "Paragraph (digits)") -> 0.5
 
     Args:
         prediction: The reply.
-        references: Each has a number.
-        pattern: Whose group 1 is that number, r"Paragraph (\d+)".
+        references: Texts with a number each.
+        pattern: Finds that number in a reference, as its group 1.
 
     Raises:
         ScoreError: A reference has no such number.
@@ -71,19 +78,26 @@ def equal_number_share(
 
 @scorer("longbench.retrieval_score", "share of numbers that name the paragraph")
 def retrieval_score(prediction: str, references: Sequence[str]) -> float:
-    """Share of the numbers in the prediction that equal N of the reference "Paragraph N"."""
+    """The share of the numbers in the prediction that equal the number in "Paragraph 3", the
+    reference.
+    """
     return equal_number_share(prediction, references, _PARAGRAPH)
 
 
 @scorer("longbench.count_score", "share of numbers that equal the reference")
 def count_score(prediction: str, references: Sequence[str]) -> float:
-    """Share of the numbers in the prediction that equal the reference."""
+    """The share of the numbers in the prediction that are written as the reference, best over
+    these.
+    """
     return best(equal_share, prediction, references)
 
 
 def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
-    """`classification_score` of one reference, with a fault of the published loop, whose values are
-    in the papers.
+    """Score a reply that names classes against one right class: 1 / the number of classes it
+    names.
+
+    0.0 where the right one is not named. A class whose name is part of the right one's should not
+    count; the published loop misses some of these, and so does this, as the papers have its values.
 
     Args:
         prediction: The reply.
@@ -124,12 +138,13 @@ def classification_score(
 
 
 def _fuzz_ratio(a: str, b: str, backend: str) -> float:
-    """fuzzywuzzy's `fuzz.ratio` of two texts, whole percent: equal texts 100, one empty 0.
+    """The likeness of two texts in whole percent, as fuzzywuzzy's `fuzz.ratio`: 100 for equal
+    texts.
 
     Args:
         a: A text.
         b: The other.
-        backend: As of `code_sim_score`.
+        backend: "difflib" or "python-Levenshtein", see `code_sim_score`.
     """
     if a == b:
         return 100.0
@@ -142,7 +157,9 @@ def _fuzz_ratio(a: str, b: str, backend: str) -> float:
 def code_sim_score(
     prediction: str, references: Sequence[str], *, backend: str = "difflib"
 ) -> float:
-    """Similarity of the first line without a back-tick, "#" or "//", 0..1 in whole percent.
+    """The likeness of the reply's first line of code to a reference, 0..1 in steps of a hundredth.
+
+    It is the first line without a back-tick, "#" or "//".
 
     Args:
         prediction: The reply.

@@ -44,8 +44,10 @@ BUCKETS = ("0-4k", "4-8k", "8k+")
 
 
 def bucket(length: int) -> str:
-    """LongBench-E's class of a text by its `length` field (words): below 4,000, below 8,000,
-    else."""
+    """The class of a text's length in words by LongBench-E: "0-4k", "4-8k" or "8k+".
+
+    3999 -> "0-4k", 4000 -> "4-8k", 8000 -> "8k+"
+    """
     if length < 4000:
         return BUCKETS[0]
     if length < 8000:
@@ -56,12 +58,12 @@ def bucket(length: int) -> str:
 def _metric_of(
     dataset: str, all_classes: Sequence[str] | None, backend: str
 ) -> Callable[..., float]:
-    """The metric of a data set with its extra inputs.
+    """The metric of a data set of LongBench, with its extra inputs filled in.
 
     Args:
-        dataset: LongBench's name for it.
-        all_classes: The names of its classes, where it has some.
-        backend: Of `code_sim_score`.
+        dataset: LongBench's name for it, a key of DATASETS.
+        all_classes: The names of its classes, for trec and lsht; else None.
+        backend: For code, see `code_sim_score`.
 
     Raises:
         ScoreError: There is no such data set, or classes are missing.
@@ -79,8 +81,11 @@ def _metric_of(
 
 
 def first_line(prediction: str) -> str:
-    """What LongBench scores of a few-shot set's prediction: its first line after leading line
-    breaks."""
+    r"""The first line of a reply after leading line breaks, which LongBench scores for few-shot
+    sets.
+
+    "\nParis\nQuestion:" -> "Paris"
+    """
     return prediction.lstrip("\n").split("\n")[0]
 
 
@@ -93,13 +98,13 @@ def mean_score(
     all_classes: Sequence[str] | None = None,
     backend: str = "difflib",
 ) -> float:
-    """Score of a list of predictions by the rules of `dataset`, 0..100.
+    """The score of a list of predictions, 0..100: the mean of the data set's metric, two decimals.
 
     Args:
         prediction: The replies.
         references: The accepted answers of each.
-        dataset: A key of DATASETS.
-        all_classes: Class names of trec or lsht.
+        dataset: A key of DATASETS, whose metric is used.
+        all_classes: The class names of trec or lsht.
         backend: For code, see `code_sim_score`.
 
     Raises:
@@ -123,15 +128,20 @@ def scorer_e(
     all_classes: Sequence[str] | None = None,
     backend: str = "difflib",
 ) -> dict[str, float | None]:
-    """LongBench-E: bucket ("0-4k", "4-8k", "8k+") -> `mean_score` of its items, None without.
+    """LongBench-E's score by length: {"0-4k": 51.2, "4-8k": 40.0, "8k+": None}.
+
+    Each is the `mean_score` of the items of that length, None where there are none.
 
     Args:
         prediction: The replies.
         references: The accepted answers of each.
         dataset: A key of DATASETS.
-        lengths: Words of each text.
-        all_classes: Class names of trec or lsht.
+        lengths: The number of words of each item's text.
+        all_classes: The class names of trec or lsht.
         backend: For code, see `code_sim_score`.
+
+    Raises:
+        ScoreError: As `mean_score`, or there is not one length for each prediction.
     """
     if len(lengths) != len(prediction):
         raise ScoreError(f"{len(prediction)} predictions but {len(lengths)} lengths")

@@ -25,12 +25,15 @@ _RECALL = ("T6.1", "T8.1", "T8.2", "T8.3", "T10.1", "T10.2")
 
 
 def _plain(line: str) -> str:
-    """A line in small letters with single spaces."""
+    """The line in small letters with single spaces: " Ada  Bo" -> "ada bo"."""
     return " ".join(line.lower().split())
 
 
 def _answer_lines(text: str) -> list[str]:
-    """The lines after a reply's last "[Answer]" or "[答案]", in small letters with single spaces."""
+    r"""The lines after a reply's last "[Answer]" or "[答案]", in small letters with single spaces.
+
+    "So:\n[Answer]\nBo\nCy" -> ["bo", "cy"]; all lines of a reply without such a mark.
+    """
     mark = "[答案]"
     if "[Answer]" in text:
         mark = "[Answer]"
@@ -47,13 +50,17 @@ def _discounted(gains: Iterable[float], count: int) -> float:
 
 
 def _last_places(lines: Sequence[str]) -> dict[str, int]:
-    """Line -> its last place."""
+    """Map each line to the last index (from 0) that it stands at: ["a", "b", "a"] -> {"a": 2,
+    "b": 1}.
+    """
     return {line: place for place, line in enumerate(lines)}
 
 
 def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
-    """NDCG at the number of gold items, whose gains fall by one a place to 1; an item that is
-    repeated counts at its last place.
+    """NDCG of a ranking, cut at the number of gold items.
+
+    The first of n gold items has the gain n, the next n - 1, down to 1. An item that the reply
+    repeats counts at its last place.
 
     Args:
         gold: The gold items, the best first.
@@ -86,10 +93,11 @@ def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
 
 
 def _metric_of_task(task: str, gold: Sequence[str], answered: Sequence[str]) -> float:
-    """The score of a reply by the metric of its task.
+    """The score of a reply by the metric of its task: NDCG, pairs in order, first line, recall or
+    F1.
 
     Args:
-        task: Of the row, "T3.2".
+        task: The number of the task, "T3.2".
         gold: The lines of the gold answer.
         answered: The lines of the reply.
     """
@@ -113,12 +121,13 @@ def score(
     lines: Sequence[str],
     type: str,  # noqa: A002
 ) -> float | None:
-    """NDCG, pairwise accuracy, accuracy, share of lines found or F1, by task; None for summaries,
-    0.0 for no reply.
+    """Score a reply by the metric of its task; None for summaries, 0.0 for an empty reply.
+
+    The metrics are NDCG, accuracy of pairs, accuracy, the share of lines found, and F1.
 
     Args:
         prediction: The reply.
-        lines: Those of the gold answer.
+        lines: The lines of the gold answer.
         type: The secondary task, such as "T3.2 Single-Hop Fact QA".
     """
     task = type.partition(" ")[0]

@@ -27,13 +27,19 @@ _ANSWER_FORMS = (
 def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) -> float:
     """1.0 if the reply says "The correct answer is (X)" with the right X, else 0.0.
 
+    A sentence with brackets around the letter counts before one without; asterisks are left out.
+
     Args:
         prediction: The reply.
-        gold_label: The right option, 1 for A.
+        gold_label: The number of the right option, 1 for A.
     """
     reply = prediction.replace("*", "")
-    sentence = next(filter(None, (form.search(reply) for form in _ANSWER_FORMS)), None)
-    return float(sentence is not None and sentence.group(1) == "ABCD"[gold_label - 1])
+    right_letter = "ABCD"[gold_label - 1]
+    for form in _ANSWER_FORMS:
+        sentence = form.search(reply)
+        if sentence is not None:
+            return float(sentence.group(1) == right_letter)
+    return 0.0
 
 
 for _level in ("easy", "hard"):

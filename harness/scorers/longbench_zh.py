@@ -31,8 +31,11 @@ _PARAGRAPH = re.compile(r"段落(\d+)")
 
 @cache
 def _jieba() -> Any:
+    """Import jieba, once, and keep it from reporting on stderr. Raises CannotRun if it is
+    missing.
+    """
     module = need("jieba")
-    module.setLogLevel(logging.WARNING)  # else it reports on stderr that it reads its dictionary
+    module.setLogLevel(logging.WARNING)  # below that it says that it reads its dictionary
     return module
 
 
@@ -43,28 +46,37 @@ def jieba_words(text: str) -> list[str]:
 
 @scorer("longbench.normalize_zh_answer", "the Chinese normalised text", "text")
 def normalize_zh_answer(text: str) -> str:
-    """Lower case, ASCII and Chinese punctuation deleted, all whitespace deleted."""
+    """The text in lower case, without ASCII and Chinese punctuation and without any white
+    space.
+    """
     return "".join(text.lower().translate(_DELETE).split())
 
 
 def normalised_words(text: str) -> list[str]:
-    """jieba's words, each normalised, without empty ones."""
+    """The words that jieba cuts a text into, each normalised; those of which nothing is left
+    are dropped.
+    """
     return list(filter(None, map(normalize_zh_answer, jieba_words(text))))
 
 
 @scorer("longbench.qa_f1_zh_score", "token F1 over jieba's words", packages=("jieba",))
 def qa_f1_zh_score(prediction: str, references: Sequence[str]) -> float:
-    """Token F1 over jieba's words, each normalised, empty ones dropped; best over the
-    references."""
-    return best(
-        lambda p, g: overlap(normalised_words(p), normalised_words(g)).f1, prediction, references
-    )
+    """Token F1 over the normalised words that jieba cuts the texts into, best over the
+    references.
+    """
+    return best(_words_f1, prediction, references)
+
+
+def _words_f1(prediction: str, reference: str) -> float:
+    """Token F1 of two texts over the normalised words that jieba cuts them into."""
+    return overlap(normalised_words(prediction), normalised_words(reference)).f1
 
 
 @scorer("longbench.rouge_zh_score", "ROUGE-L over jieba's words", packages=("jieba", "rouge"))
 def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
-    """ROUGE-L of the `rouge` package over jieba's words joined by spaces; best over the
-    references."""
+    """ROUGE-L of the `rouge` package over jieba's words joined by spaces, best over the
+    references.
+    """
     text = " ".join(jieba_words(prediction))
     # one function lies between this and the English score in the published script: one frame less
     # for the recursion
@@ -75,5 +87,7 @@ def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
 
 @scorer("longbench.retrieval_zh_score", "share of numbers that name the Chinese paragraph")
 def retrieval_zh_score(prediction: str, references: Sequence[str]) -> float:
-    """Share of the numbers in the prediction that equal N of the reference "段落N"."""
+    """The share of the numbers in the prediction that equal the number in "段落19", the
+    reference.
+    """
     return equal_number_share(prediction, references, _PARAGRAPH)

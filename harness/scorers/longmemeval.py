@@ -41,18 +41,17 @@ def match(
     type: str | None = None,  # noqa: A002 - the name in Gold.extra, as kinds of questions have it
     declined: bool = False,
 ) -> float | None:
-    """1.0 where the normalised answer is contained in the normalised reply (`flashrag.acc`), else
-    0.0.
+    """1.0 where an accepted answer, normalised, stands in the normalised reply, else 0.0.
 
     An answer of which normalising leaves nothing ("A", "$") is to be the whole reply.
 
     Args:
         prediction: The reply.
         references: The accepted answers.
-        type: The kind of question; the one that has a rubric instead of an answer has no score,
-            None.
-        declined: Whether the question cannot be answered: a reply that says that something is not
-            known or mentioned is right.
+        type: The kind of question; None is returned for the one that has a rubric instead of an
+            answer, "single-session-preference".
+        declined: Whether the question cannot be answered: then a reply is right that says that
+            something is not known or mentioned.
     """
     if declined:
         return float(DECLINES.search(prediction) is not None)

@@ -23,13 +23,13 @@ _NOTHING = "None"  # scored in place of an empty reply
 
 
 def _bleu(prediction: str, references: Sequence[str], *, order: int) -> float:
-    """BLEU of a sentence by n-grams of one order: their precision times the penalty of a short
+    """BLEU of one reply by n-grams of one order: their precision times the penalty of a short
     reply.
 
     Args:
         prediction: The reply; its words are what stands between spaces.
-        references: The gold answer, first.
-        order: Words of an n-gram.
+        references: The first is the gold answer.
+        order: The number of words of an n-gram.
     """
     words, gold = (prediction or _NOTHING).split(), references[0].split()
     common = ngrams(words, order) & ngrams(gold, order)
@@ -40,7 +40,13 @@ def _bleu(prediction: str, references: Sequence[str], *, order: int) -> float:
 
 
 def _rouge(prediction: str, references: Sequence[str], *, kind: str) -> float:
-    """Recall of the package rouge; 0.0 where it finds no words."""
+    """Recall of ROUGE by the package rouge; 0.0 where it finds no words.
+
+    Args:
+        prediction: The reply.
+        references: The first is the gold answer.
+        kind: "rouge-1", "rouge-2" or "rouge-l".
+    """
     try:
         found = need("rouge").Rouge().get_scores(prediction or _NOTHING, references[0])
     except ValueError:
@@ -57,7 +63,10 @@ for _name, _kind in (("rouge1", "rouge-1"), ("rouge2", "rouge-2"), ("rougeL", "r
 
 
 def _entities(prediction: str) -> dict[object, object]:
-    """The reply as a Python dictionary; an empty one for any other reply."""
+    """Parse a reply that is a Python dictionary: "{'<mask-0>': 'Ada'}" -> {"<mask-0>": "Ada"}.
+
+    {} for any other reply.
+    """
     try:
         value = ast.literal_eval(prediction.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -70,12 +79,12 @@ def _entities(prediction: str) -> dict[object, object]:
 def _share(
     prediction: str, masks: Mapping[str, str], is_right: Callable[[str, object], bool]
 ) -> float:
-    """The share of masks whose entity in the reply is right.
+    """The share of masks that the reply fills with the right entity.
 
     Args:
-        prediction: The reply, which names an entity for each mask.
+        prediction: The reply, a Python dictionary of mask -> entity.
         masks: Mask -> the right entity.
-        is_right: Compares the right entity and that of the reply.
+        is_right: (right entity, entity of the reply) -> whether the latter counts.
     """
     entities = _entities(prediction)
     right = 0
@@ -86,13 +95,18 @@ def _share(
 
 
 def _shares_a_word(entity: str, found: object) -> bool:
-    """Whether two texts have a word in common."""
+    """Whether the right entity and that of the reply have a word in common."""
     return not set(entity.split()).isdisjoint(str(found).split())
 
 
 @scorer("loogle.exact_match", "share of the masks with the right entity")
 def exact_match(prediction: str, _references: Sequence[str], *, masks: Mapping[str, str]) -> float:
-    """The share of masks that the reply, a Python dictionary, fills with the right text."""
+    """The share of masks that the reply fills with exactly the right entity.
+
+    Args:
+        prediction: The reply, a Python dictionary of mask -> entity.
+        masks: Mask -> the right entity.
+    """
     return _share(prediction, masks, str.__eq__)
 
 
@@ -100,6 +114,11 @@ def exact_match(prediction: str, _references: Sequence[str], *, masks: Mapping[s
 def partial_match(
     prediction: str, _references: Sequence[str], *, masks: Mapping[str, str]
 ) -> float:
-    """The share of masks that the reply, a Python dictionary, fills with a word of the right
-    text."""
+    """The share of masks that the reply fills with an entity that shares a word with the right
+    one.
+
+    Args:
+        prediction: The reply, a Python dictionary of mask -> entity.
+        masks: Mask -> the right entity.
+    """
     return _share(prediction, masks, _shares_a_word)

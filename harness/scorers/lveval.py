@@ -39,11 +39,11 @@ _FREQUENT_ZH = frozenset(_FREQUENT_ZH_WORDS.split())
 
 
 def _recall(words: Sequence[str], keywords: Sequence[str], frequent: frozenset[str]) -> float:
-    """Share of the keywords that are among the words.
+    """The share of the keywords that are among the words; 0.0 without keywords.
 
     Args:
-        words: Of the reply.
-        keywords: Of the answer.
+        words: The words of the reply.
+        keywords: The words of the keywords.
         frequent: Words that never count as found.
     """
     if not keywords:
@@ -57,12 +57,13 @@ def _recall(words: Sequence[str], keywords: Sequence[str], frequent: frozenset[s
 
 @scorer("lveval.keyword_f1", "token F1; 0 with fewer than a fifth of the answer's keywords")
 def keyword_f1(prediction: str, references: Sequence[str], *, keywords: str | None = None) -> float:
-    """Token F1 by SQuAD's rules; 0.0 where the reply has too few of the keywords.
+    """Token F1 by SQuAD's rules; 0.0 where the reply has fewer than a fifth of the keywords.
 
     Args:
         prediction: The reply.
         references: The accepted answers, of which the first counts.
-        keywords: Of the answer; None or "" for none, so that only the F1 counts.
+        keywords: The words that the reply must have; None or "" for none, so that only the F1
+            counts.
     """
     if keywords:
         words = normalize_answer(prediction).split()
@@ -80,12 +81,12 @@ def keyword_f1(prediction: str, references: Sequence[str], *, keywords: str | No
 def keyword_f1_zh(
     prediction: str, references: Sequence[str], *, keywords: str | None = None
 ) -> float:
-    """F1 of jieba's words; 0.0 where the reply has too few of the keywords.
+    """F1 of jieba's words; 0.0 where the reply has fewer than two fifths of the keywords.
 
     Args:
         prediction: The reply.
-        references: The gold answer, first.
-        keywords: Of the answer; None or "": the answer itself.
+        references: The first is the gold answer.
+        keywords: The words that the reply must have; None or "" for those of the answer itself.
     """
     words = normalised_words(prediction)
     wanted = normalised_words(keywords or references[0])
@@ -95,7 +96,10 @@ def keyword_f1_zh(
 
 
 def _content_zh(text: str) -> str:
-    """jieba's words of its words, normalised, without frequent ones, joined by spaces."""
+    """The words of a Chinese text without frequent ones, normalised and joined by spaces.
+
+    The text is cut by jieba twice, as the published code does: its words are cut again.
+    """
     words = map(normalize_zh_answer, jieba_words(" ".join(jieba_words(text))))
     return " ".join(itertools.filterfalse(_FREQUENT_ZH.__contains__, words))
 

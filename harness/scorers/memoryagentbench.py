@@ -26,5 +26,8 @@ def events(prediction: str, references: Sequence[str]) -> float:
 
 @scorer("memoryagentbench.parsed_match", "exact match of the parsed answer")
 def parsed_match(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where the answer after "Answer:", else the first line, is a reference (labels)."""
+    """1.0 where the answer parsed out of the reply is a reference, else 0.0 (labels).
+
+    It is the rest of the line after "Answer:", else the reply's first line; both are normalised.
+    """
     return float(em(parsed(prediction), references))

@@ -23,8 +23,10 @@ scorer = published("huggingface/evaluate metrics/meteor")
 
 @scorer("hf_meteor.meteor", "unigrams that match by form, stem or synonym", packages=("nltk",))
 def meteor(prediction: str, references: Sequence[str]) -> float:
-    """The highest METEOR of a prediction with one of the references. Raises CannotRun without
-    NLTK's data."""
+    """The highest METEOR of a reply over the references.
+
+    Raises CannotRun where NLTK's WordNet or its splitter of sentences is not on this machine.
+    """
     split_words = need("nltk.tokenize").word_tokenize
     score = need("nltk.translate.meteor_score").meteor_score
     try:

@@ -30,7 +30,7 @@ def answer_em(prediction: str, references: Sequence[str]) -> float:
 
 @scorer("musique.answer_f1", "token F1, SQuAD 2 rules")
 def answer_f1(prediction: str, references: Sequence[str]) -> float:
-    """Token F1, best over the references; 1.0 where neither side has a token."""
+    """Token F1 by SQuAD 2's rules, best over the references; two empty texts agree (1.0)."""
     return best(_token_f1, prediction, references)
 
 
@@ -38,8 +38,13 @@ def answer_f1(prediction: str, references: Sequence[str]) -> float:
 def answer_f1_of_answerable(
     prediction: str, references: Sequence[str], *, declined: bool
 ) -> float | None:
-    """`answer_f1` where the question has an answer, as the official program reports; None where it
-    is `declined`."""
+    """`answer_f1` of a question that has an answer; None for one that has not.
+
+    Args:
+        prediction: The reply.
+        references: The accepted answers.
+        declined: Whether the question has no answer, so that a reply should decline.
+    """
     if declined:
         return None
     return answer_f1(prediction, references)
@@ -47,13 +52,13 @@ def answer_f1_of_answerable(
 
 @scorer("musique.support_em", "exact match of supporting paragraphs", "indices")
 def support_em(prediction: Sequence[int], references: Sequence[int]) -> float:
-    """Exact match of the sets of paragraph indices."""
+    """1.0 where the predicted and the gold paragraph indices are the same set, else 0.0."""
     return set_overlap(prediction, references).em
 
 
 @scorer("musique.support_f1", "F1 of supporting paragraphs", "indices")
 def support_f1(prediction: Sequence[int], references: Sequence[int]) -> float:
-    """F1 of the sets of paragraph indices; two empty sets agree (1.0)."""
+    """F1 of the set of predicted paragraph indices; two empty sets agree (1.0)."""
     if not prediction and not references:
         return 1.0
     return set_overlap(prediction, references).f1

@@ -27,11 +27,11 @@ _DEFAULT_DAYS = (datetime(2001, 1, 1), datetime(2002, 2, 2))
     "mrcr.match", "likeness to the text asked for, 0 without the string before it"
 )
 def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
-    """How like the reply is to the text asked for (difflib's ratio, both without the prefix).
+    """The likeness of the reply to the text asked for: difflib's ratio, both without the prefix.
 
     Args:
         prediction: The reply; 0.0 where it does not start with the prefix.
-        references: The text asked for, first.
+        references: The first is the text asked for.
         prefix: What the reply must start with.
     """
     if not prediction.startswith(prefix):
@@ -65,8 +65,11 @@ def _synth_answer(reply: str) -> str:
 
 
 def _same_date(text: str, gold: str) -> bool:
-    """Whether `text` is the date `gold`, in ISO form; one without a day, month or year is not (the
-    published code takes today's)."""
+    """Whether a text is the date `gold`: ("May 3, 2020", "2020-05-03") -> True.
+
+    A text without a day, month or year is not (the published code would take today's), nor is one
+    that is no date.
+    """
     with suppress(ValueError, OverflowError):
         # A missing part is taken from the default, so that two defaults give two dates.
         dates = [parser.parse(text, default=day) for day in _DEFAULT_DAYS]
@@ -81,8 +84,8 @@ def synth(prediction: str, references: Sequence[str], *, answer_type: str) -> fl
 
     Args:
         prediction: The reply.
-        references: The gold answer, first.
-        answer_type: Of the row, "ANSWER_TYPE.NUMERIC".
+        references: The first is the gold answer; a date in ISO form.
+        answer_type: The kind of answer that the row names, "ANSWER_TYPE.NUMERIC".
     """
     text = _synth_answer(prediction)
     gold = references[0]
@@ -95,7 +98,9 @@ def synth(prediction: str, references: Sequence[str], *, answer_type: str) -> fl
 
 
 def _parsed_answer(answer: str) -> int | str | list[str]:
-    """ "84" -> 84, "Ada, Bo" -> ["Ada", "Bo"], "Ada" -> "Ada"."""
+    """Read an answer as a number, a list or a text: "84" -> 84, "Ada, Bo" -> ["Ada", "Bo"], "Ada"
+    -> "Ada".
+    """
     with suppress(ValueError):
         return int(answer)
     if "," not in answer:
@@ -105,7 +110,7 @@ def _parsed_answer(answer: str) -> int | str | list[str]:
 
 
 def _boxed_answer(reply: str) -> str | None:
-    """What stands in the reply's \\boxed{}; None without one."""
+    r"""What stands in the reply's \boxed{}: "So \boxed{\text{Ada}}" -> "Ada"; None without one."""
     for pattern in _BOXED:
         boxed = pattern.search(reply)
         if boxed is not None:
@@ -115,8 +120,12 @@ def _boxed_answer(reply: str) -> str | None:
 
 @scorer("oolong.real", "the boxed answer is right; numbers by distance, names by share")
 def real(prediction: str, references: Sequence[str]) -> float:
-    """1.0 for the gold answer in \\boxed{}; a number by 0.75 ** distance, names by the share found;
-    else 0.0."""
+    r"""Score the answer in the reply's \boxed{}, or the whole reply without one, by the kind of
+    gold.
+
+    A number by 0.75 ** distance, a list of names by the share of them found, a text by equality.
+    0.0 where the reply is of another kind.
+    """
     boxed = _boxed_answer(prediction)
     reply: int | str | list[str] = prediction
     if boxed is not None:

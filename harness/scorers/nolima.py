@@ -12,6 +12,5 @@ scorer = published("adobe-research/NoLiMa evaluation/async_evaluate.py")
 
 @scorer("nolima.contains", "the answer stands in the reply, as written")
 def contains(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where a reference stands in the reply, with its case, else 0.0."""
-    found = filter(prediction.__contains__, references)
-    return float(any(found))
+    """1.0 where a reference stands in the reply, its case as written, else 0.0."""
+    return float(any(reference in prediction for reference in references if reference))

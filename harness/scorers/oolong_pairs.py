@@ -15,7 +15,9 @@ _PAIR = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
 def _pairs(text: str) -> set[tuple[int, int]]:
-    """The pairs of whole numbers in brackets, the lower number first."""
+    """The pairs of whole numbers in a text, the lower number first: "(1, 2) (4, 3)" -> {(1, 2),
+    (3, 4)}.
+    """
     found = set()
     for first, second in _PAIR.findall(text):
         low, high = sorted((int(first), int(second)))
@@ -25,7 +27,11 @@ def _pairs(text: str) -> set[tuple[int, int]]:
 
 @scorer("oolong_pairs.f1", "F1 of the pairs (1, 2) in the reply and those of the answer")
 def f1(prediction: str, references: Sequence[str]) -> float:
-    """F1 of two sets of pairs, in whichever order a pair is written; 1.0 where both are empty."""
+    r"""F1 of the pairs that a reply lists, in whichever order a pair is written; 1.0 where neither
+    the reply nor the answer has one.
+
+    ("(1, 2)\n(4, 3)", ["(1, 2)\n(3, 4)\n(5, 6)"]) -> 0.8
+    """
     listed, gold = _pairs(prediction), _pairs(references[0])
     if not listed and not gold:
         return 1.0

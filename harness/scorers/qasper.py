@@ -21,8 +21,11 @@ def token_f1_score(prediction: str, references: Sequence[str]) -> float:
 
 @scorer("qasper.paragraph_f1_score", "F1 of evidence paragraphs", "paragraphs", version="2")
 def paragraph_f1_score(prediction: Sequence[str], references: Sequence[str]) -> float:
-    """F1 of the different paragraphs in common over the lengths of both lists, repeats included; two
-    empty lists agree (1.0)."""
+    """F1 of the paragraphs that stand in both lists; two empty lists agree (1.0).
+
+    As in the published code each common paragraph counts once, but precision and recall divide by
+    the lengths of the lists with repeats: (["p1", "p1"], ["p1"]) -> 0.667
+    """
     if not prediction and not references:
         return 1.0
     same = len(set(prediction) & set(references))

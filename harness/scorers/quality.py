@@ -34,7 +34,11 @@ def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
     """The indices of the options whose words stand in the text, not only inside another option's
     words.
 
-        "It was New York City", ["York", "New York", "Rome"] -> {1}
+    "It was New York City", ["York", "New York", "Rome"] -> {1}
+
+    Args:
+        text: The reply.
+        options: The text of each option, in order.
     """
     words = f" {normalize_answer(text)} "
     option_words = [f" {normalize_answer(option)} " for option in options]
@@ -49,8 +53,9 @@ def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
 
 
 def _letters_in_text(text: str) -> list[str]:
-    """The letters that a reply names: the one that it consists of, else all that are marked as an
-    option.
+    """The letters of options that a reply names, in capitals or not.
+
+    That is the letter that it consists of, else all letters that are marked as an option.
 
         "B." -> ["B"]        "(A), not option C" -> ["A", "C"]        "A mill" -> []
     """
@@ -64,10 +69,10 @@ def _letters_in_text(text: str) -> list[str]:
 
 
 def chosen_option(text: str, options: Sequence[str]) -> int | None:
-    """The index of the one option that a reply names by letter, text, or both; None for none or
-    several.
+    """The index (from 0) of the one option that a reply names by letter, text, or both.
 
-    A reply that is the text of one option names that one, whatever letters are in it.
+    None where it names none or several. A reply that is the text of one option names that one,
+    whatever letters are in it.
 
     Args:
         text: The reply.
@@ -88,12 +93,12 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
 
 @scorer("quality.accuracy", "the right option is named, by letter or text, and no other")
 def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
-    """1.0 where the reply names the right option and no other, else 0.0.
+    """1.0 where the reply names the right option, by letter or text, and no other, else 0.0.
 
     Args:
         prediction: The reply.
-        references: Text of the right option.
-        all_classes: All options, in order.
+        references: The text of the right option.
+        all_classes: The texts of all options, in order.
 
     Raises:
         ScoreError: The reference is none of the options.

@@ -26,15 +26,20 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text, without articles; "1,000" as "1000"."""
+    """The words of a text in small letters, without articles: "The 1,000 mills" -> ["1000",
+    "mills"].
+    """
     plain = unicodedata.normalize("NFKC", text).casefold()
     words = _WORD.findall(_THOUSANDS.sub("", plain))
     return [word for word in words if word not in _ARTICLES]
 
 
 def _is_in(answer: str, prediction: str) -> bool:
-    """Whether the words of an answer stand in a reply, in their order; of an answer without words
-    ("$", "the") whether its text does."""
+    """Whether the words of an answer stand in a reply, next to each other and in their order.
+
+    ("two years", "It is two years.") -> True; ("7", "It is 17 years.") -> False. For an answer
+    without words ("$", "the"), whether its text stands in the reply.
+    """
     wanted = _words(answer)
     if not wanted:
         return answer.strip().casefold() in prediction.casefold()
@@ -47,11 +52,13 @@ def _is_in(answer: str, prediction: str) -> bool:
 def right(
     prediction: str, references: Sequence[str], *, declined: bool | None = None
 ) -> float | None:
-    """1.0 for a right reply, else 0.0; None for a question without accepted answers.
+    """1.0 where the reply contains an accepted answer in whole words, else 0.0.
+
+    None for a question without accepted answers that is not to be declined.
 
     Args:
         prediction: The reply.
-        references: Accepted answers.
+        references: The accepted answers.
         declined: Whether the question has no answer, so that declining is right.
     """
     if any(_is_in(reference, prediction) for reference in references):

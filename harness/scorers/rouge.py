@@ -30,11 +30,14 @@ def _sentences(text: str) -> list[str]:
 
 
 def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
-    """Frames of the package's recursion over words x (reference) and y (prediction): its path
-    through the LCS table.
+    """Count the frames that the rouge package's recursion needs for two sentences.
 
-    A match steps back in both lists; else the step goes where the table is larger, and back in y on
-    a tie.
+    It walks back through the table of longest common subsequences: a match steps back in both
+    lists; else the step goes where the table is larger, and back in `y` on a tie.
+
+    Args:
+        x: The words of the reference.
+        y: The words of the prediction.
     """
     table = [[0] * (len(y) + 1)]
     for word in x:
@@ -62,12 +65,12 @@ def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
 
 
 def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames: int) -> bool:
-    """Whether the package's recursion stays within a number of frames for every pair of sentences.
+    """Whether the package's recursion stays within `frames` for every pair of sentences.
 
     Args:
         prediction: The sentences of the reply.
         reference: The sentences of the reference.
-        frames: How many there are.
+        frames: The number of Python frames that it may use.
     """
     golds = [sentence.split(" ") for sentence in reference]
     texts = [sentence.split(" ") for sentence in prediction]
@@ -82,15 +85,15 @@ def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames:
 
 
 def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
-    """ROUGE-L: the package's `get_scores(avg=True)["rouge-l"]["f"]`, and 0.0 where LongBench
+    """The F of ROUGE-L as LongBench computes it by the `rouge` package; 0.0 where that script
     catches an exception.
 
-    Words are sets; 1e-8 in the denominator, so identical texts give 0.999999995.
+    Words are sets, and 1e-8 is added to the denominator, so identical texts give 0.999999995.
 
     Args:
         prediction: The reply.
         reference: The reference.
-        frames: What the published script has left for the recursion.
+        frames: The number of Python frames that the published script has left for the recursion.
 
     Raises:
         ScoreError: Python's recursion limit was lowered below the text's need.

@@ -17,8 +17,15 @@ scorer = published("google-research rouge_score")
 
 @cache
 def _f_measure_of(kind: str, stem: bool) -> Callable[[str, str], float]:
-    """A function (prediction, reference) -> F-measure. The package's own scorer loads nltk, which
-    imports slowly."""
+    """A function (prediction, reference) -> F-measure of ROUGE.
+
+    "rougeL" without stems is computed here, as the package's own scorer imports nltk, which is
+    slow.
+
+    Args:
+        kind: "rouge1", "rouge2", "rougeL" or "rougeLsum".
+        stem: Whether words are cut to their stems.
+    """
     if kind == "rougeL" and not stem:
         return partial(_rouge_l, need("rouge_score.tokenize").tokenize)
     score = need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=stem).score
@@ -26,17 +33,21 @@ def _f_measure_of(kind: str, stem: bool) -> Callable[[str, str], float]:
 
 
 def _rouge_l(tokenize: Callable[[str, None], list[str]], prediction: str, reference: str) -> float:
-    """F1 of the longest common subsequence of tokens, as the package computes it.
+    """F1 of the longest common subsequence of tokens; 0.0 where no token is common.
 
     Args:
-        tokenize: The package's tokenizer.
+        tokenize: The package's tokenizer, called as (text, None).
         prediction: The reply.
-        reference: The reference; where no token is common to both, the score is 0.0.
+        reference: The reference.
     """
-    text, gold = tokenize(prediction, None), tokenize(reference, None)
-    same = common_subsequence(text, gold)
-    precision, recall = same / max(len(text), 1), same / max(len(gold), 1)
-    return 2 * precision * recall / (precision + recall) if same else 0.0
+    text = tokenize(prediction, None)
+    gold = tokenize(reference, None)
+    common = common_subsequence(text, gold)
+    if not common:
+        return 0.0
+    precision = common / len(text)
+    recall = common / len(gold)
+    return 2 * precision * recall / (precision + recall)
 
 
 def rouge(prediction: str, references: Sequence[str], *, kind: str, stem: bool = False) -> float:

@@ -13,13 +13,15 @@ scorer = published("NVIDIA/RULER scripts/eval/synthetic/constants.py")
 
 @scorer("ruler.string_match_all", "share of the answers that stand in the reply")
 def share_found(prediction: str, references: Sequence[str]) -> float:
-    """Share of the answers that are a part of the reply, in small letters (RULER's 11 tasks other
-    than QA)."""
+    """The share of the answers that stand in the reply, case ignored (RULER's tasks other than
+    QA).
+    """
     return sum(answer.lower() in prediction.lower() for answer in references) / len(references)
 
 
 @scorer("ruler.string_match_part", "one of the answers stands in the reply")
 def any_found(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where an answer is a part of the reply, in small letters, else 0.0 (RULER's two QA
-    tasks)."""
+    """1.0 where one of the answers stands in the reply, case ignored, else 0.0 (RULER's QA
+    tasks).
+    """
     return float(any(answer.lower() in prediction.lower() for answer in references))

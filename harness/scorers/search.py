@@ -25,12 +25,15 @@ def search_recall(
     *,
     gold_passages: Sequence[str] = (),
 ) -> float | None:
-    """Share of the supporting passages that the searches of a question found.
+    """The share of the supporting passages that the searches of a question found.
+
+    A passage counts as found where at least half of its characters are in the found texts.
 
     Args:
-        searches: All of its searches.
+        searches: All searches of the question.
         supporting: The passages that support the answer, in the question's own documents.
-        gold_passages: Ids or titles of passages of the corpus, which then count in their place.
+        gold_passages: Ids or titles of passages of the corpus; where given, the share of these that
+            was found is returned instead.
 
     Returns:
         The share; None where nothing is marked.
@@ -58,8 +61,16 @@ def search_recall(
 def search_recall_pages(
     searches: Sequence[Searched], supporting: Sequence[Support]
 ) -> float | None:
-    """`search_recall` by titles: a supporting passage is found where a passage with its title is;
-    None where nothing is marked."""
+    """`search_recall` by titles: a supporting passage counts where a passage with its title is
+    found.
+
+    Args:
+        searches: All searches of the question.
+        supporting: The passages that support the answer, in the question's own documents.
+
+    Returns:
+        The share; None where nothing is marked.
+    """
     if not supporting:
         return None
     spans: list[tuple[str, int, int]] = []

@@ -33,25 +33,35 @@ _NO_OVERLAP = Overlap(0.0, 0.0, 0.0)
 
 
 def normalize_answer(text: str) -> str:
-    """Lower case; ASCII punctuation deleted (no space in its place); the words a, an, the deleted;
-    single spaces.
+    """Normalise an answer as SQuAD's script does: "The  Beatles!" -> "beatles".
 
-    Works on code points: typographic quotes stay, and composed and decomposed letters differ.
+    Lower case; ASCII punctuation deleted (no space in its place); the words a, an, the deleted;
+    single spaces. Works on code points: typographic quotes stay, and composed and decomposed
+    letters differ.
     """
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_DELETE_PUNCTUATION)).split())
+    without_marks = text.lower().translate(_DELETE_PUNCTUATION)
+    without_articles = _ARTICLES.sub(" ", without_marks)
+    return " ".join(without_articles.split())
 
 
 def spaced_words(text: str) -> str:
-    """`text` normalised, a space before and after each of its words, to look for an answer in
-    whole words."""
+    """The words of a text, normalised, with a space before and after each: "The mill!" -> " mill
+    ".
+
+    So `spaced_words(answer) in spaced_words(text)` finds an answer in whole words.
+    """
     return f" {' '.join(words(normalize_answer(text)))} "
 
 
 def overlap(prediction: Sequence[str], gold: Sequence[str]) -> Overlap:
-    """Multiset overlap of two token lists: c common tokens, P = c / |prediction|, R = c / |gold|,
-    F1 = 2PR / (P + R).
+    """The overlap of two lists of tokens, each counted as often as it stands in both.
 
-    All three are 0 where nothing is common, empty lists included.
+    c common tokens give P = c / |prediction|, R = c / |gold| and F1 = 2PR / (P + R). All three are
+    0 where nothing is common, empty lists included.
+
+    Args:
+        prediction: The tokens of the reply.
+        gold: The tokens of the gold answer.
     """
     common = sum((Counter(prediction) & Counter(gold)).values())
     if common == 0:
@@ -71,9 +81,13 @@ def exact(prediction: str, gold: str) -> float:
 
 
 def yes_no_overlap(prediction: str, gold: str) -> Overlap:
-    """Token overlap with HotpotQA's rule: a side that reads yes, no or noanswer is matched whole or
-    all is 0."""
-    left, right = normalize_answer(prediction), normalize_answer(gold)
-    if left != right and (left in _CLOSED_ANSWERS or right in _CLOSED_ANSWERS):
+    """The overlap of the tokens of two normalised texts, with HotpotQA's rule for yes and no.
+
+    Where one text reads yes, no or noanswer and the other is not equal to it, all is 0.
+    """
+    predicted = normalize_answer(prediction)
+    wanted = normalize_answer(gold)
+    is_closed = predicted in _CLOSED_ANSWERS or wanted in _CLOSED_ANSWERS
+    if is_closed and predicted != wanted:
         return _NO_OVERLAP
-    return overlap(left.split(), right.split())
+    return overlap(predicted.split(), wanted.split())

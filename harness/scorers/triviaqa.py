@@ -20,24 +20,34 @@ _SPACE_OUT = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`", " "))
 
 @scorer("triviaqa.normalize_answer", "the normalised text", "text")
 def normalize_answer(text: str) -> str:
-    """Lower case; underscores and punctuation to spaces; the words a, an, the deleted; single
-    spaces."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_SPACE_OUT)).split())
+    """Normalise an answer as TriviaQA's script does: "Sunset_Boulevard, (1950)" -> "sunset
+    boulevard 1950".
+
+    Lower case; underscores and punctuation to spaces; the words a, an, the deleted; single spaces.
+    """
+    without_marks = text.lower().translate(_SPACE_OUT)
+    without_articles = _ARTICLES.sub(" ", without_marks)
+    return " ".join(without_articles.split())
 
 
 @scorer("triviaqa.em", "exact match, punctuation to spaces")
 def em(prediction: str, references: Sequence[str]) -> float:
     """1.0 where the normalised answer equals a normalised reference, else 0.0."""
-    return best(
-        lambda p, g: float(normalize_answer(p) == normalize_answer(g)), prediction, references
-    )
+    return best(_exact, prediction, references)
+
+
+def _exact(prediction: str, reference: str) -> float:
+    """1.0 where the normalised texts are equal, else 0.0."""
+    return float(normalize_answer(prediction) == normalize_answer(reference))
 
 
 @scorer("triviaqa.f1", "token F1, punctuation to spaces")
 def f1(prediction: str, references: Sequence[str]) -> float:
     """Token F1 of the normalised answer, best over the references."""
-    tokens = normalize_answer(prediction).split()
-    return max(
-        (overlap(tokens, normalize_answer(reference).split()).f1 for reference in references),
-        default=0.0,
-    )
+    return best(_token_f1, prediction, references)
+
+
+def _token_f1(prediction: str, reference: str) -> float:
+    """F1 of the words of two normalised texts."""
+    words = normalize_answer(prediction).split()
+    return overlap(words, normalize_answer(reference).split()).f1

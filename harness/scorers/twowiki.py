@@ -15,12 +15,17 @@ scorer("2wikimultihopqa.em", "exact match")(em)
 
 
 def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:
-    """Overlap of two sets of supporting facts, [title, sentence index], with lower-cased titles."""
+    """The overlap of two sets of supporting facts, with titles in lower case.
+
+    Args:
+        prediction: The predicted facts, [title, index of the sentence] each.
+        gold: The gold facts, in the same form.
+    """
     return set_overlap(_lower_titles(prediction), _lower_titles(gold))
 
 
 def _lower_titles(given: Facts) -> set[tuple[str, int]]:
-    """Supporting facts as (title in lower case, sentence index)."""
+    """Supporting facts as a set with titles in lower case: [["Ada", 0]] -> {("ada", 0)}."""
     return {(title.lower(), index) for title, index in facts(given)}
 
 
