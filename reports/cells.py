@@ -36,7 +36,7 @@ _NO_RIVALS = {"difference", "printed"}
 
 
 def is_missing(value: object) -> bool:
-    """Whether a cell has no value."""
+    """Whether a cell has no value: None, pandas' NA, or NaN."""
     if value is None or value is pd.NA:
         return True
     return isinstance(value, float) and math.isnan(value)
@@ -50,7 +50,7 @@ class _CellColumn:
         name: Its name in the frame.
         head: Its name in the table.
         numeric: Whether it holds numbers.
-        write: A value as text.
+        write: Writes a number as text.
     """
 
     name: str
@@ -64,7 +64,11 @@ class _CellColumn:
         return self.numeric and self.write is percent
 
     def cell(self, row: Row) -> str:
-        """A number with its dagger and interval, a string as it is, a dash for what is missing."""
+        """The text of this column's cell in a row.
+
+        A number has its interval and a dagger where its p is below 0.05: "41.3† [36.0, 46.9]". A
+        text stays as it is; a missing value is "–".
+        """
         value = row[self.name]
         if is_missing(value):
             return MISSING
@@ -83,16 +87,21 @@ class _CellColumn:
 class Cells:
     """A frame as strings.
 
-    heads, rows: what is shown; numeric: for each column, whether it holds numbers; common: notes of
-    every row; footnotes: other notes, numbered from 1 by marks in a last column.
+    Attributes:
+        heads: The names of the columns that are shown.
+        rows: For each row of the frame, its cells in the order of `heads`.
+        numeric: For each column, whether it holds numbers.
+        common: The notes that every row has.
+        footnotes: The other notes; the last column refers to them by marks, "[1]" for the first.
     """
 
     def __init__(self, frame: pd.DataFrame, gaps: Collection[str] = ()) -> None:
-        """
+        """Write all cells, and collect the notes of the rows.
+
         Args:
             frame: The table.
-            gaps: Scores that stay without any value; other columns would be dashes, which csv and
-                json keep.
+            gaps: Scores that are shown even without any value; other columns without one are left
+                out.
         """
         self._frame = frame
         self._columns = _shown_columns(frame, gaps)
@@ -114,11 +123,12 @@ class Cells:
                 cells.append(mark)
 
     def _cells_of(self, row: Row) -> list[str]:
-        """A row as strings."""
+        """The cells of one row as strings, in the order of the columns."""
         return [column.cell(row) for column in self._columns]
 
     def without_footnotes(self) -> None:
-        """Take the column of marks away; `footnotes` stay."""
+        """Take the last column, of marks, away from `heads`, `numeric` and `rows`; `footnotes`
+        stay."""
         if not self.footnotes:
             return
         self.heads.pop()
@@ -150,7 +160,7 @@ class Cells:
         return ranks
 
     def _ranked_values(self, name: str) -> list[float | None]:
-        """The scores of a column as they are written; None for a row that has none or is not
+        """The scores of a column, rounded as they are written; None for a row without one or not
         ranked."""
         marks = ["upper_bound", "asked_otherwise", f"{name}.asked_otherwise"]
         present = [mark for mark in marks if mark in self._frame]
@@ -164,8 +174,10 @@ class Cells:
         return values
 
     def _marks(self, notes: Sequence[str]) -> str:
-        """Marks such as "[1], [3]-[5]" for the notes of a row that not every row has, which are
-        added to the footnotes."""
+        """The marks of a row's notes, such as "[1], [3]-[5]"; also adds new notes to `footnotes`.
+
+        Notes that every row has get no mark.
+        """
         numbers = []
         for note in notes:
             if note in self.common:
@@ -187,8 +199,8 @@ class Cells:
         """The lines below the table: notes of every row, then footnotes with their marks.
 
         Args:
-            escape: For the text of notes.
-            elsewhere: Notes of every row that are not written here.
+            escape: Gives the text of a note as the format needs it.
+            elsewhere: Notes of every row that the caller writes in another place; left out here.
         """
         lines = [escape(note) for note in self.common if note not in elsewhere]
         for number, note in enumerate(self.footnotes, 1):
@@ -197,7 +209,7 @@ class Cells:
 
 
 def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Sorted numbers as (first, last) of those that follow each other."""
+    """Sorted numbers as (first, last) of each unbroken run: [1, 3, 4, 5] -> [(1, 1), (3, 5)]."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:
@@ -208,7 +220,11 @@ def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _shown_columns(frame: pd.DataFrame, gaps: Collection[str]) -> list[_CellColumn]:
-    """The columns that hold values of their own."""
+    """The columns of a frame that are shown as cells of their own.
+
+    Left out: notes, ends of intervals and p-values, what only ranks rows, and columns without any
+    value that are not in `gaps`.
+    """
     names = list(map(str, frame.columns))
     hidden = {*_HIDDEN_COLUMNS, *_FOOTNOTES}
     for name in names:
@@ -235,8 +251,12 @@ def _shown_columns(frame: pd.DataFrame, gaps: Collection[str]) -> list[_CellColu
 
 
 def _head(name: str, shown: Collection[str]) -> str:
-    """A parameter of a method is written as in labels, "k" for "method.k", if no other column has
-    that name."""
+    """The head of a column; a method's parameter is written as in labels, "method.k" as "k".
+
+    Args:
+        name: The column's name in the frame.
+        shown: The names of all shown columns; where one is "k", "method.k" keeps its full name.
+    """
     if not is_setting(name):
         return name
     short = name.removeprefix("method.")
@@ -246,7 +266,11 @@ def _head(name: str, shown: Collection[str]) -> str:
 
 
 def _is_numeric(values: pd.Series, name: str) -> bool:
-    """Whether a column holds numbers. A setting's whole numbers stay whole by the type object."""
+    """Whether a column holds numbers.
+
+    A setting's column has the type object, so that whole numbers stay whole; its values are looked
+    at one by one.
+    """
     if is_setting(name):
         return all(map(_is_number_or_missing, values))
     return bool(pd.api.types.is_numeric_dtype(values))
@@ -258,7 +282,8 @@ def _is_number_or_missing(value: object) -> bool:
 
 
 def _writer(name: str, *, is_score: bool) -> Callable[[float], str]:
-    """How the values of a column are written."""
+    """The function that writes the numbers of a column: by its name, else as points of 100 for a
+    score."""
     if is_setting(name):
         return str
     write = format_of(name)
@@ -270,7 +295,12 @@ def _writer(name: str, *, is_score: bool) -> Callable[[float], str]:
 
 
 def _notes_of_rows(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
-    """The notes of each row."""
+    """The notes of each row, from the columns that hold footnotes.
+
+    Args:
+        frame: The table.
+        rows: Its rows, as mappings from column to value.
+    """
     columns = [name for name in _FOOTNOTES if name in frame]
     # Versions of scorers say something where rows differ in them; csv and json have them always.
     if _SCORERS in columns and frame[_SCORERS].map(str).nunique() < 2:

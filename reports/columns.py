@@ -53,7 +53,10 @@ title."""
 def pick_columns(
     frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None
 ) -> pd.DataFrame:
-    """The frame with fewer columns; the interval of a column comes with it.
+    """The frame with fewer columns; the ends of a column's interval come with it.
+
+    The columns that say which run a row is, the settings in which runs differ, and those that rank
+    and explain rows are always there.
 
     Args:
         frame: The main table.
@@ -81,7 +84,9 @@ def pick_columns(
 
 
 def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
-    """The columns that fit a terminal: scores, costs, counts.
+    """The names of the columns that fit a terminal: scores, costs, counts.
+
+    With known FLOPs these are costs in FLOPs, without them money and time; both where runs differ.
 
     Args:
         frame: The main table.
@@ -133,12 +138,12 @@ def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None
 
 
 def _is_own_score(name: str) -> bool:
-    """Whether a column is a score of the user's own, "module:function"."""
+    """Whether a column is a score by the user's own function: "module:function"."""
     return ":" in name and not _is_end(name)
 
 
 def _is_end(name: str) -> bool:
-    """Whether a column is an end of an interval."""
+    """Whether a column is an end of an interval: "f1.low" or "f1.high"."""
     return name.endswith((".low", ".high"))
 
 
@@ -171,7 +176,12 @@ def sections(
 
 
 def _section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
-    """The table of one data set; columns: as of `sections`."""
+    """The section of one data set, without the columns that are equal in all rows and in the title.
+
+    Args:
+        table: The rows of the data set.
+        columns: As of `sections`: the columns named by the user, None for a choice, () for all.
+    """
     shared = []
     titles = []
     for name in ("dataset", "model"):
@@ -188,7 +198,7 @@ def _section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
 
 
 def _with_own_notes(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without notes on scores that it does not show."""
+    """The table without those notes on missing scores whose scores it does not show."""
     if "notes" not in table.columns:
         return table
     shown = set(map(str, table.columns[table.notna().any()]))
@@ -196,8 +206,10 @@ def _with_own_notes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _settings_after_method(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the settings in which runs differ after the method, whose name is then without
-    them."""
+    """The table with the settings in which runs differ moved to behind the method.
+
+    The cell of the method is then its name without these settings. Changes `table` as well.
+    """
     swept = settings(table)
     if not swept:
         return table
@@ -208,8 +220,11 @@ def _settings_after_method(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def legended(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with a legend of those columns of costs that have a value, as the first note of
-    every row."""
+    """The table with a legend as the first note of every row.
+
+    The legend explains the columns of costs that have a value; the table is returned as it is where
+    there is none.
+    """
     if "notes" not in table.columns:
         return table
     shown = set(map(str, table.columns[table.notna().any()]))
@@ -220,7 +235,12 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _units(table: pd.DataFrame, shown: Collection[str]) -> list[str]:
-    """Sentences on what costs are measured per, and how FLOPs are counted."""
+    """Sentences on what costs are measured per, and under which convention FLOPs are counted.
+
+    Args:
+        table: The table.
+        shown: The names of its columns that have a value.
+    """
     sentences = []
     index = [name for name in ("tokens.index", "tflops.index") if name in shown]
     if index:

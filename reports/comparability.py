@@ -38,13 +38,14 @@ QuestionSet = tuple[str | None, frozenset[str]]
 
 
 def question_set(run: StoredRun) -> QuestionSet:
-    """The hash of the run's rows (None where the manifest has none), and the ids of its questions,
-    failed ones too."""
+    """What a run was asked: the hash of its data set's rows, and the ids of its questions, failed
+    ones too; the hash is None where the manifest has none."""
     return facts.fingerprint(run), question_ids(run)
 
 
 def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:
-    """The key that comes most often; of several, the one with most questions, then the first."""
+    """The question set that most runs have; of several, the one with most questions, then the
+    first."""
     counts = Counter(keys)
     return max(counts, key=lambda key: (counts[key], len(key[1])))
 
@@ -84,7 +85,7 @@ def reasons_not_to_rank(
 
 
 def _usual_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
-    """Data set -> the place of the run that stands for most of its runs."""
+    """Data set -> the place in `runs` of the run that stands for most runs of it."""
     places: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
         places.setdefault(run.config.dataset.name, []).append(place)
@@ -92,12 +93,13 @@ def _usual_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
 
 
 def _usual_place(runs: Sequence[StoredRun], members: Sequence[int], checks: Checks) -> int:
-    """The place of the run that stands for most runs: the commonest questions, of these the
-    commonest task, of these the commonest gold answers.
+    """The place of the run that stands for most runs of its data set.
+
+    It has the commonest questions; of such runs, the commonest task and texts with gold answers.
 
     Args:
         runs: All runs.
-        members: Places of the runs of one data set.
+        members: Places in `runs` of the runs of one data set.
         checks: What was found in their records.
     """
     keys = {place: question_set(runs[place]) for place in members}
@@ -112,12 +114,14 @@ def _usual_place(runs: Sequence[StoredRun], members: Sequence[int], checks: Chec
 
 
 def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> list[str]:
-    """Why a run should not be ranked with another, a phrase each.
+    """Why a run should not be ranked with another, a phrase each; [] where it may be.
+
+        -> ["another task (instruction)", "another seed (0 and 1)"]
 
     Args:
         run: The run.
         base: The run that stands for most of its data set.
-        label: The name of the run in tables.
+        label: The name of the run in tables; a seed that it names is no reason.
         checks: What was found in the records of both.
     """
     reasons = _question_reasons(run, base)
@@ -138,7 +142,8 @@ def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> lis
 
 
 def _task_reasons(found: Sequence[Difference]) -> list[str]:
-    """Other settings of the data set."""
+    """One phrase on the settings of the data set in which two runs differ, "another task
+    (instruction, shots)"; [] for none."""
     task = [one.key.removeprefix("dataset.") for one in found if one.key.startswith("dataset.")]
     if not task:
         return []
@@ -146,7 +151,9 @@ def _task_reasons(found: Sequence[Difference]) -> list[str]:
 
 
 def _reader_reasons(run: StoredRun, base: StoredRun, found: Sequence[Difference]) -> list[str]:
-    """Another reader of the same name; one of another name is seen in the table.
+    """One phrase where two runs have different readers of one name; [] otherwise.
+
+    Readers of different names are seen in the table, and applications are what is compared.
 
     Args:
         run: The run.
@@ -162,12 +169,13 @@ def _reader_reasons(run: StoredRun, base: StoredRun, found: Sequence[Difference]
 
 
 def _is_of_reader(one: Difference) -> bool:
-    """Whether a difference is one of the model that wrote the answers."""
+    """Whether a difference is in a setting of the model that wrote the answers."""
     return one.key.startswith(("model.", "manifest.models."))
 
 
 def _scorer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
-    """Another version of the scorer of the headline."""
+    """One phrase where the scorer of the headline had another version, "another version of f1 (2
+    and 1)"; [] where it is the same, or not known."""
     name = facts.common_headline([base, run])
     if name not in facts.score_names(run):
         return []
@@ -179,15 +187,15 @@ def _scorer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def corpora(difference: Difference) -> str:
-    """What two runs searched in."""
+    """What two runs searched in: "wiki18 and own documents"."""
     ours = difference.ours or "own documents"
     theirs = difference.theirs or "own documents"
     return f"{ours} and {theirs}"
 
 
 def task_free_keys(label: str) -> set[str]:
-    """Settings of a run beside its parts that change answers; a seed that the label names is seen
-    there."""
+    """Settings outside of method, data set and models that change answers; without the seed where
+    the label of the run names it, so that it is seen in the table."""
     keys = {"seed", "sample", "sample_seed", "failed"}
     if "seed=" in label:
         keys.remove("seed")
@@ -195,7 +203,8 @@ def task_free_keys(label: str) -> set[str]:
 
 
 def _question_reasons(run: StoredRun, base: StoredRun) -> list[str]:
-    """Other rows, and other questions of them."""
+    """Phrases on other rows of the data set, and other questions of these; [] where both are
+    equal."""
     rows, ids = question_set(run)
     usual_rows, usual_ids = question_set(base)
     reasons = []
@@ -213,7 +222,7 @@ def _question_reasons(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def _short_fingerprint(rows: str | None) -> str:
-    """The first twelve digits of a fingerprint."""
+    """The first twelve digits of a fingerprint of rows; "not recorded" where there is none."""
     return (rows or "not recorded")[:12]
 
 
@@ -247,13 +256,18 @@ def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
 
 
 def _has_application(run: StoredRun, base: StoredRun) -> bool:
-    """Whether one of them brings a reader of its own, which is what is compared."""
+    """Whether the reader of either run is an application of the user's."""
     return facts.is_application(run) or facts.is_application(base)
 
 
 def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
-    """Why the answers of two runs differ by more than the method: the end of a sentence each, for
-    `harness compare`."""
+    """Why the answers of two runs differ by more than the method, for `harness compare`.
+
+        -> ["have different seeds (0 and 1)", "have different readers (llama-8b and qwen-7b)"]
+
+    Returns:
+        The end of a sentence each; [] where only the methods differ.
+    """
     sentences: list[str] = []
     reader_keys = []
     for one in differences(run, base):
@@ -298,7 +312,10 @@ def _different_readers(run: StoredRun, base: StoredRun, keys: Sequence[str]) -> 
 
 def _copied_answers(runs: Sequence[StoredRun], checks: Checks) -> list[int]:
     """For each run, how many of its answers another run has at the same cost, to the last digit of
-    the seconds; copies of a whole run are the same run."""
+    the seconds.
+
+    Copies of a whole run are one run, so their answers do not count as copied.
+    """
     hashes_by_id = {identity(run): checks.examined(run).spent for run in runs}
     hashes = np.concatenate(list(hashes_by_id.values()))
     values, counts = np.unique(hashes[hashes != 0], return_counts=True)  # 0 is unknown
@@ -307,10 +324,12 @@ def _copied_answers(runs: Sequence[StoredRun], checks: Checks) -> list[int]:
 
 
 def other_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> list[str | None]:
-    """For each run, in which versions it is otherwise than most runs of its data set, and what of
-    its costs is measured otherwise.
+    """For each run, a sentence on its versions that are not those of most runs of its data set, and
+    on costs that are measured otherwise; None where there is nothing to say.
 
-    checks: as of `reasons_not_to_rank`.
+    Args:
+        runs: The runs of a table.
+        checks: What was found in their records; by default they are read for it.
     """
     usual = _usual_runs(runs, checks or Checks())
     by_dataset: dict[str, list[dict[str, str]]] = {}
@@ -340,13 +359,15 @@ def other_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> l
 def _other_version_sentences(
     label: str, versions: dict[str, str], usual: dict[str, str], others: str
 ) -> list[str]:
-    """In which versions a run differs from most.
+    """One sentence on the versions in which a run differs from most; [] for none.
+
+        -> ["bm25 was made with numpy 2.1 (most runs: 2.0)"]
 
     Args:
         label: Its name in tables.
-        versions: What the run was made with.
+        versions: What the run was made with, package -> version.
         usual: What most runs of its data set were made with.
-        others: What the sentence calls those.
+        others: What the sentence calls those: "most runs" or "the other run".
     """
     parts = []
     for key, version in versions.items():
@@ -358,8 +379,8 @@ def _other_version_sentences(
 
 
 def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
-    """What costs are measured otherwise than in another run, and what differs that nobody
-    classified; [] where the two have other models or applications.
+    """Sentences on costs that are measured otherwise than in another run, and on differing settings
+    that nobody classified; [] where the two have other models or applications.
 
     Args:
         run: The run.
@@ -386,13 +407,20 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
 
 
 def _is_measured(one: Difference) -> bool:
-    """Whether a difference is one of costs; prices are compared over all runs (prices.py)."""
+    """Whether a difference changes how costs are measured; prices are left out, as
+    reports/prices.py compares them over all runs."""
     return one.kind == "cost" and not one.key.startswith(("model.price.", "currency"))
 
 
 def record_notes(run: StoredRun, checks: Checks) -> list[str]:
-    """What does not fit in a run, whether the scores that tables show are those of its answers, and
-    whether its files could be checked; a sentence each."""
+    """Sentences on what does not fit in a run, and on what could not be checked.
+
+    Also compares the scores that tables show with those that its stored answers give.
+
+    Args:
+        run: A stored run.
+        checks: Holds what was found in its records, or reads them.
+    """
     notes = checks.misfit_notes(run)
     shown = {facts.headline(run), facts.first_score(run), _RECALL}
     for name in sorted(shown.intersection(facts.score_names(run))):
@@ -406,10 +434,11 @@ def record_notes(run: StoredRun, checks: Checks) -> list[str]:
 
 
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs, each reduced to the questions that every run over the same rows was asked; a note
-    says of how many.
+    """The runs, each reduced to the questions that all runs over the same rows were asked; a note
+    of each reduced run says to how many.
 
-    Raises UserError where runs over the same rows have no question in common.
+    Raises:
+        UserError: Runs over the same rows have no question in common.
     """
     common: dict[_Rows, frozenset[str]] = {}
     for run in runs:
@@ -426,12 +455,13 @@ _Rows = tuple[str, str | None]
 
 
 def _rows(run: StoredRun) -> _Rows:
-    """The data set of a run and the fingerprint of its rows: the same for runs over equal rows."""
+    """The data set of a run and the fingerprint of its rows, equal for runs over equal rows."""
     return run.config.dataset.name, facts.fingerprint(run)
 
 
 def _reduced(run: StoredRun, ids: frozenset[str]) -> StoredRun:
-    """The run with these questions alone."""
+    """The run with only the questions `ids` and a note that says so; unchanged where it has no
+    others."""
     shared = [record for record in run.records if record.question_id in ids]
     if len(shared) == len(run.records):
         return run
@@ -458,7 +488,10 @@ class SharedQuestions:
 
 
 def shared_questions(run: StoredRun, base: StoredRun) -> SharedQuestions:
-    """The questions that two runs have in common, by id, question and a right answer."""
+    """How many questions two runs have in common, by id, question and a right answer.
+
+    Parts of runs are compared as the whole runs that they are of.
+    """
     run = run.whole or run
     base = base.whole or base
     size = _size(run)
@@ -472,7 +505,8 @@ def shared_questions(run: StoredRun, base: StoredRun) -> SharedQuestions:
 
 
 def _size(run: StoredRun) -> int:
-    """The number of questions of a run, with those that an import left out."""
+    """The number of questions of a run; of an imported one, those that the import left out count
+    too."""
     questions = None
     if facts.made_elsewhere(run):
         questions = run.manifest.dataset.questions
@@ -480,13 +514,16 @@ def _size(run: StoredRun) -> int:
 
 
 def _who(run: StoredRun) -> str:
-    """ "bm25 with llama-8b": a run in a sentence."""
+    """A run in a sentence: "bm25 with llama-8b"."""
     return f"{run.config.method.name} with {run.config.model.name}"
 
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
-    """Ids that stand for the same question in both, as far as both hold question and right
-    answers."""
+    """Ids that stand for the same question in both runs.
+
+    Of an id that both have, question text and right answers must agree as far as both runs hold
+    them.
+    """
     base_texts = _texts_by_question(base)
     same = set()
     for question_id, texts in _texts_by_question(run).items():
@@ -503,7 +540,8 @@ class _QuestionTexts:
     answers: Sequence[str]
 
     def may_be(self, other: _QuestionTexts) -> bool:
-        """Whether nothing speaks against both being one question."""
+        """Whether nothing speaks against both being one question: texts that are unknown agree with
+        any."""
         return _may_be_equal([self.question], [other.question]) and _may_be_equal(
             self.answers, other.answers
         )
@@ -519,7 +557,8 @@ def _texts_by_question(run: StoredRun) -> dict[str, _QuestionTexts]:
 
 
 def _may_be_equal(texts: Sequence[str | None], others: Sequence[str | None]) -> bool:
-    """Whether two lists have a normalised text in common, or one of them is not known."""
+    """Whether two lists have a text in common after normalising, or either list has no known
+    text."""
     given = list(filter(None, texts))
     others_given = list(filter(None, others))
     if not given or not others_given:

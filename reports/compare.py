@@ -82,10 +82,10 @@ class PairedRow:
     Args:
         pair: The two runs.
         score: Name of the score.
-        mean: Of the run over the questions in common.
-        reference_mean: Of the reference over the same questions.
-        test: Run minus reference.
-        p_holm: Its p by Holm over all rows.
+        mean: Mean score of the run over the questions in common.
+        reference_mean: Mean score of the reference over the same questions.
+        test: The test of run minus reference.
+        p_holm: The p of this test, corrected by Holm over all rows.
         detectable: The true difference that this test finds in 80 %; None: too few documents.
         changed: The settings in which the two runs differ.
         notes: Sentences to print below the table.
@@ -103,11 +103,12 @@ class PairedRow:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Data set and folder name of the run."""
+        """The data set and the folder name of the run, which identify it."""
         return facts.run_key(self.pair.run)
 
     def cells(self) -> dict[str, object]:
-        """The row as columns (see the module)."""
+        """The row as cells by the column names of `harness compare`: {"dataset": "musique",
+        "score": "f1", "difference": -0.07, "p": 0.001, ...}."""
         pair = self.pair
         changed: tuple[str, ...] = ()
         if self.changed:
@@ -143,7 +144,20 @@ def compare(
     force: bool = False,
     checks: Checks | None = None,
 ) -> pd.DataFrame:
-    """The rows of `paired_rows` as a frame (columns: see the module); arguments as there."""
+    """The rows of `paired_rows` as a frame, whose columns the head of this file lists.
+
+    Args:
+        runs: Stored runs.
+        reference: A label, a preset's name, or a run folder's name or hash; by default full-context
+            where it was run, else the first run of each data set.
+        score: Name of the score; by default the data set's headline.
+        force: Compare runs all the same that differ in more than the method.
+        checks: What was found in the records, read for it by default.
+
+    Raises:
+        UserError: Nothing can be compared or (without `force`) must not be.
+        UnknownName: There is no such reference or score.
+    """
     rows = paired_rows(runs, reference=reference, score=score, force=force, checks=checks)
     return facts.as_floats(pd.DataFrame([row.cells() for row in rows]))
 
@@ -217,7 +231,14 @@ def _check_alike(comparisons: Sequence[_Comparison]) -> None:
 
 @dataclass(frozen=True)
 class _PairedScores:
-    """The scores of two runs on the questions in common, and the clusters of these."""
+    """The scores of two runs on the questions that both have a score for.
+
+    Args:
+        questions: The ids of these questions.
+        ours: The score of the run on each.
+        theirs: The score of the reference on each.
+        clusters: The cluster of each, a number.
+    """
 
     questions: Sequence[str]
     ours: Sequence[float]
@@ -225,7 +246,7 @@ class _PairedScores:
     clusters: Sequence[int]
 
     def differences(self) -> list[float]:
-        """Run minus reference, a question each."""
+        """The score of the run minus that of the reference, a question each."""
         return list(map(operator.sub, self.ours, self.theirs))
 
 
@@ -250,7 +271,7 @@ def _test(comparison: _Comparison) -> _TestedPair:
 
 
 def _row(tested: _TestedPair, p_holm: float, n_tests: int, checks: Checks) -> PairedRow:
-    """The row of a pair.
+    """The row of a tested pair, with its means and notes.
 
     Args:
         tested: The pair with its test.
@@ -274,10 +295,12 @@ def _row(tested: _TestedPair, p_holm: float, n_tests: int, checks: Checks) -> Pa
 
 
 def _paired_scores(comparison: _Comparison) -> _PairedScores:
-    """The scores on the questions that both runs have a score for.
+    """The scores of both runs on the questions that both have a score for.
+
+    Where one was made by another tool, only questions with the same text and right answers count.
 
     Raises:
-        UserError: There is none.
+        UserError: There is no such question.
     """
     pair = comparison.pair
     ours = facts.scored(pair.run, comparison.score).by_question()
@@ -328,7 +351,12 @@ def _notes(comparison: _Comparison, scores: _PairedScores, checks: Checks) -> li
 
 
 def _without_failures(pair: RunPair, scores: _PairedScores) -> list[str]:
-    """The difference over the questions that both answered, where one of them failed on some."""
+    """One sentence with the difference over the questions that both answered.
+
+        -> ["bm25 minus full-context: -6.2 over the 18 of 20 questions that both answered"]
+
+    [] where both answered all questions, or none.
+    """
     failed = failed_ids(pair.run) | failed_ids(pair.base)
     answered = []
     for question, difference in zip(scores.questions, scores.differences(), strict=True):
@@ -344,7 +372,7 @@ def _without_failures(pair: RunPair, scores: _PairedScores) -> list[str]:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The two tables of a comparison.
+    """The two tables of a comparison: means, and paired differences.
 
     Args:
         rows: The runs, best first.
@@ -357,8 +385,11 @@ class SideBySide:
     score: str | None = None
 
     def joined(self) -> pd.DataFrame:
-        """The rows with the columns of the differences ("paired.n", "difference", "p", ...); a
-        reference has none."""
+        """One frame: each run's means, then its difference as "paired.n", "difference", "p" and so
+        on.
+
+        A reference has no difference; without pairs, the frame is that of the means.
+        """
         means = as_frame(self.rows)
         if self.pairs is None:
             return means
@@ -377,7 +408,7 @@ class SideBySide:
     def render(
         self, form: str, columns: Sequence[str] | None = None, width: int | None = None
     ) -> str:
-        """Both tables as text.
+        """Both tables as text; in csv and json they are joined to one.
 
         Args:
             form: One of reports.table_formats.FORMATS.
@@ -394,8 +425,10 @@ class SideBySide:
         return render_sections([*means, *self.paired()], form, width)
 
     def paired(self) -> list[Section]:
-        """The differences, a section a data set, with a legend; notes that stand below the means
-        are left out."""
+        """The differences, a section a data set, with a legend.
+
+        Notes that stand below the means already are left out; [] where there are no differences.
+        """
         if self.pairs is None:
             return []
         below: set[str] = set()
@@ -408,7 +441,7 @@ class SideBySide:
         return [_section(by_dataset[dataset], legend, below) for dataset in sorted(by_dataset)]
 
     def _legend(self, pairs: Sequence[PairedRow]) -> str:
-        """What the columns of the differences are."""
+        """One sentence on what the columns of the differences mean."""
         comparisons = "1 comparison"
         if len(pairs) > 1:
             comparisons = f"{len(pairs)} comparisons"
@@ -422,12 +455,12 @@ class SideBySide:
 
 
 def _section(pairs: Sequence[PairedRow], legend: str, below: set[str]) -> Section:
-    """The differences of one data set as a titled table.
+    """The differences of one data set as a titled table, without the model where all have one.
 
     Args:
-        pairs: One or more.
+        pairs: The rows of the data set, one or more.
         legend: The first note of every row.
-        below: Notes that stand below another table.
+        below: Notes that stand below another table, and are left out here.
     """
     rows = []
     for pair in pairs:
@@ -453,7 +486,8 @@ def _section(pairs: Sequence[PairedRow], legend: str, below: set[str]) -> Sectio
 
 
 def _changed_note(pair: RunPair) -> tuple[str, ...]:
-    """A sentence on the settings in which two runs differ; () for none."""
+    """One sentence on the settings in which two runs differ, "bm25 differs from full-context in
+    ..."; () for none."""
     settings = "; ".join(brief_difference(pair.run, pair.base))
     if not settings:
         return ()
@@ -468,15 +502,16 @@ def side_by_side(
     force: bool = False,
     convention: str = DEFAULT,
 ) -> SideBySide:
-    """Compare runs.
+    """Compare runs: their means, and their paired differences to a reference.
 
-    A single run, or one of each data set, has means only. One run in several folders is compared
-    as a reproduction.
+    A single run, or one of each data set, has means only. One run in several folders is compared as
+    a reproduction.
 
     Args:
         runs: Stored runs.
-        reference: As of `paired_rows`; likewise the next two.
-        score: The name of the score.
+        reference: A label, a preset's name, or a run folder's name or hash; by default full-context
+            where it was run, else the first run of each data set.
+        score: The name of the score; by default the data set's headline.
         force: Whether to compare what differs in more than the method.
         convention: How FLOPs are counted.
 

@@ -80,7 +80,8 @@ def misfits(run: StoredRun, found: Examined) -> list[str]:
 
 
 def file_misfits(run: StoredRun) -> list[str]:
-    """What does not fit between the files of a whole run, its names, and today's date."""
+    """What does not fit between the files of a whole run, its names, and today's date; a sentence
+    each."""
     return [
         *_file_misfits(run),
         *_name_misfits(run),
@@ -90,7 +91,15 @@ def file_misfits(run: StoredRun) -> list[str]:
 
 
 def record_misfits(run: StoredRun, found: Examined) -> list[str]:
-    """What does not fit in the records of a whole run, and between them and its other files."""
+    """What does not fit in the records of a whole run, and between them and its other files.
+
+    Args:
+        run: A whole run, not a part of one.
+        found: What `examine` found in its records.
+
+    Returns:
+        A sentence each: "3 of 8 records have several requests, where the method makes one".
+    """
     total = len(run.records)
     sentences = [f"{n} of {total} records have {what}" for what, n in found.problems.items()]
     sentences += clock_misfits(run, *found.seconds.tolist())
@@ -107,7 +116,17 @@ def record_misfits(run: StoredRun, found: Examined) -> list[str]:
 
 
 def unchecked(run: StoredRun, found: Examined) -> list[str]:
-    """What could not be checked of a run, a phrase each: what it does not record."""
+    """What could not be checked of a run as it does not record it, a phrase each.
+
+        -> ["whether its files are as the run left them", "gold answers and question texts"]
+
+    Args:
+        run: A stored run; of a part of a run, the whole is looked at.
+        found: What `examine` found in its records.
+
+    Returns:
+        The phrases; [] for an imported run.
+    """
     own = run.whole or run
     phrases: list[str] = []
     if own.manifest.imported is not None:
@@ -132,7 +151,8 @@ def unchecked(run: StoredRun, found: Examined) -> list[str]:
 
 
 def _lacks_first_prompt(run: StoredRun) -> bool:
-    """Whether no first prompt of the reader is recorded, where its answers took requests."""
+    """Whether the manifest has no first prompt of the reader, though the method asks a model for
+    each answer."""
     if run.manifest.hashed is None or run.manifest.first_prompts:
         return False
     says = declared(run)
@@ -140,8 +160,11 @@ def _lacks_first_prompt(run: StoredRun) -> bool:
 
 
 def _loose_settings(run: StoredRun) -> list[str]:
-    """Keys of run.yaml that change answers or costs and are not at their defaults, which neither
-    the hash nor an identity covers; and the flags that are in no hash."""
+    """Settings of a run that its hash does not cover, so that an edit of them would not be noticed.
+
+    These are keys of run.yaml that are not at their defaults and change answers or costs, and the
+    flags that no hash covers at any value.
+    """
     loose: dict[str, None] = {}
     for key in facts_of(run):
         if key.startswith("manifest.") or _HASHED.fullmatch(key):
@@ -153,7 +176,8 @@ def _loose_settings(run: StoredRun) -> list[str]:
 
 
 def _file_misfits(run: StoredRun) -> Iterator[str]:
-    """Files that were changed, after the run ended or before a later command."""
+    """Yield a sentence on files that were changed after the run ended, and on files that had been
+    changed before a later command wrote to the folder."""
     names = changed_files(run.path, run.manifest, run.summary) or []
     if len(names) == 1:
         yield f"{names[0]} was changed after the run ended"
@@ -165,7 +189,8 @@ def _file_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _name_misfits(run: StoredRun) -> Iterator[str]:
-    """What does not fit between settings, manifest, and the names of method, data set and hash."""
+    """Yield what does not fit between settings, manifest, and the names of method, data set and
+    hash."""
     config = run.config
     manifest = run.manifest
     recorded = manifest.hash
@@ -192,7 +217,10 @@ def _name_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _task_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
-    """What does not fit between the settings of the data set and the task that was hashed."""
+    """Yield what does not fit between the settings of the data set and the task that was hashed.
+
+    Nothing where the manifest does not hold what was hashed.
+    """
     if manifest.hashed is None:
         return
     task = manifest.hashed.task
@@ -223,7 +251,8 @@ def _task_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
 
 
 def _swap_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
-    """What does not fit between the setting that swaps names and the rows that were read."""
+    """Yield a sentence where dataset.swap asks for other names in the rows and the manifest says
+    that they were not swapped, or the other way round."""
     if config.dataset.swap and not manifest.dataset.twin:
         yield "dataset.swap asks for other names, and the rows are no such copy"
     if manifest.dataset.twin and not config.dataset.swap:
@@ -231,8 +260,10 @@ def _swap_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
 
 
 def _reader_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
-    """What does not fit between the reader's settings and the identity of the model that was
-    loaded; nothing for another back end, whose models have no "dtype"."""
+    """Yield what does not fit between the reader's settings and the model that was loaded.
+
+    Only a loaded reader is compared: models of other back ends have no "dtype" in their identity.
+    """
     model = config.model_of("reader")
     identity = manifest.identity("reader")
     if "dtype" not in identity or manifest.hashed is None:
@@ -255,7 +286,8 @@ def _reader_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str
 
 
 def _count_misfits(run: StoredRun) -> Iterator[str]:
-    """What does not fit between the records and the numbers of summary and manifest."""
+    """Yield what does not fit between the number of records and the counts of summary and
+    manifest."""
     summary = run.summary
     total = len(run.records)
     failed = count_failed(run)
@@ -279,7 +311,8 @@ def _count_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _score_misfits(run: StoredRun) -> Iterator[str]:
-    """Scores that nothing gave, and means in summary.json that are not those of the records."""
+    """Yield a sentence on scores that no scorer or judge gave, and on numbers of summary.json that
+    the records do not give."""
     manifest = run.manifest
     given = {*manifest.scorers, *manifest.judges}
     held = {name for name in run.keys[0] if not name.startswith(LOGGED)}
@@ -289,8 +322,8 @@ def _score_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _summary_misfits(run: StoredRun) -> Iterator[str]:
-    """Numbers of summary.json that the records do not give. A summary of another version is
-    compared in its means alone."""
+    """Yield numbers of summary.json that the records do not give; of a summary by another version
+    of the rule for intervals, only means are compared."""
     summary = run.summary
     if not summary.scores:
         return
@@ -320,13 +353,13 @@ def _score_mean(run: StoredRun, name: str) -> Interval | None:
 def _mean_misfits(
     name: str, stated: ScoreMean, found: Interval, with_interval: bool
 ) -> Iterator[str]:
-    """What of a score's mean the records do not give.
+    """Yield what of a score's mean in summary.json the records do not give.
 
     Args:
-        name: Of the score.
-        stated: Its mean in summary.json.
-        found: Its mean over the records.
-        with_interval: Compare the interval, too.
+        name: The name of the score.
+        stated: Its mean and interval in summary.json.
+        found: Its mean and interval over the records.
+        with_interval: Whether the interval is compared, too.
     """
     if with_interval and not _is_same(stated.high, found.high):
         yield f"summary.json has {name} high {stated.high}, the records give {found.high}"
@@ -337,7 +370,7 @@ def _mean_misfits(
 
 
 def _usage_misfits(run: StoredRun) -> Iterator[str]:
-    """Costs of a summary that the records and indexes do not give; one sentence for all."""
+    """Yield one sentence on the first cost of summary.json that records and indexes do not give."""
     answered = run.columns.answered
     theirs = flatten(summarise((), run.documents, run.config).index.to_json(), "index")
     spent = run.columns.usage_sum(answered)
@@ -354,7 +387,8 @@ def _usage_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _is_same(stored: object, here: object) -> bool:
-    """Whether two numbers are equal but for rounding; values that are no numbers are not compared."""
+    """Whether two numbers are equal but for rounding, where an absent value is 0; True for values
+    that are no numbers, which are not compared."""
     stored = _zero_if_absent(stored)
     here = _zero_if_absent(here)
     if not isinstance(stored, int | float) or not isinstance(here, int | float):
@@ -363,14 +397,14 @@ def _is_same(stored: object, here: object) -> bool:
 
 
 def _zero_if_absent(value: object) -> object:
-    """The value; 0 for a cost that is not listed, and for NaN."""
+    """The value; 0.0 for None, {} and NaN."""
     if value is None or value == {} or value != value:
         return 0.0
     return value
 
 
 def _index_misfits(run: StoredRun) -> Iterator[str]:
-    """What does not fit in the costs of indexes."""
+    """Yield what does not fit between the costs of indexes and what the method declares of them."""
     says = declared(run)
     costs: set[float] = set()
     for line in run.documents:
@@ -396,8 +430,11 @@ def _index_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _free_indexes(run: StoredRun, says: Declared) -> int:
-    """The indexes without a request, where the method asks a model for each; a text of one part may
-    need no summary, so without an encoder only where all of them have none."""
+    """How many indexes took no request, where the method asks a model for each.
+
+    A text of one part may need no summary; so for a method that asks no encoder, they only count if
+    all indexes took none.
+    """
     if not says.indexes or not says.index_models or run.manifest.hashed is None:
         return 0
     lines = [line for line in run.documents if not line.failed]
@@ -408,7 +445,7 @@ def _free_indexes(run: StoredRun, says: Declared) -> int:
 
 
 def _requests_of(line: IndexLine) -> float:
-    """The requests to any model that building an index took."""
+    """The number of requests to any model that building an index took."""
     total = 0.0
     for used in line.usage.values():
         total += used.get("requests") or 0
@@ -416,7 +453,8 @@ def _requests_of(line: IndexLine) -> float:
 
 
 def misfits_outside_bundles(run: StoredRun) -> Iterator[str]:
-    """What does not fit in what bundles leave out: earlier records of questions, and requests."""
+    """Yield what does not fit in the parts of a run that bundles leave out: earlier records of
+    questions, and kept requests."""
     again = _answered_again(run)
     if again:
         yield f"{again} of its questions were answered, and then answered otherwise"
@@ -424,8 +462,10 @@ def misfits_outside_bundles(run: StoredRun) -> Iterator[str]:
 
 
 def _answered_again(run: StoredRun) -> int:
-    """How many questions have an answer in records.jsonl that is not their last one. A question
-    that failed is asked again; one that was answered never is."""
+    """How many questions have an answer in records.jsonl other than their first one.
+
+    A question that failed is asked again; one that was answered never is.
+    """
     path = run.path / RECORDS
     if not path.is_file() or _count_lines(path) == len(run.records):
         return 0
@@ -439,15 +479,18 @@ def _answered_again(run: StoredRun) -> int:
 
 
 def _judge_misfits(run: StoredRun) -> Iterator[str]:
-    """Judges that gave verdicts without a request."""
+    """Yield a sentence for each judge that gave verdicts without a request."""
     for name, judge in run.manifest.judges.items():
         if sum(judge.verdicts.values()) and not judge.usage.get("requests"):
             yield f"{name} gave verdicts, and no request of it is recorded"
 
 
 def _reply_misfits(run: StoredRun) -> Iterator[str]:
-    """Answers that are in none of the replies that the run kept (--keep-prompts), where each answer
-    is one reply."""
+    """Yield a sentence on answers that are in none of the replies that the run kept
+    (--keep-prompts).
+
+    Only for methods whose answer is one reply; nothing where the file of requests is torn.
+    """
     says = declared(run)
     if says is None or not says.one_request or not (run.path / REQUESTS).is_file():
         return
@@ -469,17 +512,17 @@ def _reply_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _is_answer(request: StoredRequest) -> bool:
-    """Whether a request is one whose reply is the answer of a question."""
+    """Whether a kept request is one whose reply is the answer of a question."""
     return request.kind == "write" and request.phase == "answer"
 
 
 def _end_of(text: str) -> str:
-    """The end of a long reply, in which its answer is sought."""
+    """The last 20,000 characters of a reply, in which its answer is looked for."""
     return text[-_LONGEST_REPLY:]
 
 
 def _spaced(text: str) -> str:
-    """The text with single spaces."""
+    """The text with single spaces in place of any white space."""
     return " ".join(text.split())
 
 
@@ -490,7 +533,8 @@ def _count_lines(path: Path) -> int:
 
 
 def _size_misfits(run: StoredRun) -> Iterator[str]:
-    """Roles of one model that are recorded with several sizes."""
+    """Yield a sentence for each role that shares its weights with another role and is recorded with
+    other sizes."""
     sizes: dict[str, Mapping[str, object]] = {}
     for role, shape in run.manifest.shapes.items():
         weights = weights_of(run, role)
@@ -501,7 +545,7 @@ def _size_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _used_reader(run: StoredRun) -> bool:
-    """Whether building an index sent requests to a language model."""
+    """Whether building any index of the run sent requests to a language model."""
     for line in run.documents:
         for used in line.usage.values():
             if (used.get("requests") or 0) > (used.get("encoder_requests") or 0):
@@ -510,7 +554,10 @@ def _used_reader(run: StoredRun) -> bool:
 
 
 def _prompt_misfits(run: StoredRun) -> Iterator[str]:
-    """A first prompt that holds nothing of the recorded prompts."""
+    """Yield a sentence for each role whose first prompt holds no part of any recorded prompt.
+
+    Roles whose model scores plain texts are left out.
+    """
     says = declared(run)
     scoring: frozenset[str] = frozenset()
     if says is not None:
@@ -528,8 +575,10 @@ def _prompt_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _first_question_misfits(run: StoredRun) -> Iterator[str]:
-    """Yield what does not fit between the reader's first prompt and the records, for a method that
-    asks each question in one request."""
+    """Yield what does not fit between the reader's first prompt and the records.
+
+    Only for a method that asks each question in one request, and where no question failed.
+    """
     says = declared(run)
     first = run.manifest.first_prompt("reader")
     if says is None or not says.one_request or not first.text:
@@ -543,16 +592,18 @@ def _first_question_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _has_request_of(run: StoredRun, tokens: int) -> bool:
-    """Whether the one request of some record has this many tokens, or searches have requests too,
-    so that the records do not tell."""
+    """Whether the one request of some record read this many tokens.
+
+    True also where searches have requests too, so that the records do not tell.
+    """
     if run.columns.cost("search", "requests").any():
         return True
     return tokens in run.columns.usage.get(("answer", "tokens_in"), np.array([]))
 
 
 def _asks_first_question(run: StoredRun, prompt: str) -> bool:
-    """Whether the first prompt asks a question of the first records and nothing else, or this
-    cannot be read from it."""
+    """Whether the first prompt asks a question of the first records and nothing else; True also
+    where this cannot be read from it."""
     asked = _question_in(prompt, run.manifest.prompts)
     if asked is None or run.config.dataset.answer_prefix:
         return True
@@ -563,7 +614,8 @@ def _asks_first_question(run: StoredRun, prompt: str) -> bool:
 
 
 def _first_records(run: StoredRun) -> Iterator[StoredRecord]:
-    """The records of the questions that may be begun before the first prompt is sent."""
+    """The first 64 records, as written: one of their questions had the first prompt, as so many may
+    begin before it is sent."""
     records: Iterable[StoredRecord] = run.records
     if run.is_in_file:
         records = read_records(run.path / RECORDS)
@@ -571,8 +623,19 @@ def _first_records(run: StoredRun) -> Iterator[StoredRecord]:
 
 
 def _question_in(text: str, prompts: Mapping[str, str]) -> str | None:
-    """What stands in the place of {question} (and {options}) in a prompt that was sent; None where
-    no recorded prompt gives it."""
+    r"""What stands at the place of {question} (and {options}) in a prompt that was sent.
+
+        "Text: A B\n\nQuestion: Who?\nAnswer:", {"ask": "Text: {text}\n\nQuestion:
+            {question}\nAnswer:"}
+            -> "Who?"
+
+    Args:
+        text: The prompt that was sent.
+        prompts: Name -> template of the recorded prompts.
+
+    Returns:
+        The text; None where no template fits.
+    """
     for prompt in prompts.values():
         before, field, after = prompt.partition("{question}")
         if not field:
@@ -586,13 +649,17 @@ def _question_in(text: str, prompts: Mapping[str, str]) -> str | None:
 
 
 def _between(text: str, lead: str, end: str) -> str | None:
-    """What stands between the last `lead` and the next `end`; None where one is missing or too
-    short to know it by.
+    r"""What stands between the last `lead` and the next `end` in a text.
+
+        ("Question: Who?\nAnswer:", "Question: ", "\nAnswer:")      -> "Who?"
 
     Args:
         text: A prompt that was sent.
         lead: What comes before, in the prompt's template.
         end: What comes after.
+
+    Returns:
+        The text between; None where one of the two is missing or too short to find it by.
     """
     if len(lead) < _LEAST_KNOWN or len(end) < _LEAST_KNOWN or lead not in text:
         return None
@@ -615,13 +682,15 @@ def _is_question(asked: str, question: str | None, has_options: bool) -> bool:
 
 
 def _static_parts(prompt: str) -> list[str]:
-    """The texts of a prompt between its fields: "Text:\\n{text}\\n\\nQuestion: {question}" ->
-    ["\\n\\nQuestion: "]."""
+    r"""The texts of a prompt's template between its fields, those of at least 12 characters.
+
+    "Read:\n{text}\n\nNow the question: {question}"      -> ["\n\nNow the question: "]
+    """
     return [part for part in _FIELD.split(prompt) if len(part.strip()) >= _STATIC]
 
 
 def _example_misfits(run: StoredRun) -> Iterator[str]:
-    """Solved examples that are among the questions asked."""
+    """Yield a sentence on solved examples of the prompt that are among the questions asked."""
     dataset = run.config.dataset
     shared = set(dataset.shots_ids).intersection(run.columns.ids)
     if shared and dataset.shots_from in (dataset.split, dataset.data):

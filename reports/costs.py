@@ -95,7 +95,10 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
 
 
 def _question_costs(columns: RecordColumns, phase: str, convention: str) -> Costs:
-    """The costs of a phase for each answered question; what one of them lacks is unknown for all.
+    """The costs of a phase, an entry for each answered question.
+
+    A cost that one of them lacks is left empty for all; TFLOPs are None where some calls were not
+    counted; all entries are 0 for a phase that the run does not have.
 
     Args:
         columns: The records of a run.
@@ -118,7 +121,8 @@ def _question_costs(columns: RecordColumns, phase: str, convention: str) -> Cost
 
 
 def _tokens(columns: RecordColumns, phase: str) -> Sequence[float]:
-    """Tokens read and written of each answered question; [] where those of one are not known."""
+    """Tokens read and written in a phase by each answered question, as whole numbers; [] where they
+    are not known for one of these."""
     told_apart = columns.has_cost(phase, "tokens_in") & columns.has_cost(phase, "tokens_out")
     known = told_apart | columns.has_cost(phase, "tokens_total") | ~columns.phases[phase]
     if not known[columns.answered].all():
@@ -129,12 +133,12 @@ def _tokens(columns: RecordColumns, phase: str) -> Sequence[float]:
 
 
 def _values(column: Floats) -> Sequence[float]:
-    """A column as a sequence of Python's numbers."""
+    """The column as a sequence of Python floats."""
     return array("d", column.tobytes())
 
 
 def _index_usages(run: StoredRun) -> list[PhaseUsage]:
-    """What the indexes of each document cost together."""
+    """What the indexes of each document cost, summed a document; failed indexes are left out."""
     built: dict[str, Usage] = {}
     for line in run.documents:
         if not line.failed:
@@ -143,9 +147,10 @@ def _index_usages(run: StoredRun) -> list[PhaseUsage]:
 
 
 def _columns(usages: Iterable[PhaseUsage], convention: str) -> Costs:
-    """The costs of usages as columns; what one of them lacks is unknown for all.
+    """The costs of usages as columns, an entry for each usage.
 
-    The usages are read once: a run may have a million questions.
+    A cost that one of them lacks is left empty for all. The usages are read once: a run may have a
+    million questions.
 
     Args:
         usages: What a phase cost, one a question or document; {} for one without calls.
@@ -188,8 +193,11 @@ def tokens_of_call(usage: PhaseUsage) -> int | None:
 
 
 def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Sequence[float]:
-    """The cost of each question: search + answer; of a run made elsewhere all is under `answer`,
-    and `search` is []."""
+    """A cost of search and answer together, for each question.
+
+    A run made elsewhere has all of it under `answer`, and [] for `search`; `answer` is then
+    returned as it is.
+    """
     if not search or not answer:
         return answer
     return _values(np.asarray(search) + np.asarray(answer))
@@ -214,12 +222,14 @@ def part_costs(
     phases: Sequence[str],
     convention: str = DEFAULT,
 ) -> Costs:
-    """What a part of phases cost for each answered question; empty where no usage has it.
+    """What a part of phases cost, an entry for each answered question; empty where no usage has it.
+
+    Only tokens and TFLOPs are known of a part.
 
     Args:
         run: The run.
         part: "probes" or "thinking".
-        phases: "search", "answer".
+        phases: The phases whose parts are summed: "search", "answer".
         convention: How FLOPs are counted.
     """
     columns = run.columns
@@ -243,8 +253,9 @@ def part_costs(
 def question_tflops(
     run: StoredRun, convention: str = DEFAULT, *, with_index: bool = True
 ) -> dict[str, float]:
-    """1e12 FLOPs by answered question; {} where a model's FLOPs are not known, or the run folder
-    lacks indexes that its summary counts.
+    """Question id -> TFLOPs (1e12 FLOPs), of answered questions.
+
+    {} where a model's FLOPs are not known, or the run folder lacks indexes that its summary counts.
 
     Args:
         run: The run.
@@ -256,8 +267,17 @@ def question_tflops(
 
 
 def tflops_column(run: StoredRun, convention: str, *, with_index: bool) -> Floats | None:
-    """1e12 FLOPs of each question, nan for a failed one; None and arguments as of
-    `question_tflops`."""
+    """TFLOPs (1e12 FLOPs) of each question in the order of the records, nan for a failed one.
+
+    Args:
+        run: The run.
+        convention: How FLOPs are counted.
+        with_index: Whether a question pays its share of the indexes.
+
+    Returns:
+        The column; None where a model's FLOPs are not known, or the run folder lacks indexes that
+        its summary counts.
+    """
 
     def of_phase(phase: str) -> Floats | None:
         """TFLOPs of each question in a phase; None where some of its tokens were not counted."""
@@ -275,8 +295,10 @@ def tflops_column(run: StoredRun, convention: str, *, with_index: bool) -> Float
 
 
 def question_money(run: StoredRun) -> dict[str, float]:
-    """Money by answered question, with its share of indexes; {} where no server took any, or a
-    price is unknown."""
+    """Question id -> money with its share of indexes, of answered questions.
+
+    {} where no server took any, or a price is unknown.
+    """
     if not is_billed(run):
         return {}
     column = _question_column(
@@ -286,12 +308,17 @@ def question_money(run: StoredRun) -> dict[str, float]:
 
 
 def price_gap(run: StoredRun, total: PhaseUsage) -> str:
-    """ "reranker.price of the reranker": the first price without which the run's money is unknown;
-    "" for none.
+    """The first price that is not set, and without which the run's money is unknown.
+
+        a reranker was billed, and reranker.price is not set     -> "reranker.price of the reranker"
+        the reader was billed, and model.price is not set        -> "model.price of the reader"
 
     Args:
         run: The run.
         total: Its usage, phases and indexes together.
+
+    Returns:
+        The words; "" where no price is lacking.
     """
     unpriced = sorted(role for role in total.get("billed") or () if run.prices.of(role) is None)
     if not unpriced:
@@ -345,7 +372,7 @@ def _phase_money(run: StoredRun, phase: str) -> Floats | None:
 
 
 def _by_question(run: StoredRun, column: Floats | None) -> dict[str, float]:
-    """Question id -> cost, of those that have one; {} for no column."""
+    """Question id -> its entry in a column, of the answered questions; {} for no column."""
     if column is None:
         return {}
     answered = run.columns.answered
@@ -354,19 +381,20 @@ def _by_question(run: StoredRun, column: Floats | None) -> dict[str, float]:
 
 
 def is_billed(run: StoredRun) -> bool:
-    """Whether a server took money for any question or index of the run, as far as is known."""
+    """Whether a server or an application took money for any question or index of the run, as far as
+    the records say."""
     if not {"billed", "charged"}.isdisjoint(run.keys[1]):
         return True
     return any(_has_billed_phase(line.usage) for line in run.documents)
 
 
 def _has_billed_phase(usage: Usage) -> bool:
-    """Whether a server took money for tokens in some phase."""
+    """Whether a server took money for tokens in any phase of a usage."""
     return any("billed" in phase for phase in usage.values())
 
 
 def index_money(run: StoredRun) -> list[float]:
-    """Money of each index; [] where no server took any, or a price is unknown."""
+    """Money of each index that was built; [] where no server took any, or a price is unknown."""
     if not is_billed(run):
         return []
     amounts = []
@@ -409,12 +437,15 @@ _Cost = Callable[[PhaseUsage], float | None]
 def _question_column(
     run: StoredRun, of_phase: Callable[[str], Floats | None], of_index: _Cost | None
 ) -> Floats | None:
-    """The cost of each question, nan for a failed one; None where it is not known.
+    """The cost of each question in the order of the records, nan for a failed one.
 
     Args:
         run: The run.
-        of_phase: What a phase cost each question.
-        of_index: What an index cost; None where a question pays no share of the indexes.
+        of_phase: Phase -> what it cost each question; None where that is unknown.
+        of_index: What an index cost, from its usage; None where a question pays no share of it.
+
+    Returns:
+        The column; None where the cost of a phase or of an index is not known.
     """
     searched = of_phase("search")
     answered = of_phase("answer")
@@ -465,7 +496,7 @@ def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
 
 @dataclass(frozen=True)
 class _Group:
-    """Records that may have needed the same indexes: their places, and the indexes."""
+    """Records that may have needed the same indexes: their places in the run, and these indexes."""
 
     records: NDArray[np.int64]
     keys: Sequence[_IndexKey]
@@ -500,12 +531,15 @@ def _groups_by_indexes(
 
 
 def _index_keys(question_id: str, documents: Sequence[str], is_joined: bool) -> list[_IndexKey]:
-    """The indexes that a question may have needed.
+    """The keys of the indexes that a question may have needed: of each document, the one that all
+    questions share and the question's own.
+
+        ("q1", ["d1"], is_joined=False)     -> [("d1", None), ("d1", "q1")]
 
     Args:
         question_id: The question.
         documents: Its documents.
-        is_joined: Whether these were read as one.
+        is_joined: Whether these were read as one, which then has an id of its own.
     """
     if is_joined:
         documents = [joined_id(documents)]
@@ -516,20 +550,24 @@ def _index_keys(question_id: str, documents: Sequence[str], is_joined: bool) -> 
 
 
 def _tflops(usage: PhaseUsage, convention: str) -> float:
-    """1e12 FLOPs of a phase; 0 where it lists none under the convention."""
+    """TFLOPs of a phase under the convention; 0 where its usage lists none."""
     flops = usage.get("flops") or {}
     return flops.get(convention, 0.0) / TERA
 
 
 def requests_of(usage: Usage, *phases: str) -> int:
-    """Requests to a language model in these phases of a record's or index's usage; those to
-    encoders are none."""
+    """The number of requests to language models in a usage; requests to encoders do not count.
+
+    Args:
+        usage: Of a record or an index, by phase.
+        phases: The phases that count; all of them where none is named.
+    """
     spent = sum_phases([usage], *phases)
     return int(spent.get("requests", 0)) - int(spent.get("encoder_requests", 0))
 
 
 def request_counts(run: StoredRun) -> list[float]:
-    """Requests of search and answer of each question answered."""
+    """The number of requests to language models in search and answer of each answered question."""
     columns = run.columns
     requests = np.zeros(len(columns))
     for phase in ("search", "answer"):
@@ -538,8 +576,11 @@ def request_counts(run: StoredRun) -> list[float]:
 
 
 def probes(run: StoredRun) -> list[str]:
-    """What part of the search its probes took, as a sentence; none for a method without probes, or
-    an older run."""
+    """One sentence on what part of the search its probes took: "of the search, probes: 9.8 % of the
+    FLOPs, 12.5 % of the tokens".
+
+    [] for a method without probes, or an older run.
+    """
     if "probes" not in run.keys[1]:
         return []
     search = run.columns.usage_sum(run.columns.answered).get("search", {})
@@ -550,8 +591,15 @@ def probes(run: StoredRun) -> list[str]:
 
 
 def probe_share(search: PhaseUsage, convention: str = DEFAULT) -> str:
-    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has
-    none."""
+    """What part of a search its probes took: "9.8 % of the FLOPs, 12.5 % of the tokens".
+
+    Args:
+        search: The usage of the search.
+        convention: How FLOPs are counted.
+
+    Returns:
+        The words; "" for a search without probes. FLOPs are left out where they are unknown.
+    """
     probes = search.get("probes")
     if not probes:
         return ""
@@ -566,7 +614,8 @@ def probe_share(search: PhaseUsage, convention: str = DEFAULT) -> str:
 
 
 def _percent(part: float, whole: float) -> str:
-    """A share with one decimal; "<0.1" for one that would be written as nothing."""
+    """A part of a whole in per cent with one decimal, (1, 8) -> "12.5"; "<0.1" for a part above 0
+    that would be written as 0.0."""
     share = 100 * part / whole
     if 0 < share < 0.05:
         return "<0.1"
@@ -574,9 +623,11 @@ def _percent(part: float, whole: float) -> str:
 
 
 def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
-    """FLOPs of a stored step under a convention, nothing in it being 0.
+    """FLOPs that a step of a search recorded, under a convention.
 
-    Older runs hold a plain number, of the convention "full"; under another one that gives None.
+        {"full": 2e9, "causal": 1e9}, "causal"      -> 1e9
+        2e9, "full"                                 -> 2e9, of an older run
+        2e9, "causal"                               -> None, as an older run holds "full" alone
 
     Args:
         value: `flops`, `probe_flops` or `answer_flops` of a step: by convention, or a number.
@@ -590,8 +641,10 @@ def step_flops(value: Mapping[str, float] | float, convention: str) -> float | N
 
 
 def stop_flops(step: StoredStep, convention: str) -> float | None:
-    """FLOPs of search and answer of a run that stops at a recorded step; None as in
-    `step_flops`."""
+    """FLOPs of search and answer of a question if its search stops at this recorded step.
+
+    None where an older run recorded them under "full" alone, and `convention` is another one.
+    """
     searched = step_flops(step.get("flops") or 0.0, convention)
     answered = step_flops(step.get("answer_flops") or 0.0, convention)
     if searched is None or answered is None:
@@ -612,7 +665,8 @@ def notes_on_steps_without_convention(
 
 
 def spent_flops(record: StoredRecord, convention: str) -> float | None:
-    """FLOPs of search and answer of a record; None where a model's shape is unknown."""
+    """FLOPs of search and answer of a record under a convention; None where a model's shape is
+    unknown."""
     spent = sum_phases([record.usage], "search", "answer")
     if spent.get("uncounted"):
         return None

@@ -29,7 +29,7 @@ from reports.compressed_json import compress_json, cut_text, without_empty
 from reports.evidence import evidence
 from reports.gold_rows import Rows
 from reports.run_records import failed_ids
-from reports.search_player import Played, Searches
+from reports.search_player import Replay, Searches
 from reports.search_steps import SearchStep, search_steps
 
 _T = TypeVar("_T")
@@ -37,12 +37,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of the questions a page holds.
+    """How much of the questions of a data set a page holds.
 
     Args:
         questions: At most so many with details; None for all.
-        size: Bytes of questions.
-        graphs: Bytes of drawn graphs.
+        size: Bytes that list and answers may take, compressed.
+        graphs: Bytes that drawn graphs may take.
     """
 
     questions: int | None = None
@@ -52,13 +52,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Length:
-    """How much of an answer the page holds.
+    """How much of each answer the page holds.
 
     Args:
-        text: Characters of a text.
-        step: Characters of a step's text.
-        shown: Texts that were shown.
-        steps: Steps of the search.
+        text: Characters to which a text is cut.
+        step: Characters to which a step's text is cut.
+        shown: The number of shown texts that are held.
+        steps: The number of search steps that are held.
     """
 
     text: int
@@ -153,14 +153,14 @@ class _LongText:
 
 @dataclass(frozen=True)
 class _RunQuestions:
-    """The questions of one run.
+    """The records of one run, and where their texts are found.
 
     Args:
         run: The run.
         label: Its method's name.
-        records: By question id.
+        records: Question id -> record.
         rows: Its rows of the data set.
-        long_texts: The long texts that runs showed, by checksum.
+        long_texts: Checksum -> start of each long text that runs showed.
     """
 
     run: StoredRun
@@ -183,7 +183,12 @@ class _RunQuestions:
 
 @dataclass(frozen=True)
 class _Answers:
-    """The answers of all runs of one data set; convention: of FLOPs."""
+    """The answers of all runs of one data set, as JSON for the page.
+
+    Args:
+        of_runs: The questions of each run.
+        convention: How the FLOPs of steps are counted.
+    """
 
     of_runs: Sequence[_RunQuestions]
     convention: str
@@ -191,12 +196,13 @@ class _Answers:
     def parts(
         self, ids: Sequence[str], length: Length, searches: Searches | None = None
     ) -> Iterator[_Part]:
-        """Yield the answers in parts of about _PART_BYTES.
+        """Yield the answers in parts, each a list [question][run] of about _PART_BYTES.
 
         Args:
-            ids: Of the questions.
+            ids: The ids of the questions, in this order.
             length: How much of an answer the page holds.
-            searches: Adds the searches that the player shows.
+            searches: Gets the searches that the player shows, which the answers refer to; None for
+                answers without them.
         """
         part: _Part = []
         size = 0
@@ -216,15 +222,21 @@ class _Answers:
     def _answer(
         self, of_run: _RunQuestions, question_id: str, length: Length, searches: Searches | None
     ) -> _Answer | None:
-        """The answer of a run to a question, None where it has no record; arguments as of
-        `parts`."""
+        """The answer of a run to a question; None where it has no record.
+
+        Args:
+            of_run: The run.
+            question_id: The question.
+            length: How much of the answer the page holds.
+            searches: As of `parts`.
+        """
         record = of_run.records.get(question_id)
         if record is None:
             return None
-        played = None
+        replay = None
         if searches is not None:
-            played = searches.played(of_run.run, record, of_run.rows)
-        return _answer_json(record, of_run, length, self.convention, played)
+            replay = searches.replay_of(of_run.run, record, of_run.rows)
+        return _answer_json(record, of_run, length, self.convention, replay)
 
 
 def questions(
@@ -240,8 +252,8 @@ def questions(
     Args:
         runs: The runs.
         labels: Their methods' names.
-        reference: The place of one in `runs`.
-        rows: Of each run.
+        reference: The place of the reference in `runs`.
+        rows: The data set's rows as each run read them.
         limits: How much the page holds.
         convention: How the FLOPs of steps are counted.
 
@@ -253,11 +265,11 @@ def questions(
     detailed_ids = ids[: limits.questions]
     of_runs = _questions_of_runs(runs, labels, rows, _long_texts(runs, set(detailed_ids)))
     listed = compress_json(_question_list(of_runs, ids, score))
-    room = limits.size - len(listed)
+    answer_bytes = limits.size - len(listed)
     answers = _Answers(of_runs, convention)
-    length = _longest_that_fits(answers, detailed_ids, room)
+    length = _longest_that_fits(answers, detailed_ids, answer_bytes)
     searches = Searches(limits.graphs)
-    parts = _Parts(room)
+    parts = _Parts(answer_bytes)
     parts.add_answers(answers.parts(detailed_ids, length, searches))
     notes = _missing_rows(rows)
     notes += _missing_details(parts.starts[-1], len(ids), limits, length)
@@ -280,12 +292,12 @@ def _questions_of_runs(
     rows: Sequence[Rows],
     long_texts: Mapping[str, _LongText],
 ) -> list[_RunQuestions]:
-    """The questions of each run.
+    """The records of each run together with where their texts are found.
 
     Args:
         runs: The runs.
         labels: Their methods' names.
-        rows: Of each run.
+        rows: The data set's rows as each run read them.
         long_texts: The long texts that all runs showed, by checksum.
     """
     found = []
@@ -309,18 +321,18 @@ class _Parts:
             [0, 40, 75] for parts of 40 and 35.
     """
 
-    def __init__(self, room: int) -> None:
-        """Begin without a part; room: bytes that all parts may take."""
-        self._room = room
+    def __init__(self, size: int) -> None:
+        """Start without a part; `size` is how many bytes all parts may take."""
+        self._bytes_left = size
         self.blocks: dict[str, str] = {}
         self.starts = [0]
 
     def add_answers(self, parts: Iterable[_Part]) -> None:
-        """Add parts up to the first one that does not fit."""
+        """Add parts to `blocks` and `starts`, up to the first part that does not fit."""
         for part in parts:
             text = compress_json(part)
-            self._room -= len(text)
-            if self._room < 0:
+            self._bytes_left -= len(text)
+            if self._bytes_left < 0:
                 return
             self.blocks[f"part-{len(self.blocks)}"] = text
             self.starts.append(self.starts[-1] + len(part))
@@ -336,8 +348,10 @@ def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _long_texts(runs: Sequence[StoredRun], ids: set[str]) -> dict[str, _LongText]:
-    """The long texts that runs showed to questions, by checksum; one whole text in memory at a
-    time."""
+    """Checksum -> start and length of each long text that runs showed to these questions.
+
+    Only one whole text is in memory at a time.
+    """
     found = {}
     for run in runs:
         detailed = (record for record in run.whole_records if record.question_id in ids)
@@ -357,7 +371,8 @@ def _page_method(of_run: _RunQuestions) -> PageMethod:
 
 
 def _missing_rows(rows: Sequence[Rows]) -> list[str]:
-    """A sentence on why there are no questions and texts; [] where there are."""
+    """One sentence on why the page has no gold answers, questions and texts; [] where it has
+    them."""
     for run_rows in rows:
         if run_rows.problem:
             return [f"No gold answers, questions and shown texts: {run_rows.problem}."]
@@ -365,11 +380,11 @@ def _missing_rows(rows: Sequence[Rows]) -> list[str]:
 
 
 def _missing_details(detailed: int, count: int, limits: Limits, length: Length) -> list[str]:
-    """Sentences on questions without details, and on what is cut.
+    """Sentences on questions without details, and on what is cut; [] where the page holds all.
 
     Args:
-        detailed: Questions with details.
-        count: All questions.
+        detailed: The number of questions with details.
+        count: The number of all questions.
         limits: What the page holds.
         length: How much of an answer the page holds.
     """
@@ -389,7 +404,7 @@ def _missing_details(detailed: int, count: int, limits: Limits, length: Length) 
 
 
 def _cost_notes(runs: Sequence[StoredRun], convention: str) -> list[str]:
-    """What is not known of the FLOPs of steps, each sentence once."""
+    """Sentences on what is not known of the FLOPs of steps under the convention, each once."""
     notes: dict[str, None] = {}
     for run in runs:
         notes.update(
@@ -399,12 +414,12 @@ def _cost_notes(runs: Sequence[StoredRun], convention: str) -> list[str]:
 
 
 def _longest_that_fits(answers: _Answers, ids: Sequence[str], size: int) -> Length:
-    """The longest of LENGTHS at which answers fit, judged by a sample of them.
+    """The longest of LENGTHS at which the answers fit, judged by up to 24 of them.
 
     Args:
         answers: The answers.
-        ids: Of the questions.
-        size: Bytes that they may take.
+        ids: The ids of all questions that get details.
+        size: Bytes that all answers may take.
     """
     sample = ids
     if len(ids) > _SAMPLE_SIZE:
@@ -419,11 +434,16 @@ def _longest_that_fits(answers: _Answers, ids: Sequence[str], size: int) -> Leng
 def _question_list(
     of_runs: Sequence[_RunQuestions], ids: Sequence[str], score: str
 ) -> dict[str, object]:
-    """The block "list" of the module.
+    """The block "list": questions, gold answers, options, predictions and scores of all questions.
+
+        {"ids": ["q1"], "texts": ["Who?"], "gold": [["Ann"]], "options": None,
+         "predictions": [["Ann"], ["Bob"]], "values": [[1.0], [0.0]], "failed": [[], []]}
+
+    The last three have one list a run.
 
     Args:
         of_runs: The runs.
-        ids: Of all questions.
+        ids: The ids of all questions.
         score: The name of the score of "values".
     """
     texts = []
@@ -455,7 +475,7 @@ def _question_list(
 
 
 def _none_if_unknown(column: list[_T]) -> list[_T] | None:
-    """A column of the list; None where no question has a value."""
+    """The column of the list; None where all its values are None."""
     if all(value is None for value in column):
         return None
     return column
@@ -471,7 +491,7 @@ class _QuestionTexts:
 
 
 def _example(of_runs: Sequence[_RunQuestions], question_id: str) -> Example | None:
-    """The question in the rows of the first run that has it."""
+    """The question as the rows of the first run hold it that has it; None where no run has."""
     for of_run in of_runs:
         example = of_run.rows.examples.get(question_id)
         if example is not None:
@@ -480,7 +500,8 @@ def _example(of_runs: Sequence[_RunQuestions], question_id: str) -> Example | No
 
 
 def _question_texts(example: Example | None) -> _QuestionTexts:
-    """Question, gold answers and options, cut to what the page shows."""
+    """Question, gold answers and options, cut to what the page shows; each None without an
+    example."""
     if example is None:
         return _QuestionTexts()
     return _QuestionTexts(
@@ -491,12 +512,12 @@ def _question_texts(example: Example | None) -> _QuestionTexts:
 
 
 def _cut_golds(texts: Sequence[str]) -> list[str]:
-    """Answers or options, each cut to the length of a gold answer."""
+    """Each of these answers or options, cut to 300 characters."""
     return [cut_text(text, _GOLD_CHARACTERS) for text in texts]
 
 
 def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str | None]:
-    """The answers of a run; None where it has none.
+    """The answer of a run to each question, in the order of `ids`; None where it has none.
 
     Args:
         run: The run.
@@ -510,7 +531,7 @@ def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str |
 
 
 def _values(run: StoredRun, ids: Sequence[str], score: str) -> list[float | None]:
-    """The score of each question; None where the run has none.
+    """The score of each question, in the order of `ids`; None where the run has none.
 
     Args:
         run: The run.
@@ -534,26 +555,29 @@ def _answer_json(
     of_run: _RunQuestions,
     length: Length,
     convention: str,
-    played: Played | None,
+    replay: Replay | None,
 ) -> _Answer:
     """A record as an answer of the page, without what is empty.
+
+        -> {"prediction": "Ann", "scores": {"f1": 1.0}, "shown": [...], "shown_total": 3, ...}
 
     Args:
         record: The record.
         of_run: Its run.
         length: How much of it the page holds.
         convention: How FLOPs are counted.
-        played: What plays its search, if anything does.
+        replay: What plays its search; None where nothing can be played.
     """
     example = of_run.rows.examples.get(record.question_id)
     pieces = record.shown[: length.shown]
     shown = [_piece_json(piece, example, of_run, length.text) for piece in pieces]
     first_steps = search_steps(record.steps)[: length.steps]
     steps = [_step_json(step, of_run, length.step, convention) for step in first_steps]
-    replay = None
-    if played is not None:
-        replay = played.as_json()
-        steps = [{**step, **move} for step, move in zip(steps, played.steps, strict=False)]
+    replay_json = None
+    if replay is not None:
+        replay_json = replay.as_json()
+        moves = replay.steps[: len(steps)]
+        steps = [{**step, **move} for step, move in zip(steps, moves, strict=True)]
     return without_empty(
         prediction=cut_text(record.prediction, LENGTHS[0].text),
         scores=_rounded(record.scores, 5),
@@ -564,13 +588,12 @@ def _answer_json(
         shown_total=len(record.shown),
         steps=steps,
         steps_total=len(record.steps),
-        replay=replay,
+        replay=replay_json,
     )
 
 
 def _rounded(scores: Mapping[str, float], digits: int) -> dict[str, float]:
-    """The scores of an answer, or the parts of a step's score, with so many decimals; a part may be
-    null in a record, and is left out."""
+    """The scores with so many decimals; one that is no number, as null in a record, is left out."""
     found = {}
     for name, value in scores.items():
         if isinstance(value, int | float):
@@ -579,7 +602,8 @@ def _rounded(scores: Mapping[str, float], digits: int) -> dict[str, float]:
 
 
 def _error_text(error: Mapping[str, str] | None) -> str | None:
-    """ "TimeoutError: the server did not answer"; None for no error."""
+    """An error in one line, its message cut: "TimeoutError: the server did not answer"; None for no
+    error."""
     if not error:
         return None
     return f"{error['type']}: {cut_text(error['message'], LENGTHS[0].text)}"
@@ -588,22 +612,25 @@ def _error_text(error: Mapping[str, str] | None) -> str | None:
 def _piece_json(
     piece: StoredPiece, example: Example | None, of_run: _RunQuestions, longest: int
 ) -> dict[str, object]:
-    """A piece of what the reader saw.
+    """A piece of what the reader saw, as JSON: {"where": "d1 20–80", "text": "...", "evidence":
+    true}.
 
     Args:
-        piece: As the record holds it.
-        example: The question, which says whether it overlaps a supporting part.
+        piece: The piece as the record holds it.
+        example: The question, which says whether it overlaps a supporting part; None if unknown.
         of_run: The run.
-        longest: Characters of its text.
+        longest: Characters to which its text is cut.
     """
     supporting = piece["kind"] == "span" and evidence(piece, example) == "yes"
     return without_empty(where=_where(piece), text=of_run.text(piece, longest), evidence=supporting)
 
 
 def _where(piece: StoredPiece) -> str:
-    """Where a text that was shown comes from.
+    """Where a piece that was shown comes from.
 
-    Of a span "d1 20–80", of a generated text "generated from d1 20–80, d2 0–31".
+    a span                  -> "d1 20–80"
+    a generated text        -> "generated from d1 20–80, d2 0–31" (at most six sources)
+    a quote                 -> "in no document"
     """
     kind = piece["kind"]
     if kind == "generated":
@@ -619,20 +646,22 @@ def _where(piece: StoredPiece) -> str:
 
 
 def _span_text(document: str, start: int, end: int) -> str:
-    """ "d1 20–80": a place in a document."""
+    """A place in a document: ("d1", 20, 80) -> "d1 20–80"."""
     return f"{document} {start}–{end}"
 
 
 def _step_json(
     step: SearchStep, of_run: _RunQuestions, longest: int, convention: str
 ) -> dict[str, object]:
-    """A step of a search, without what is empty; "text" is the method's note on it, else the start
-    of the text that the step showed.
+    """A step of a search as JSON, without what is empty.
+
+    "text" is the method's note on the step, else the start of the text that it showed; "note" says
+    whether it is a note.
 
     Args:
         step: The step.
         of_run: Its run.
-        longest: Characters of its text.
+        longest: Characters to which its text is cut.
         convention: How FLOPs are counted.
     """
     text = cut_text(step.note, longest)

@@ -55,19 +55,21 @@ _DIGITS = 4  # of seconds; two requests that take as long to more digits are one
 
 @dataclass(frozen=True)
 class Examined:
-    """What a pass over a run's records found. Hashes stand in the order of `ids`, one a record; 0
-    is that of a text which the record does not hold.
+    """What one pass over a run's records found.
+
+    The arrays of hashes have one entry a record, in the order of `ids`; 0 stands for a text that
+    the record does not hold.
 
     Args:
         ids: Hashes of the question ids, sorted.
-        questions: Of question and options.
-        golds: Of gold answers and supporting passages.
-        marks: Of the kind of the question.
-        documents: Of the ids of the question's documents.
-        lengths: Of their numbers of characters.
-        spent: Of the answer with all that it cost, seconds included.
-        seconds: Of the record that took longest, and of all together.
-        problems: What does not fit -> number of records.
+        questions: Hashes of question and options.
+        golds: Hashes of gold answers and supporting passages.
+        marks: Hashes of the kind of the question.
+        documents: Hashes of the ids of the question's documents.
+        lengths: Hashes of these documents' numbers of characters.
+        spent: Hashes of the answer with all that it cost, seconds included.
+        seconds: Two numbers: of the record that took longest, and of all records together.
+        problems: What does not fit -> number of records: {"costs below zero": 3}.
     """
 
     ids: _Hashes
@@ -87,31 +89,32 @@ class Examined:
 
     @property
     def texts_key(self) -> int:
-        """Equal for runs with the same questions, texts and gold answers."""
+        """A number that is equal for runs with the same questions, texts and gold answers."""
         return hash((self.ids.tobytes(), self.questions.tobytes(), self.golds.tobytes()))
 
     def different_golds(self, other: "Examined") -> int:
-        """How many questions of both have gold answers here that are not those there."""
+        """How many questions that both runs have differ in their gold answers."""
         return self._different(other, self.golds, other.golds)
 
     def different_questions(self, other: "Examined") -> int:
-        """How many questions of both have a text or options here that are not those there."""
+        """How many questions that both runs have differ in their text or options."""
         return self._different(other, self.questions, other.questions)
 
     def different_marks(self, other: "Examined") -> int:
-        """How many questions of both are of another kind here than there."""
+        """How many questions that both runs have differ in their kind."""
         return self._different(other, self.marks, other.marks)
 
     def different_documents(self, other: "Examined") -> int:
-        """How many questions of both belong to other documents here than there."""
+        """How many questions that both runs have differ in the ids of their documents."""
         return self._different(other, self.documents, other.documents)
 
     def different_lengths(self, other: "Examined") -> int:
-        """How many questions of both have documents of other lengths here than there."""
+        """How many questions that both runs have differ in the lengths of their documents."""
         return self._different(other, self.lengths, other.lengths)
 
     def copied(self, other: "Examined") -> int:
-        """How many answers of both have one cost, to the last digit of the seconds."""
+        """How many answers of this run the other one has at the same cost, to the last digit of the
+        seconds."""
         return len(np.intersect1d(self.spent[self.spent != _UNKNOWN], other.spent))
 
     def _different(self, other: "Examined", here: _Hashes, there: _Hashes) -> int:
@@ -119,8 +122,8 @@ class Examined:
 
         Args:
             other: The other run.
-            here: A column of hashes of this run.
-            there: The same column of the other.
+            here: A column of hashes of this run, in the order of `ids`.
+            there: The same column of the other run.
         """
         a = here
         b = there
@@ -140,10 +143,10 @@ class Examination:
     """
 
     def __init__(self, run: StoredRun, rescorings: Sequence[Rescoring] = ()) -> None:
-        """Begin without a record."""
+        """Start with empty columns (a hash for each record) and no problem counted."""
         self._columns = {name: array("Q") for name in _COLUMNS}  # a hash for each record
         self._problems = Counter[str]()  # phrase -> records
-        self._find = _finder(run)
+        self._find = _problem_finder(run)
         self._rescorings = rescorings
         self._longest = 0.0  # seconds of the longest question
         self._total = 0.0  # seconds of all questions
@@ -174,12 +177,12 @@ class Examination:
         return Examined(**columns, seconds=seconds, problems=self._problems)
 
     def scores(self) -> dict[str, RescoredScore]:
-        """Name of each score that was computed again -> what was found."""
+        """Name of each score that was computed again -> what computing it has found."""
         return {rescoring.name: rescoring.result for rescoring in self._rescorings}
 
 
 def examine(run: StoredRun) -> Examined:
-    """Pass over the records of a run, with their texts."""
+    """What one pass over the records of a run finds; their texts are read from disk for it."""
     examination = Examination(run)
     for record in run.whole_records:
         examination.add(record)
@@ -208,7 +211,7 @@ def _gold_hash(record: StoredRecord) -> int:
 
 
 def _marks_hash(record: StoredRecord) -> int:
-    """The hash of a question's kind; unknown where the record does not hold it."""
+    """The hash of a question's kind; _UNKNOWN where the record does not hold it."""
     found = kinds(record.gold_extra)
     if not found:
         return _UNKNOWN
@@ -224,8 +227,11 @@ def _lengths_hash(record: StoredRecord) -> int:
 
 
 def _spent_hash(record: StoredRecord) -> int:
-    """The hash of a record's answer and costs; unknown where no seconds were measured to many
-    digits, as equal costs are then no wonder."""
+    """The hash of a record's id, answer and costs.
+
+    _UNKNOWN where a reply came from the cache, or no seconds were measured to many digits: equal
+    costs then do not show that an answer was copied.
+    """
     exact = False
     for phase in record.usage.values():
         if phase.get("recalled"):
@@ -239,11 +245,11 @@ def _spent_hash(record: StoredRecord) -> int:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the sizes of a run's models say of FLOPs, worked out once.
+    """Bounds of FLOPs that follow from the sizes of a run's models, worked out once.
 
     Args:
-        least: Convention -> weights that every token meets at least.
-        least_of_others: Those of a convention that is not in `least`.
+        least: Convention -> weights of the smallest model that every token meets at least.
+        least_of_others: The same for a convention that is not in `least`.
         most: Of each model, (all weights, FLOPs of a pair of positions).
         pooled: FLOPs of the largest head of an encoder, for one text.
     """
@@ -255,7 +261,7 @@ class Sizes:
 
 
 def _sizes(shapes: Sequence[ModelShape]) -> Sizes | None:
-    """The sizes of these models; None without any."""
+    """The bounds of FLOPs that the sizes of these models give; None without any model."""
     if not shapes:
         return None
     widest = max(map(attrgetter("width"), shapes))
@@ -271,7 +277,7 @@ def _sizes(shapes: Sequence[ModelShape]) -> Sizes | None:
 
 
 def _known_shapes(manifest: RunManifest) -> list[ModelShape]:
-    """The sizes of a run's models; [] where those of one are not recorded, or not all of them."""
+    """The sizes of all models of a run; [] where those of any model are not recorded in full."""
     names = set(map(attrgetter("name"), fields(ModelShape)))
     shapes = []
     for role, sizes in manifest.shapes.items():
@@ -286,19 +292,20 @@ def _known_shapes(manifest: RunManifest) -> list[ModelShape]:
     return shapes
 
 
-def _finder(run: StoredRun) -> Callable[[StoredRecord], Iterator[str]]:
-    """The function that yields what does not fit in a record of the run."""
+def _problem_finder(run: StoredRun) -> Callable[[StoredRecord], Iterator[str]]:
+    """The function that yields a phrase for each thing that does not fit in a record of the run."""
     if run.manifest.imported is not None:
         return _imported_problems
-    return partial(_problems, made=_made(run))
+    return partial(_problems, expected=_expected_of(run))
 
 
-def _made(run: StoredRun) -> "Made":
-    """What the records and indexes of a run are compared with."""
+def _expected_of(run: StoredRun) -> "Expected":
+    """What the manifest, the settings and the method of a run lead one to expect of its records and
+    indexes."""
     unknown = []
     if run.manifest.hashed is not None:
         unknown = [role for role, shape in run.manifest.shapes.items() if not shape]
-    return Made(
+    return Expected(
         declared=declared(run),
         sizes=_sizes(_known_shapes(run.manifest)),
         unknown=unknown,
@@ -318,12 +325,13 @@ def _made(run: StoredRun) -> "Made":
 
 
 def index_problems(run: StoredRun) -> Mapping[str, int]:
-    """What does not fit in the costs of a run's indexes -> number of indexes."""
-    made = _made(run)
+    """What does not fit in the costs of a run's indexes -> number of indexes; failed ones are not
+    looked at."""
+    expected = _expected_of(run)
     problems = Counter[str]()
     for line in run.documents:
         if not line.failed:
-            problems.update(dict.fromkeys(_usage_problems(line.usage.values(), made), 1))
+            problems.update(dict.fromkeys(_usage_problems(line.usage.values(), expected), 1))
     return problems
 
 
@@ -343,25 +351,26 @@ def _stop_check(run: StoredRun) -> Callable[[str, Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a record is compared with.
+class Expected:
+    """What a run's records and indexes are compared with.
 
     Args:
         declared: What the method's class says; None if unknown.
-        sizes: Of all models; None where one is unknown.
+        sizes: The bounds of FLOPs by the models' sizes; None where one of these is unknown.
         unknown: Roles whose models' sizes are not recorded.
         recalls: Whether replies may come from the cache of replies.
         has_models: Whether the run names the models that it used.
         is_application: Whether its reader is an application, which need not say what it read.
-        characters: Of a token.
-        prompts: Characters of all prompts.
+        characters: Characters of a token.
+        prompts: Characters of all prompts together.
         task: Characters of the instruction.
         longest: Most tokens of an answer; None if more may be thought.
         evidence: Whether the supporting passages alone are shown.
         at_once: Most questions in flight; 0 if unknown or sent as a batch.
         is_loaded: Whether the reader is no server.
-        roles: Those of the run's models; None where a search has others.
-        stops: Whether a search may stop for its reason; None where the method does not say.
+        roles: The roles of the run's models; None where a search has others.
+        stops: (stop reason, steps) -> whether a search of these steps may stop for that reason;
+            None where the method does not say.
     """
 
     declared: Declared | None
@@ -406,19 +415,20 @@ def _is_application(run: StoredRun, says: Declared | None) -> bool:
 
 
 def _backend(run: StoredRun) -> str:
-    """The back end of the reader."""
+    """The back end of the reader: "hf", "endpoint", "application"; "hf" where none is set."""
     return run.config.model_of("reader").backend or "hf"
 
 
 def _may_recall(run: StoredRun) -> bool:
-    """Whether a start of the run had the cache of replies."""
+    """Whether any start of the run used the cache of replies."""
     if run.config.cache is not None:
         return True
     return any("--cache" in " ".join(start.command) for start in run.manifest.starts)
 
 
 def _characters_of_a_token(manifest: RunManifest) -> float:
-    """Characters of a token in the first prompt that the reader was sent."""
+    """Characters of a token in the first prompt that the reader was sent; 5 where none is
+    recorded."""
     first = manifest.first_prompt("reader")
     if not first.ids or not first.text:
         return _CHARACTERS
@@ -426,7 +436,10 @@ def _characters_of_a_token(manifest: RunManifest) -> float:
 
 
 def _longest_answer(config: StoredConfig) -> int | None:
-    """The most tokens that an answer can have; None where that is not known."""
+    """The most tokens that an answer of a loaded reader can have.
+
+    None for another back end, for a reader that thinks, and where no limit is set.
+    """
     if config.model.thinking is not None or config.model.backend != "hf":
         return None
     limits = [config.dataset.max_answer_tokens, config.model.max_tokens]
@@ -434,13 +447,13 @@ def _longest_answer(config: StoredConfig) -> int | None:
 
 
 def _imported_problems(record: StoredRecord) -> Iterator[str]:
-    """What does not fit in a record that another tool made: of its costs little is known."""
+    """Yield what does not fit in a record that another tool made; little is known of its costs."""
     if _is_negative(record.usage):
         yield "costs below zero"
 
 
-def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
-    """What does not fit in a record, a phrase each."""
+def _problems(record: StoredRecord, expected: Expected) -> Iterator[str]:
+    """Yield a phrase for each thing that does not fit in a record: "costs below zero"."""
     if _is_negative(record.usage):
         yield "costs below zero"
     values = record.scores.values()
@@ -450,39 +463,44 @@ def _problems(record: StoredRecord, made: Made) -> Iterator[str]:
         yield "a judge's score that is not its verdict"
     yield from _place_problems(record)
     unknown = any(map(_lacks_tokens, record.usage.values()))
-    if unknown and not made.is_application:
+    if unknown and not expected.is_application:
         yield "tokens that are unknown, of models that are no application"
-    if made.declared is None:
+    if expected.declared is None:
         return  # a method of the user's own may ask models that are not counted here
-    if record.error is None and not made.evidence:
-        yield from _number_problems(record, made.declared.most_shown)
-        yield from _length_problems(record, made)
+    if record.error is None and not expected.evidence:
+        yield from _number_problems(record, expected.declared.most_shown)
+        yield from _length_problems(record, expected)
     yield from _step_problems(record)
     yield from _phase_problems(record)
     if record.error is not None:
         return
-    if made.declared.disjoint and not made.evidence and _overlap(record.shown):
+    if expected.declared.disjoint and not expected.evidence and _overlap(record.shown):
         yield "passages shown that overlap, where the method cuts them once"
-    if made.stops is not None and record.steps and not made.stops(record.stop_reason, record.steps):
+    if (
+        expected.stops is not None
+        and record.steps
+        and not expected.stops(record.stop_reason, record.steps)
+    ):
         yield "a stop that its steps do not give"
-    if made.stops is not None and _has_other_answer(record):
+    if expected.stops is not None and _has_other_answer(record):
         yield "an answer that is not the one recorded at its stop"
     phases = [record.usage.get(phase) or {} for phase in _PHASES]
-    yield from _usage_problems(phases, made)
-    if made.declared.one_request:
-        yield from _time_problems(record, phases, made)
-    if made.is_application:
+    yield from _usage_problems(phases, expected)
+    if expected.declared.one_request:
+        yield from _time_problems(record, phases, expected)
+    if expected.is_application:
         yield from _application_problems(phases)
-    elif made.has_models:
-        yield from _request_problems(record, phases, made)
-        yield from _token_problems(record, phases, made)
+    elif expected.has_models:
+        yield from _request_problems(record, phases, expected)
+        yield from _token_problems(record, phases, expected)
 
 
 _VERDICT_SCORES = {"yes": 1.0, "no": 0.0}
 
 
 def _has_other_verdict(record: StoredRecord) -> bool:
-    """Whether a judge of the record says yes or no, and its score is that of another verdict."""
+    """Whether a judge noted yes or no for the answer, and its score in the record is another than 1
+    for yes, 0 for no."""
     for name, judged in judgements_of(record.notes).items():
         score = record.scores.get(name)
         if score is None:
@@ -493,7 +511,7 @@ def _has_other_verdict(record: StoredRecord) -> bool:
 
 
 def _lacks_tokens(phase: PhaseUsage) -> bool:
-    """Whether a reply of the phase did not say what was read, or did not tell it apart."""
+    """Whether tokens of the phase are unknown, or known only as a sum of those read and written."""
     return bool(phase.get("tokens_unknown") or phase.get("tokens_total"))
 
 
@@ -515,7 +533,7 @@ _Count = Literal[
 
 
 def _sum(phases: Iterable[PhaseUsage], *keys: _Count) -> float:
-    """The sum of these costs over phases; one that a phase lacks is 0."""
+    """The sum of the costs named `keys` over phases; one that a phase lacks is 0."""
     total = 0.0
     for phase in phases:
         for key in keys:
@@ -523,59 +541,63 @@ def _sum(phases: Iterable[PhaseUsage], *keys: _Count) -> float:
     return total
 
 
-def _usage_problems(phases: Iterable[PhaseUsage], made: Made) -> Iterator[str]:
+def _usage_problems(phases: Iterable[PhaseUsage], expected: Expected) -> Iterator[str]:
     """Yield what does not fit between tokens, FLOPs and models of a phase, a sentence each.
 
     Args:
         phases: The costs of each phase of a record.
-        made: What the run says of its models and its cache of replies.
+        expected: What the run says of its models and its cache of replies.
     """
     for phase in phases:
-        if phase.get("recalled") and not made.recalls:
+        if phase.get("recalled") and not expected.recalls:
             yield "replies from a cache that no start of the run had"
-        if phase.get("uncounted") and made.sizes:
+        if phase.get("uncounted") and expected.sizes:
             yield "calls without FLOPs, of models whose sizes are recorded"
         for role, used in (phase.get("roles") or {}).items():
-            if used and made.roles and role not in made.roles:
+            if used and expected.roles and role not in expected.roles:
                 yield "FLOPs of a model that the run does not name"
-            if used and role in made.unknown:
+            if used and role in expected.unknown:
                 yield "FLOPs of a model whose sizes are not recorded"
         flops = phase.get("flops") or {}
-        if not flops.get(DEFAULT) or phase.get("uncounted") or not made.sizes:
+        if not flops.get(DEFAULT) or phase.get("uncounted") or not expected.sizes:
             continue  # its FLOPs were not counted, or cannot be computed again
         for convention, total in flops.items():
-            if not _are_flops_of_tokens(convention, total, phase, made.sizes):
+            if not _are_flops_of_tokens(convention, total, phase, expected.sizes):
                 yield "FLOPs that are not those of its tokens"
 
 
-def _time_problems(record: StoredRecord, phases: Sequence[PhaseUsage], made: Made) -> Iterator[str]:
-    """What does not fit between the seconds of a question, of its one request, and of waiting.
+def _time_problems(
+    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expected
+) -> Iterator[str]:
+    """Yield what does not fit between the seconds of a question, its one request, and its waiting.
 
     Args:
         record: The record.
         phases: Its costs of search and answer.
-        made: What it is compared with.
+        expected: What it is compared with.
     """
     took = record.seconds
     requested = _sum(phases, "seconds")
-    if took and made.at_once and not made.recalls and requested > _SLOWER * took + _EXACT:
+    if took and expected.at_once and not expected.recalls and requested > _SLOWER * took + _EXACT:
         yield "requests that took longer than their question"
-    alone = made.is_loaded and made.at_once == 1
+    alone = expected.is_loaded and expected.at_once == 1
     if alone and _sum(phases, "queued") > _ROUNDED:
         yield "waiting for other questions, where one was asked at a time"
-    if made.is_loaded and _sum(phases, "retries"):
+    if expected.is_loaded and _sum(phases, "retries"):
         yield "repeated requests to a server, where the model was loaded"
 
 
 def _are_flops_of_tokens(convention: str, total: float, phase: PhaseUsage, sizes: Sizes) -> bool:
-    """Whether FLOPs lie between those of the smallest model without attention, and those of the
-    largest whose every token attends to all.
+    """Whether FLOPs are possible for the tokens of a phase.
+
+    The least possible are those of the smallest model without attention, the most those of the
+    largest model with every token attending to all.
 
     Args:
         convention: How the FLOPs are counted.
         total: The FLOPs.
         phase: The costs of the phase, with its tokens.
-        sizes: Of the run's models.
+        sizes: The bounds by the sizes of the run's models.
     """
     tokens = _sum([phase], "tokens_in", "tokens_out")
     context = tokens + _sum([phase], "tokens_cached")
@@ -588,65 +610,69 @@ def _are_flops_of_tokens(convention: str, total: float, phase: PhaseUsage, sizes
 
 
 def _application_problems(phases: Sequence[PhaseUsage]) -> Iterator[str]:
-    """What does not fit in an application's answer. Its tokens are what its reply says, which may be
-    none where it found nothing to ask a model about."""
+    """Yield a phrase where an application's answer took no request.
+
+    Its tokens are what its reply says, which may be none where it found nothing to ask a model
+    about, so they are not checked.
+    """
     if not _sum(phases, "requests"):
         yield "an answer without a request"
 
 
 def _request_problems(
-    record: StoredRecord, phases: Sequence[PhaseUsage], made: Made
+    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expected
 ) -> Iterator[str]:
-    """What does not fit between an answer, its requests and what the method declares.
+    """Yield what does not fit between an answer, its requests and what the method declares.
 
     Args:
         record: The record.
-        phases: Its costs of search and answer.
-        made: What it is compared with.
+        phases: Its costs of search and answer, in this order.
+        expected: What it is compared with.
     """
     requests = _sum(phases, "requests") - _sum(phases, "encoder_requests")
     tokens_out = _sum(phases, "tokens_out")
-    if not requests and not _must_ask(record, made.declared):
+    if not requests and not _must_ask(record, expected.declared):
         return
     if not requests or not _sum(phases, "tokens_in"):
         yield "an answer without a request, or without a token that was read"
         return
-    if made.sizes and not _sum(phases, "seconds"):  # a script's replies take none
+    if expected.sizes and not _sum(phases, "seconds"):  # a script's replies take none
         yield "an answer that took no time"
     prediction = record.prediction
     has_probes = any("probes" in phase for phase in phases)
     if prediction and prediction.strip() and not tokens_out and not has_probes:
         yield "an answer without a token that was written"
-    if made.declared is None or not made.declared.one_request:
+    if expected.declared is None or not expected.declared.one_request:
         return
     search = phases[:1]
     searched = _sum(search, "requests") - _sum(search, "encoder_requests")
     if requests - searched != 1 or searched > _RANKING:
         yield "several requests, where the method makes one"
-    yield from _reply_problems(record, phases, made)
+    yield from _reply_problems(record, phases, expected)
 
 
 def _reply_problems(
-    record: StoredRecord, phases: Sequence[PhaseUsage], made: Made
+    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expected
 ) -> Iterator[str]:
-    """What does not fit between an answer and the tokens written, where the answer is one reply.
+    """Yield what does not fit between an answer and the tokens written, where the answer is one
+    reply.
 
     Args:
         record: The record.
         phases: Its costs of search and answer.
-        made: What it is compared with.
+        expected: What it is compared with.
     """
     prediction = record.prediction or ""
     tokens_out = _sum(phases, "tokens_out")
-    answers_itself = made.is_application or not tokens_out
-    most_characters = _MANY * made.characters * tokens_out + _STATIC
+    answers_itself = expected.is_application or not tokens_out
+    most_characters = _MANY * expected.characters * tokens_out + _STATIC
     if not answers_itself and len(prediction) > most_characters:
         yield "fewer tokens written than the answer has"
-    elif made.is_loaded and tokens_out and len(prediction.split()) > tokens_out:
+    elif expected.is_loaded and tokens_out and len(prediction.split()) > tokens_out:
         yield "fewer tokens written than the answer has words"
-    if made.longest is None:
+    if expected.longest is None:
         return
-    if tokens_out > made.longest:
+    if tokens_out > expected.longest:
         yield "more tokens written than an answer may have"
     cut = 0
     for phase in phases:
@@ -665,27 +691,27 @@ def _must_ask(record: StoredRecord, says: Declared | None) -> bool:
 
 
 def _token_problems(
-    record: StoredRecord, phases: Sequence[PhaseUsage], made: Made
+    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expected
 ) -> Iterator[str]:
-    """What does not fit between the tokens read and the passages shown.
+    """Yield what does not fit between the tokens read and the passages shown.
 
     Args:
         record: The record.
         phases: Its costs of search and answer.
-        made: What it is compared with.
+        expected: What it is compared with.
     """
     shown = _shown_characters(record.shown)
     fresh = _sum(phases, "tokens_in")
     read = fresh + _sum(phases, "tokens_cached", "tokens_reused")
-    if shown > _MANY * made.characters * read:
+    if shown > _MANY * expected.characters * read:
         yield "fewer tokens than the passages shown have"
-    if made.declared is None:
+    if expected.declared is None:
         return
-    if made.declared.one_request and not made.declared.reads_documents and shown:
+    if expected.declared.one_request and not expected.declared.reads_documents and shown:
         yield "passages shown, where the method reads no document"
-    known = made.declared.one_request and not _sum(phases, "encoder_requests")
-    most = 2.5 * (shown + made.prompts + 2 * made.task) + _FRAME
-    if known and fresh * made.characters > most:
+    known = expected.declared.one_request and not _sum(phases, "encoder_requests")
+    most = 2.5 * (shown + expected.prompts + 2 * expected.task) + _FRAME
+    if known and fresh * expected.characters > most:
         yield "more tokens than the prompt and the passages shown have"
 
 
@@ -697,7 +723,8 @@ def _has_other_answer(record: StoredRecord) -> bool:
 
 
 def _phase_problems(record: StoredRecord) -> Iterator[str]:
-    """Costs in a phase that no table counts for the question."""
+    """Yield a phrase for costs in a phase that is none of a question, and for costs of a study
+    without a step of one."""
     names = {name for name, phase in record.usage.items() if phase.get("requests")}
     if names - {*_PHASES, _STUDY}:
         yield "costs in a phase that is none of a question"
@@ -707,7 +734,7 @@ def _phase_problems(record: StoredRecord) -> Iterator[str]:
 
 
 def _overlap(pieces: Iterable[StoredPiece]) -> bool:
-    """Whether two spans of a document have characters in common."""
+    """Whether any two spans of one document among these pieces have characters in common."""
     spans: list[tuple[str, int, int]] = []  # document, start and end
     for piece in pieces:
         if piece.get("kind") == "span":
@@ -720,7 +747,7 @@ def _overlap(pieces: Iterable[StoredPiece]) -> bool:
 
 
 def _shown_characters(pieces: Iterable[StoredPiece]) -> int:
-    """Characters of the pieces that were shown; of a generated one, those of its text."""
+    """Characters of the pieces together: the length of a span, the text of a generated piece."""
     total = 0
     for piece in pieces:
         if piece.get("kind") == "span":
@@ -731,7 +758,8 @@ def _shown_characters(pieces: Iterable[StoredPiece]) -> int:
 
 
 def _place_problems(record: StoredRecord) -> Iterator[str]:
-    """What does not fit between the places of the passages shown, their texts and the documents."""
+    """Yield the first thing that does not fit between the places of the passages shown, their texts
+    and the record's documents."""
     shown = set()
     for piece in record.shown or ():
         if piece.get("kind") == "span" and piece.get("document_id"):
@@ -749,7 +777,8 @@ def _place_problems(record: StoredRecord) -> Iterator[str]:
 
 
 def _place_problem(piece: StoredPiece, sizes: Mapping[str, int]) -> str | None:
-    """What does not fit between the place of a passage shown, its text and its document.
+    """What does not fit between the place of a passage shown, its text and its document; None if
+    all fits.
 
     Args:
         piece: The passage.
@@ -767,18 +796,22 @@ def _place_problem(piece: StoredPiece, sizes: Mapping[str, int]) -> str | None:
     return None
 
 
-def _length_problems(record: StoredRecord, made: Made) -> Iterator[str]:
-    """What does not fit between the length of the passages shown and the method's settings."""
-    if made.declared is None or made.declared.most_tokens_shown is None:
+def _length_problems(record: StoredRecord, expected: Expected) -> Iterator[str]:
+    """Yield a phrase where the passages shown are far longer than the method's settings allow."""
+    if expected.declared is None or expected.declared.most_tokens_shown is None:
         return
-    most = made.declared.most_tokens_shown
-    if _shown_characters(record.shown) > _LONGER * made.characters * most:
+    most = expected.declared.most_tokens_shown
+    if _shown_characters(record.shown) > _LONGER * expected.characters * most:
         yield "longer passages shown than its settings allow"
 
 
 def _number_problems(record: StoredRecord, most: int | None) -> Iterator[str]:
-    """What does not fit between the number of passages shown and the method's settings; most: what
-    these allow, None for any number."""
+    """Yield what does not fit between the number of passages shown and the method's settings.
+
+    Args:
+        record: The record.
+        most: The passages that the settings allow; None for any number.
+    """
     if most is None:
         return
     number = 0
@@ -793,7 +826,8 @@ def _number_problems(record: StoredRecord, most: int | None) -> Iterator[str]:
 
 
 def _step_problems(record: StoredRecord) -> Iterator[str]:
-    """What does not fit between the steps of a search and the costs of the question."""
+    """Yield a phrase where the FLOPs so far fall from one step to the next, or exceed those of the
+    question."""
     total = 0.0
     for name, phase in record.usage.items():
         flops = phase.get("flops") or {}

@@ -49,10 +49,10 @@ class Scored:
     """One score of a run.
 
     Args:
-        ids: Questions that have it.
-        values: Of each of these.
-        clusters: Of each of these.
-        missing: Answers without it.
+        ids: The questions that have the score.
+        values: The score of each of these.
+        clusters: The cluster of each of these, a number.
+        missing: How many answered questions lack the score.
     """
 
     ids: Sequence[str]
@@ -70,12 +70,13 @@ class Scored:
 
 
 def hash8(run: StoredRun) -> str:
-    """The hash at the end of the folder's name."""
+    """The hash at the end of the run folder's name: "bm25--llama-8b--0a1b2c3d" -> "0a1b2c3d"."""
     return run.path.name.rpartition("--")[2]
 
 
 def reference_names(run: StoredRun) -> tuple[str, str, str]:
-    """The names by which --reference may mean the run: the preset's, the folder's, the hash."""
+    """The names besides its label by which --reference may mean the run: its preset, its folder,
+    its hash."""
     return run.config.method.name, run.name, hash8(run)
 
 
@@ -88,13 +89,13 @@ def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
 
 
 def run_key(run: StoredRun) -> tuple[str, str]:
-    """Data set and folder name, which identify a run below one results folder."""
+    """The data set and the folder name of a run, which identify it below one results folder."""
     return run.config.dataset.name, run.name
 
 
 def datasets(runs: Sequence[StoredRun]) -> list[str]:
-    """The data set of each run, with the hash of its rows where runs over other rows have the same
-    name."""
+    """The data set of each run; where runs of one name read other rows, with the hash of these:
+    "musique (rows 0a1b2c3)"."""
     rows_of: dict[str, set[str | None]] = {}
     for run in runs:
         rows_of.setdefault(run.config.dataset.name, set()).add(fingerprint(run))
@@ -134,7 +135,8 @@ def is_application(run: StoredRun) -> bool:
 
 
 def is_floor(run: StoredRun) -> bool:
-    """Whether the method only marks what others must beat, as its class says (Traits.floor)."""
+    """Whether the method only marks what others must beat, as its class says and the manifest
+    holds."""
     return run.manifest.floor
 
 
@@ -144,8 +146,10 @@ def is_unfinished(run: StoredRun) -> bool:
 
 
 def is_upper_bound(run: StoredRun) -> bool:
-    """Whether the method was given the supporting passages alone: an upper bound, as only gold
-    marks identify them."""
+    """Whether the method was given the supporting passages alone.
+
+    It is an upper bound then, as only gold marks identify these passages.
+    """
     return run.config.method.view == "evidence"
 
 
@@ -159,7 +163,7 @@ def is_oracle(run: StoredRun) -> bool:
 
 
 def _is_search(search: SearchSummary | None) -> bool:
-    """Whether a question was searched for."""
+    """Whether a record has steps of a search."""
     return search is not None
 
 
@@ -189,13 +193,13 @@ def code(run: StoredRun) -> str:
 
 
 def _harness_version(run: StoredRun) -> str | None:
-    """The version of the harness that made the run; None where it is not recorded."""
+    """The version of the harness that made the run; None where the manifest does not list it."""
     return run.manifest.packages.get("longdoc-harness")
 
 
 def suite(run: StoredRun) -> str:
-    """Name of the suite (--suite) in the newest of the commands that started the run; "" where none
-    has one."""
+    """The name of the suite (--suite) in the newest of the commands that started the run; "" where
+    none names one."""
     for start in reversed(run.manifest.run_and_starts):
         command = " ".join(start.command)
         named = re.search(r" --suite[ =](\S+)", command)
@@ -205,7 +209,7 @@ def suite(run: StoredRun) -> str:
 
 
 def left_out(run: StoredRun) -> int:
-    """Questions without a record because the loader or an import left them out."""
+    """The number of questions without a record because the loader or an import left them out."""
     if run.summary.n_left_out is not None:
         return run.summary.n_left_out
     return sum(run.manifest.dataset.skipped.values())
@@ -237,7 +241,7 @@ def headline(run: StoredRun) -> str:
 
 
 def _scored_all(run: StoredRun, judge: str) -> bool:
-    """Whether a judge has scored each answer that the first score of the data set has."""
+    """Whether the judge has scored every answer that the data set's first score has."""
     scores = run.columns.scores
     has_first = ~np.isnan(scores[first_score(run)])
     return not np.isnan(scores[judge][has_first]).any()
@@ -300,8 +304,8 @@ def reader(run: StoredRun) -> str:
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:
-    """Version of scorer or judge `name` that scored the run; None where the manifest does not
-    say."""
+    """The version of the scorer or judge `name` that scored the run; None where the manifest does
+    not say."""
     if name in run.manifest.judges:
         return run.manifest.judges[name].version
     return run.manifest.scorers.get(name)
@@ -339,7 +343,7 @@ def score_names(run: StoredRun) -> list[str]:
 
 
 def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None) -> Scored:
-    """The values of score `name`, in the order of the records.
+    """The values of the score `name`, in the order of the records.
 
     A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or
     where its record says that it does not count here (it belongs to another group, or has no
@@ -348,7 +352,7 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
     Args:
         run: The run.
         name: The name of the score.
-        clusters: `question_clusters`, where they are known already.
+        clusters: The cluster of each record, where the caller has them already.
 
     Raises:
         UnknownName: The run does not have the score.
@@ -375,11 +379,12 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
 
 
 def corpus_scores(run: StoredRun) -> dict[str, str]:
-    """Score over all answers together (BLEU) -> the run's score whose counts it adds up, in the
-    order of the scores.
+    """The scores over all answers together (BLEU) that the run's records give.
 
-    Only those whose counts every record holds that is scored: sums over a part would be another
-    number.
+        -> {"hf_bleu.corpus_bleu4": "hf_bleu.bleu4"}
+
+    A key is a score of the corpus, its value the score of single answers whose counts it sums. Only
+    those whose counts every scored record holds: sums over a part would be another number.
     """
     nothing: tuple[str, Mapping[str, list[float]]] = ("", {})
     _, first = next(_corpus_counts(run), nothing)  # score -> counts of the first record
@@ -391,8 +396,10 @@ def corpus_scores(run: StoredRun) -> dict[str, str]:
 
 
 def _has_all_counts(run: StoredRun, name: str) -> bool:
-    """Whether every record that is scored holds the counts of a score, as many as its scorer makes:
-    those of an imported run that are not cannot be summed."""
+    """Whether every scored record holds the counts of this score, and as many as its scorer makes.
+
+    Records of an imported run may hold other counts, which cannot be summed.
+    """
     if not all(name in counts for _, counts in _corpus_counts(run)):
         return False
     count = lookup(name).counts
@@ -410,8 +417,8 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
 
     Args:
         run: The run.
-        name: One of `corpus_scores`.
-        level: Of the interval.
+        name: One of the keys of `corpus_scores`.
+        level: Level of the interval, 0.95 for 95 %.
     """
     scorer = corpus_scores(run)[name]
     counts = {question: found[scorer] for question, found in _corpus_counts(run)}
@@ -430,8 +437,10 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
 
 
 def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, Mapping[str, list[float]]]]:
-    """Yield (question id, score -> its stored counts); no failed questions where the config says
-    `failed: skip`."""
+    """Yield each question's id with its stored counts, by score.
+
+    Failed questions are left out where the config says `failed: skip`.
+    """
     skip = run.config.skips_failed
     columns = run.columns
     rows = zip(columns.ids, columns.notes.by_record(), columns.failed.tolist(), strict=True)
@@ -441,18 +450,20 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, Mapping[str, list[floa
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
-    """A number for each record, the same for questions that are resampled as one."""
+    """The cluster of each record as a number, the same for questions that are resampled as one."""
     return run.columns.clusters
 
 
 def asks_whole_folder(run: StoredRun) -> bool:
-    """Whether questions are about all pages of a folder of the user's own, which are one document:
-    then each question is a cluster."""
+    """Whether each question is about all pages of a folder of the user's own.
+
+    These pages are one document; each question is then a cluster.
+    """
     return (WHOLE_FOLDER,) in run.columns.documents.values
 
 
 def count_documents(run: StoredRun, clusters: int) -> int:
-    """The documents that the questions of a run are about.
+    """The number of documents that the questions of a run are about.
 
     Args:
         run: The run.
@@ -465,8 +476,10 @@ def count_documents(run: StoredRun, clusters: int) -> int:
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
-    """(texts that encoders and rerankers were given, None where that was not counted; how many of
-    them they cut)."""
+    """How many texts encoders and rerankers were given in a run, and how many of them they cut.
+
+    The first number is None where it was not counted.
+    """
     texts, cut = texts_and_cut(index_usages(run))
     columns = run.columns
     for phase in columns.phases:
@@ -481,7 +494,8 @@ def texts_cut(run: StoredRun) -> tuple[int | None, int]:
 
 
 def head_columns(run: StoredRun, label: str) -> dict[str, Cell]:
-    """The first columns of a run's row in any table; label: its method's name there."""
+    """The first cells of a run's row in any table: {"dataset": "musique", "method": label, "model":
+    "llama-8b"}."""
     return {"dataset": run.config.dataset.name, "method": label, "model": run.config.model.name}
 
 
@@ -493,21 +507,21 @@ def mean_columns(
     seed: int,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> dict[str, float | None]:
-    """A mean as the columns NAME, NAME.low and NAME.high.
+    """A mean and its interval as the columns NAME, NAME.low and NAME.high.
 
     Args:
-        name: NAME.
-        values: What it is a mean of.
+        name: The name of the column.
+        values: The values whose mean it is.
         clusters: The cluster of each value.
-        seed: As of harness.stats.bootstrap.interval.
-        bounds: As there.
+        seed: Seed of the resampling, as of harness.stats.bootstrap.interval.
+        bounds: The lowest and highest possible value; None for any.
     """
     return interval_columns(name, interval(values, clusters, seed=seed, bounds=bounds))
 
 
 def interval_columns(name: str, estimate: Interval) -> dict[str, float | None]:
-    """A value and the ends of its interval as columns name, name.low, name.high; None for what it
-    lacks."""
+    """A value and the ends of its interval as columns: {"f1": 0.4, "f1.low": 0.3, "f1.high": 0.5};
+    None for what it lacks."""
     return {name: estimate.mean, f"{name}.low": estimate.low, f"{name}.high": estimate.high}
 
 
@@ -517,7 +531,14 @@ def mean_of_samples(
     """The mean of k independent samples' means m_i, each counting the same, with its interval.
 
     The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...)
-    / k, high likewise; None where a sample has no interval.
+    / k, high likewise.
+
+    Args:
+        values: The means m_1 ... m_k.
+        intervals: (low_i, high_i) of each; None for a sample without one.
+
+    Returns:
+        The mean, and (low, high); None in place of these where a sample has no interval.
     """
     n = len(values)
     middle = sum(values) / n
@@ -535,15 +556,22 @@ def mean_of_samples(
 def answered_clusters(
     run: StoredRun, clusters: NDArray[np.int32] | None = None
 ) -> NDArray[np.int32]:
-    """The numbers of `question_clusters` for the questions answered, which costs are means over."""
+    """The cluster of each answered question, over which costs are means.
+
+    Args:
+        run: The run.
+        clusters: The cluster of each record, where the caller has them already.
+    """
     if clusters is None:
         clusters = question_clusters(run)
     return clusters[run.columns.answered]
 
 
 def as_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with every column of numbers and None as floats, so that a column without values is
-    a number column."""
+    """The frame with columns that hold only floats and None turned into columns of numbers.
+
+    So a column without any value counts as one of numbers. Writes into the frame that it is given.
+    """
     for name in frame.columns:
         if all(value is None or isinstance(value, float) for value in frame[name]):
             frame[name] = frame[name].astype("float64")
@@ -551,7 +579,7 @@ def as_floats(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def records(frame: pd.DataFrame) -> list[Row]:
-    """The rows of a frame by column name."""
+    """The rows of a frame, each as a mapping from column name to cell."""
     return cast(list[Row], frame.rename(columns=str).to_dict("records"))
 
 

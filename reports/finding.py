@@ -40,10 +40,11 @@ _CLEARLY_CHEAPER = 0.995  # of another cost: a smaller difference is not worth a
 
 
 def finding(rows: Sequence[TableRow]) -> str:
-    """The sentences.
+    """The sentences on one data set, joined by spaces: who is best, what separates the others,
+    costs, and caveats.
 
     Args:
-        rows: The rows of one data set (main_table.best_first).
+        rows: The rows of one data set, best first (main_table.best_first).
     """
     runs = [row.run for row in rows]
     group = rank_runs(rows)
@@ -65,12 +66,12 @@ def finding(rows: Sequence[TableRow]) -> str:
 
 
 def _none_is_finished(rows: Sequence[TableRow]) -> bool:
-    """Whether questions may be missing in every run."""
+    """Whether questions may be missing in every run, so that the first sentence says so."""
     return all(row.is_unfinished for row in rows)
 
 
 def _without_methods(group: Group) -> str:
-    """For runs that are only floors and upper bounds, or have no score."""
+    """The sentence for runs that are only floors and upper bounds, or have no score."""
     marks = []
     for kind, runs in (("floor", group.floors), ("upper bound", group.upper_bounds)):
         marks += [f"{each.method} ({kind}, {each.points} points)" for each in runs]
@@ -80,7 +81,7 @@ def _without_methods(group: Group) -> str:
 
 
 def _no_choice(bounds: Sequence[Ranked]) -> str:
-    """That upper bounds are not proposed, and why."""
+    """The sentence that upper bounds are not proposed, and why."""
     named = _listed([f"{each.method} ({each.points} points)" for each in bounds])
     shown = "shown the passages that hold the answer"
     if len(bounds) == 1:
@@ -89,7 +90,8 @@ def _no_choice(bounds: Sequence[Ranked]) -> str:
 
 
 def _one_method(group: Group) -> list[str]:
-    """For one method without a floor beside it."""
+    """The sentences on the only method, where no floor was run beside it: its score, and that no
+    interval can be given for few clusters."""
     only = group.best
     sentences = [f"{only.method} {_scores(only)} ({group.score}), {_extent(only)}."]
     if only.clusters < FEWEST:
@@ -98,7 +100,8 @@ def _one_method(group: Group) -> list[str]:
 
 
 def _scores(only: Ranked) -> str:
-    """ "scores 95.0 of 100 points [74.2, 99.2]", for a method that was not chosen among several."""
+    """What a method that was not chosen among several scores: "scores 95.0 of 100 points [74.2,
+    99.2]", without the interval where there is none."""
     interval = ""
     if only.low is not None and only.high is not None:
         interval = f" [{100 * only.low:.1f}, {100 * only.high:.1f}]"
@@ -106,7 +109,8 @@ def _scores(only: Ranked) -> str:
 
 
 def _extent(run: Ranked) -> str:
-    """ "on 20 questions about 7 documents", "on 20 questions about the folder" """
+    """What the mean of a run is over: "on 20 questions about 7 documents", or "on 20 questions
+    about the folder" where all pages of a folder are one document."""
     questions = counted(run.questions, "question")
     if run.cluster == "question":
         return f"on {questions} about the folder"
@@ -114,8 +118,15 @@ def _extent(run: Ranked) -> str:
 
 
 def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
-    """For several methods, or one beside a floor: who is best, what separates the others, and what
-    they cost."""
+    """The sentences on several methods, or one beside a floor: who is best, what separates the
+    others, and what they cost.
+
+    They end early where nothing scores above 0, a floor is as good, or nothing can be tested.
+
+    Args:
+        group: The ranked runs.
+        runs: The stored runs, for the tests.
+    """
     best = group.best
     sentences = [_who_is_best(group)]
     if best.is_zero:
@@ -134,7 +145,9 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _who_is_best(group: Group) -> str:
-    """ "pecan scores highest of 3 methods, 95.0 of 100 points (em.squad), on 20 questions about ..." """
+    """The first sentence: "pecan scores highest of 3 methods, 95.0 of 100 points (em.squad), on 20
+    questions about 20 documents."
+    """
     best = group.best
     if len(group.methods) == 1:
         scores = _scores(best)
@@ -147,7 +160,8 @@ def _who_is_best(group: Group) -> str:
 
 
 def _named_leaders(group: Group) -> str:
-    """ "pecan scores highest of 3 methods, 95.0 of 100 points", or several with one score."""
+    """Who scores highest, "pecan scores highest of 3 methods, 95.0 of 100 points"; of several with
+    one score, "pecan and bm25 score highest of 3 methods, 95.0 of 100 points each"."""
     leaders = group.leaders
     names = _listed([each.method for each in leaders])
     place = f" highest of {_compared(group)},"
@@ -159,7 +173,8 @@ def _named_leaders(group: Group) -> str:
 
 
 def _compared(group: Group) -> str:
-    """How many are ranked, as the table has more rows: "3 methods", "the 3 runs that are no floor"."""
+    """How many runs are ranked: "3 methods", "3 runs" where models differ, and "the 3 methods that
+    are no floor" where the table has more rows."""
     number = f"{len(group.methods)} methods"
     if group.several_models:
         number = f"{len(group.methods)} runs"
@@ -174,15 +189,19 @@ def _compared(group: Group) -> str:
 
 
 def _untested(group: Group) -> str:
-    """Why differences are not tested."""
+    """The sentence on why differences are not tested."""
     if group.several_models:
         return "Differences are not tested, as these runs differ in the model."
     return "Differences are not tested, as these runs differ in more than the method."
 
 
 def _selection_bias(group: Group, runs: Sequence[StoredRun]) -> list[str]:
-    """ "The highest of 3 scores is too high by chance, here by about 1.2 points.": the methods were
-    ranked by the same questions that give the score; [] where that is little."""
+    """One sentence on how much the highest score is too high by chance; [] where that is little.
+
+    The methods were ranked by the same questions that give the score:
+
+        -> ["The highest of 3 scores is too high by chance, here by about 1.2 points."]
+    """
     names = {each.run for each in group.methods}
     if len(names) < 2:
         return []
@@ -196,7 +215,7 @@ def _selection_bias(group: Group, runs: Sequence[StoredRun]) -> list[str]:
 def _named_floors(
     floors: Sequence[Ranked], tested: Mapping[str, BestMinusRun] | None = None
 ) -> str:
-    """ "closed-book (5.0 points), a floor that methods must beat"
+    """Floors in a sentence: "closed-book (5.0 points), a floor that methods must beat".
 
     Args:
         floors: One or more.
@@ -220,14 +239,17 @@ class _Tested:
 
     Args:
         group: The ranked runs.
-        differences: By run, how it differs from the best method.
+        differences: Name of a run -> how it differs from the best method.
     """
 
     group: Group
     differences: Mapping[str, BestMinusRun]
 
     def sentences(self) -> list[str]:
-        """On floors, quality and cost; none is proposed where a floor may be as good as the best."""
+        """The sentences on floors, quality and cost.
+
+        Only one, and no method proposed, where a floor may be as good as the best.
+        """
         floors = self.group.floors
         close = self._not_separated(floors)
         if close:
@@ -248,7 +270,7 @@ class _Tested:
 
     @property
     def _them(self) -> str:
-        """The leaders, as a pronoun."""
+        """The pronoun for the leaders: "it" or "them"."""
         if len(self.group.leaders) == 1:
             return "it"
         return "them"
@@ -259,8 +281,12 @@ class _Tested:
         return self._not_separated(self.group.others)
 
     def _equality(self) -> list[str]:
-        """How sure the equality of methods with the same score is: the interval of the difference,
-        or the ends that lie furthest out where there are several."""
+        """One sentence on how sure the equality of methods with the same score is; [] for one
+        leader.
+
+        It has the interval of the difference, or the ends that lie furthest out where there are
+        several.
+        """
         best, *equals = self.group.leaders
         if not equals:
             return []
@@ -280,7 +306,8 @@ class _Tested:
         return [f"Equal scores leave differences open ({minus} within {ends})."]
 
     def _separation(self) -> list[str]:
-        """Which methods the data separate from the leaders."""
+        """One sentence on the methods that the data cannot separate from the leaders, or that they
+        separate all; [] where every method is a leader."""
         if self._rivals:
             return [self._rivals_sentence()]
         if self.group.others:
@@ -288,8 +315,12 @@ class _Tested:
         return []
 
     def _rivals_sentence(self) -> str:
-        """Which methods the data cannot separate from the leaders; a difference that all of them
-        have is said once."""
+        """The sentence on the methods that the data cannot separate from the leaders.
+
+        A difference that all of them have is said once:
+
+            -> "The data cannot separate bm25 and sbert from it (pecan minus each: 5.0 points)."
+        """
         differences = [self.differences[each.run] for each in self._rivals]
         amounts = {difference.amount for difference in differences}
         if len(differences) > 1 and len(amounts) == 1:
@@ -300,8 +331,12 @@ class _Tested:
         return f"The data cannot separate {_listed(rivals)} from {self._them}."
 
     def _cost(self) -> list[str]:
-        """What the cheapest method saves that may be as good as the best; else what the cheapest of
-        all saves and loses."""
+        """One sentence on cost: what the cheapest method that may be as good as the best takes of
+        its cost.
+
+        Without such a method: what the cheapest of all saves and loses, or that the best is
+        cheapest; [] for a single method, or where nothing can be said in one sentence.
+        """
         group = self.group
         if len(group.methods) == 1:
             return []
@@ -324,7 +359,8 @@ class _Tested:
         return [costs.of_cheapest_best(group.methods[1:])]
 
     def _rivals_by_risk(self) -> tuple[list[Ranked], list[Ranked]]:
-        """The rivals that keep at least half of the best score, and those that may lose more."""
+        """Two lists: the rivals that keep at least half of the best score even at the end of the
+        interval, and those that may lose more."""
         as_good = []
         risky = []
         for rival in self._rivals:
@@ -350,36 +386,38 @@ class _CostSentences:
 
     Args:
         best: The best method.
-        cost: The kind of cost, a key of _INDEXES.
+        cost: The kind of cost: "money", "FLOPs" or "tokens".
     """
 
     best: Ranked
     cost: str
 
     def of_method(self, cheap: Ranked) -> str:
-        """What a cheaper method takes of the cost of the best one."""
+        """The sentence on what part of the best method's cost a cheaper one takes."""
         return f"{cheap.method} {self._share(cheap, self.best)}."
 
     def of_best(self, dear: Ranked) -> str:
-        """What the best method takes of the cost of an equally good one."""
+        """The sentence on what part of an equally good method's cost the best one takes."""
         return f"{self.best.method} {self._share(self.best, dear)}."
 
     def of_risky(self, cheap: Ranked) -> list[str]:
-        """What a method saves that may lose more than half of the best score; [] for nothing."""
+        """One sentence on what a method takes that may lose more than half of the best score; []
+        where it is not clearly cheaper."""
         if not _is_cheaper(cheap, self.best):
             return []
         loss = "though it may lose more than half of the points"
         return [f"{cheap.method} {self._share(cheap, self.best)}, {loss}."]
 
     def of_worse(self, cheap: Ranked, difference: BestMinusRun) -> str:
-        """What a method loses and saves that is worse than the best one."""
+        """The sentence on what a worse method loses and saves against the best one."""
         fewer = f"{100 * (self.best.score - cheap.score):.1f} points less"
         if difference.interval is not None:
             fewer = f"{fewer} ({difference.interval})"
         return f"{cheap.method} scores {fewer} and {self._share(cheap, self.best)}."
 
     def of_cheapest_best(self, others: Sequence[Ranked]) -> str:
-        """What the best method costs beside the cheapest other one, where none is cheaper than it."""
+        """The sentence on what the best method costs beside the cheapest other one, where none is
+        cheaper."""
         cheapest = _cheapest(others)
         name = cheapest.method
         if len(others) > 1:
@@ -390,7 +428,8 @@ class _CostSentences:
         return f"{self.best.method} {same}."
 
     def _share(self, one: Ranked, other: Ranked, name: str | None = None) -> str:
-        """ "takes 12.5 % of the FLOPs of pecan, indexes included".
+        """The cost of a method as a part of another's: "takes 12.5 % of the FLOPs of pecan, indexes
+        included".
 
         Args:
             one: The method that is spoken of.
@@ -408,19 +447,23 @@ def _cheapest(runs: Sequence[Ranked]) -> Ranked:
 
 
 def _is_cheaper(one: Ranked, other: Ranked) -> bool:
-    """Whether a run costs clearly less than another one."""
+    """Whether a run costs clearly less than another one: less than 99.5 % of it."""
     return one.cost < _CLEARLY_CHEAPER * other.cost
 
 
 def _unknown_cost(group: Group) -> str:
-    """That no cost is known for all methods."""
+    """The sentence that there is no kind of cost that is known for all methods."""
     if len(group.without_flops) == len(group.methods):
         return "What an answer costs in FLOPs is unknown."
     return f"What an answer costs in FLOPs is unknown for {_listed(group.without_flops)}."
 
 
 def _caveats(rows: Sequence[TableRow]) -> list[str]:
-    """Failed questions, unfinished runs and runs of other questions, a sentence each."""
+    """A sentence for each of these that some run has: failed questions (scored 0 or left out), a
+    run that is not finished, and one that is not ranked.
+
+        -> ["Failed questions, which count 0: 2 of bm25 and 1 of pecan.", "Not finished: sbert."]
+    """
     ranked = comparable_rows(rows)
     unfinished_is_said = _none_is_finished(rows)  # by the first sentence
     failed: list[str] = []
@@ -453,12 +496,13 @@ def _caveats(rows: Sequence[TableRow]) -> list[str]:
 
 
 def _skips_failed(row: TableRow) -> bool:
-    """Whether failed questions are left out of its means."""
+    """Whether failed questions are left out of the run's means; else they count 0."""
     return row.run.config.skips_failed
 
 
 def _listed(names: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c", or the first ones with the number of the others."""
+    """Names as a list in a sentence: "a", "a and b", "a, b and c"; of more than four names the
+    first three, "a, b, c and 2 more"."""
     if len(names) > _LONGEST_LIST:
         shown = _LONGEST_LIST - 1
         return f"{', '.join(names[:shown])} and {len(names) - shown} more"

@@ -58,10 +58,10 @@ _UNKNOWN = "–"
 
 @dataclass(frozen=True)
 class LiveState:
-    """What all runs answered so far.
+    """What all runs have answered so far.
 
     Args:
-        answered: Questions.
+        answered: The number of questions with a record.
         version: Changes when a run is added, begins or ends: "3 1" for 3 runs of which 1 goes on.
         note: A sentence on the runs, and one on each that cannot be read.
         rows: A row a run, column -> text.
@@ -78,18 +78,26 @@ class LiveState:
 
 
 class Live:
-    """Follows the runs at or below folders while they go on. Raises UserError for a folder that is
-    not there."""
+    """Follows the runs at or below folders while they go on."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        """Find the runs; none is read yet. folders: Run folders, or folders that hold runs."""
+        """Find the run folders; none is read yet.
+
+        Args:
+            folders: Run folders, or folders that hold runs.
+
+        Raises:
+            UserError: A folder is not there.
+        """
         self._roots = list(map(Path, folders))
         self._runs: dict[Path, _FollowedRun] = {}
         self._find_runs()
 
     def _find_runs(self) -> None:
-        """Set the followed runs to those that are there now; what was read of a run before is
-        not lost."""
+        """Look for run folders again, and follow those that are there now.
+
+        What was read of a folder before is not lost; a folder that has gone is no longer followed.
+        """
         found = {}
         for root in self._roots:
             for folder in find_runs(root):
@@ -124,11 +132,13 @@ class Live:
         )
 
     def _described_runs(self) -> list[_FollowedRun]:
-        """The runs whose settings are known, with their names; running ones first, then the last
-        changed."""
+        """The runs whose settings are known; running ones first, then the last changed.
+
+        Also gives all of them new labels when one of them has none yet: a new run may differ from
+        others in settings that their labels have to name from now on.
+        """
         runs = [run for run in self._runs.values() if run.is_described]
-        runs.sort(key=lambda run: (run.state != "running", -run.changed))
-        # A new run may differ from others in settings that their labels have to name from now on.
+        runs.sort(key=_running_first)
         if not all(run.label for run in runs):
             named = labels([run.stored for run in runs])
             for run, label in zip(runs, named, strict=True):
@@ -136,8 +146,10 @@ class Live:
         return runs
 
     def readable(self) -> list[StoredRun]:
-        """The runs with an answer, as they are stored now; damaged ones are left out, `state` names
-        them."""
+        """The runs that have an answer, read again from their folders; damaged ones are left out.
+
+        `state` names the damaged ones.
+        """
         runs = []
         for folder in self._runs:
             with contextlib.suppress(UserError):
@@ -147,15 +159,22 @@ class Live:
         return runs
 
 
+def _running_first(run: _FollowedRun) -> tuple[bool, float]:
+    """A sort key: runs that are running come first, then those that were changed last."""
+    return run.state != "running", -run.changed
+
+
 def _count_text(count: int, running: int) -> str:
-    """ "3 runs, 1 running" """
+    """How many runs there are and how many go on: "3 runs, 1 running"; "No run here yet." for
+    none."""
     if not count:
         return "No run here yet."
     return f"{counted(count, 'run')}, {running} running"
 
 
 def _without_constant(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """The rows without columns that say nothing: one model for all, no index at all."""
+    """The rows without columns that say nothing: "model" where all have one, "indexes" where all
+    have none. The rows that are given stay as they are."""
     models = set()
     indexes = set()
     for row in rows:
@@ -179,9 +198,10 @@ class _Answer:
     """What scores, costs and lists need of a record.
 
     Args:
-        record: Its keys that say what it scored and cost.
-        texts: Id, question, gold answers and answer, cut.
-        arrived: When it arrived, to sort by: when the file was written, and a number.
+        record: The record with scores, costs and error, and without texts and steps.
+        texts: Its "id", "question", "gold" answers and "answer", cut.
+        arrived: When it arrived, to sort by: the time when the file was written, and a number that
+            grows with each record.
     """
 
     record: StoredRecord
@@ -194,7 +214,7 @@ class _Answer:
         return self.record.error is not None
 
     def is_same(self, other: _Answer) -> bool:
-        """Whether it says the same as another reading of the record."""
+        """Whether another reading of the record has the same error and scores."""
         own = self.record
         others = other.record
         return own.error == others.error and own.scores == others.scores
@@ -226,7 +246,11 @@ class _FollowedRun:
     stored: StoredRun
 
     def __init__(self, folder: Path) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read of the folder.
+
+        `_stamps` are those of the files as last read, `_due` says when they may be read again, and
+        `_answered_at_first` is the number of answers at the first reading.
+        """
         self.folder = folder
         self.label = ""
         self.problem = ""
@@ -239,22 +263,26 @@ class _FollowedRun:
         self._due = 0.0  # when the files may be read again, by time.monotonic()
         self._arrivals = itertools.count()
         self._numbers = _Numbers()
-        self._first = time.time()  # when this run was first looked at
-        self._before: int | None = None  # what was answered by then
+        self._first_seen = time.time()
+        self._answered_at_first: int | None = None  # None until the first reading
 
     def read(self) -> None:
-        """Take what is new in the folder; a damaged file becomes `problem`."""
+        """Read what is new in the folder into this object; for a damaged file, `problem` is set."""
         try:
             self._read_changes()
         except (UserError, OSError) as error:
             self.problem = f"{self.folder}: {error}"
-        if self._before is None:
-            self._before = len(self.answers)
+        if self._answered_at_first is None:
+            self._answered_at_first = len(self.answers)
 
     def _read_changes(self) -> None:
         """Read all files again where one of them has changed, and set when the next reading is due.
 
-        Raises UserError, OSError.
+        Nothing is read before that time: after a slow reading it is twenty times as far off.
+
+        Raises:
+            UserError: A file is damaged.
+            OSError: A file cannot be read.
         """
         folders = [self.folder, *parts_in(self.folder)]  # with parts that are not merged yet
         stamps = _stamps(folders)
@@ -290,7 +318,8 @@ class _FollowedRun:
         self.answers = answers
 
     def _read_documents(self, folders: Sequence[Path]) -> None:
-        """Set the indexes from the lines of the run's folders; the last of each index counts."""
+        """Set `_documents` from the lines of the run's folders; of each index, the last line
+        counts."""
         built = {}
         for folder in folders:
             for line in read_index_lines(folder):
@@ -298,11 +327,10 @@ class _FollowedRun:
         self._documents = list(built.values())
 
     def _describe(self, manifests: Sequence[RunManifest]) -> None:
-        """Set `stored`, `state` and the numbers of the row from the files and the answers read so
-        far.
+        """Set `stored`, `state`, `is_described` and the numbers of the row from files and answers.
 
         Args:
-            manifests: Of the run's folder and of its parts that are not merged yet.
+            manifests: The manifests of the run's folder and of its parts that are not merged yet.
         """
         described = run_yaml(self.folder)
         summary = read_summary(self.folder)
@@ -344,10 +372,13 @@ class _FollowedRun:
         }
 
     def _time_left(self) -> str:
-        """The time left by the pace of the answers since the run began, or since it was first
-        looked at."""
-        since = self._first
-        n_new = len(self.answers) - (self._before or 0)
+        """The time left as text, by the pace of the answers; "–" where that is not known.
+
+        The pace is that since the run began, or, for a run that was started more than once, since
+        it was first looked at.
+        """
+        since = self._first_seen
+        n_new = len(self.answers) - (self._answered_at_first or 0)
         starts = self.stored.manifest.starts
         if len(starts) == 1 and starts[0].started:
             since = datetime.fromisoformat(starts[0].started).timestamp()
@@ -368,7 +399,7 @@ class _FollowedRun:
 
 
 def _stamps(folders: Sequence[Path]) -> dict[Path, _Stamp]:
-    """The stamps of the files of run folders, as far as they are there."""
+    """The stamp of each file of the run folders that is there: inode, time of change, size."""
     found = {}
     for folder in folders:
         for name in _FILES:
@@ -379,7 +410,7 @@ def _stamps(folders: Sequence[Path]) -> dict[Path, _Stamp]:
 
 
 def _last_written(stamps: dict[Path, _Stamp]) -> float:
-    """When the last answer was written, in seconds since the epoch."""
+    """When the records were last written, in seconds since the epoch; 0.0 where there are none."""
     last = 0.0
     for path, (_, changed_ns, _) in stamps.items():
         if path.name == RECORDS:
@@ -388,7 +419,7 @@ def _last_written(stamps: dict[Path, _Stamp]) -> float:
 
 
 def _answer(record: StoredRecord) -> _Answer:
-    """What is needed of a record as it is read."""
+    """What scores, costs and lists need of a record; a failed one has its error as answer."""
     answer = record.prediction
     if record.error:
         answer = f"{record.error['type']}: {record.error['message']}"
@@ -403,7 +434,7 @@ def _answer(record: StoredRecord) -> _Answer:
 
 
 def _numbers_of(run: StoredRun) -> _Numbers:
-    """What a question of the run scored and cost so far."""
+    """The mean score, tokens and TFLOPs of a question of the run so far, as texts."""
     tokens = _UNKNOWN
     tflops = _UNKNOWN
     searched = phase_costs(run, "search").tokens
@@ -419,7 +450,8 @@ def _numbers_of(run: StoredRun) -> _Numbers:
 
 
 def _score_text(run: StoredRun) -> str:
-    """The mean of the headline with its interval."""
+    """The mean of the headline score with its interval, "41.3 [36.0, 46.9]"; "–" where there is
+    none."""
     name = facts.headline(run)
     if not run.records or name not in facts.score_names(run):
         return _UNKNOWN
@@ -431,8 +463,14 @@ def _score_text(run: StoredRun) -> str:
 
 
 def _newest(runs: Sequence[_FollowedRun], *, failed: bool) -> list[dict[str, str]]:
-    """The newest questions that failed, or that did not, at most _LIST_LENGTH of all runs, as texts
-    by column."""
+    """The newest questions of all runs that failed, or that did not, as texts by column.
+
+    At most 20, the newest first.
+
+    Args:
+        runs: The runs.
+        failed: Which of the two are listed.
+    """
     listed = []
     for run in runs:
         listed += [(run, answer) for answer in run.answers.values() if answer.failed is failed]
@@ -441,7 +479,8 @@ def _newest(runs: Sequence[_FollowedRun], *, failed: bool) -> list[dict[str, str
 
 
 def _question_row(run: _FollowedRun, answer: _Answer) -> dict[str, str]:
-    """A question in a list: column -> text."""
+    """A question in a list, as texts by column: method, data set, score, id, question, gold,
+    answer."""
     value = answer.record.scores.get(facts.headline(run.stored))
     score = _UNKNOWN
     if isinstance(value, int | float):

@@ -77,12 +77,24 @@ def frame(
     reference: str = REFERENCE,
     checks: Checks | None = None,
 ) -> pd.DataFrame:
-    """The rows of `table_rows` as a frame (columns: see the module); arguments as there."""
+    """The rows of `table_rows` as a frame; its columns are those of reports/run_columns.py.
+
+    Args:
+        runs: Stored runs.
+        convention: How FLOPs are counted.
+        reference: What `ratio` refers to: a label, a preset's name, or a run folder's name or hash.
+        checks: What was found in the records; read for it by default.
+
+    Raises:
+        UserError: There is no run, or a run without records.
+        UnknownName: There is no such convention.
+    """
     return as_frame(table_rows(runs, convention=convention, reference=reference, checks=checks))
 
 
 def as_frame(rows: Sequence[TableRow]) -> pd.DataFrame:
-    """The rows as a frame, in their order (columns: see the module)."""
+    """The rows as a frame, in their order: the columns of reports/run_columns.py, with the settings
+    in which runs differ."""
     table = pd.DataFrame([cells(row) for row in rows])
     for key in rows[0].settings:
         # As objects, so that whole numbers stay whole beside a missing one.
@@ -92,9 +104,11 @@ def as_frame(rows: Sequence[TableRow]) -> pd.DataFrame:
 
 
 def best_first(rows: Sequence[TableRow], score: str | None = None) -> list[TableRow]:
-    """Rows by data set, within one by a score; ties keep their order.
+    """The rows sorted by data set, and within one by a score, the best first; ties keep their
+    order.
 
-    Runs with other questions come last in their data set, before them those without the score.
+    In a data set, runs without the score come last of those with the same questions; runs that were
+    asked other questions come after all of them.
 
     Args:
         rows: The rows.
@@ -104,7 +118,14 @@ def best_first(rows: Sequence[TableRow], score: str | None = None) -> list[Table
 
 
 def _place(row: TableRow, score: str | None) -> tuple[str, bool, float]:
-    """A key that sorts rows by data set, those with other questions last, then by a score."""
+    """A sort key of a row: its data set, whether it was asked other questions, and minus its score.
+
+    A row without the score comes last of its group.
+
+    Args:
+        row: The row.
+        score: The name of the score; None for the row's headline.
+    """
     mean = row.score(score or row.headline).mean
     if mean is None:
         mean = -math.inf
@@ -151,7 +172,7 @@ def table_rows(
 
 
 def _plain_rows(runs: Sequence[StoredRun], convention: str) -> list[TableRow]:
-    """The rows with names, settings and headlines, not compared yet."""
+    """A row a run with its names, settings and headline, without scores and not compared yet."""
     names = name_runs(runs)
     datasets = facts.dataset_names(runs)
     headlines = facts.common_headlines(runs)
@@ -173,7 +194,8 @@ def _plain_rows(runs: Sequence[StoredRun], convention: str) -> list[TableRow]:
 
 
 def _all_score_names(runs: Sequence[StoredRun]) -> list[str]:
-    """The names of all scores of the runs, each once."""
+    """The names of all scores of the runs, each once: those of answers, and those of a whole
+    corpus."""
     found: dict[str, None] = {}
     for run in runs:
         found.update(dict.fromkeys(facts.score_names(run)))
@@ -204,7 +226,7 @@ def _settings_of(names: Sequence[RunNames]) -> list[dict[str, Cell]]:
 
 
 def _settings_with_texts(names: Sequence[RunNames]) -> set[str]:
-    """The settings that are no number in one of the runs."""
+    """The names of the settings whose value is no number in at least one run."""
     found = set()
     for name in names:
         for key, value in name.values.items():
@@ -214,7 +236,7 @@ def _settings_with_texts(names: Sequence[RunNames]) -> set[str]:
 
 
 def _swept_settings(names: Sequence[RunNames]) -> list[str]:
-    """The settings that tell runs of one method from each other, each once."""
+    """The names of the settings that tell runs of one method from each other, each once."""
     found: dict[str, None] = {}
     for name in names:
         found.update(dict.fromkeys(name.values))
@@ -241,23 +263,38 @@ class _BesideOthers:
 
 
 def _beside_others(rows: Sequence[TableRow], checks: Checks) -> list[_BesideOthers]:
-    """What is said of each row beside the others; checks: what was found in the records."""
+    """For each row, what is said of it beside the others.
+
+    Args:
+        rows: The rows.
+        checks: What was found in the records.
+    """
     runs = [row.run for row in rows]
     labels = [row.label for row in rows]
-    columns = zip(
-        reproductions(runs, labels),
-        reasons_not_to_rank(runs, checks),
-        other_versions(runs, checks),
-        other_prices(runs),
-        same_nodes_notes(runs, labels),
-        strict=True,
-    )
-    return [_BesideOthers(*sentences) for sentences in columns]
+    reproduced = reproductions(runs, labels)
+    not_ranked = reasons_not_to_rank(runs, checks)
+    versions = other_versions(runs, checks)
+    prices = other_prices(runs)
+    same_nodes = same_nodes_notes(runs, labels)
+    found = []
+    for place in range(len(rows)):
+        beside = _BesideOthers(
+            reproduction=reproduced[place],
+            not_ranked=not_ranked[place],
+            versions=versions[place],
+            prices=prices[place],
+            same_nodes=same_nodes[place],
+        )
+        found.append(beside)
+    return found
 
 
 def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
-    """Set `asked_otherwise` of each row, and add to its notes and marks what it does otherwise than
-    most runs and what does not fit in its own records."""
+    """Compare each row with the others; sets `asked_otherwise`, and adds to `notes` and `marks`.
+
+    The sentences say what a run does otherwise than most runs, and what does not fit in its own
+    records.
+    """
     for row, beside in zip(rows, _beside_others(rows, checks), strict=True):
         row.asked_otherwise = beside.not_ranked is not None
         misfits = record_notes(row.run, checks)
@@ -273,7 +310,8 @@ def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
 
 
 def _reference_runs(rows: Sequence[TableRow], reference: str) -> list[StoredRun]:
-    """The runs with this label; where there is none, those that have the name otherwise."""
+    """The runs whose label is `reference`; without any, the runs whose preset, folder or hash
+    is."""
     labelled = [row.run for row in rows if row.label == reference]
     if labelled:
         return labelled
@@ -281,7 +319,7 @@ def _reference_runs(rows: Sequence[TableRow], reference: str) -> list[StoredRun]
 
 
 def _reference_of(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun | None:
-    """The one reference with the data set, model and questions of a run; None for none or
+    """The one reference with the data set, model and questions of a run; None if there is none, or
     several."""
     group = (*_group(run), question_set(run))
     alike = [base for base in references if (*_group(base), question_set(base)) == group]
@@ -291,17 +329,20 @@ def _reference_of(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun 
 
 
 def _group(run: StoredRun) -> tuple[str, str]:
-    """Data set and model: runs of other ones have no ratio."""
+    """The names of a run's data set and model; a run has a ratio only to runs of the same ones."""
     return run.config.dataset.name, run.config.model.name
 
 
 def _add_ratios(row: TableRow, base: StoredRun | None, reference: str) -> None:
-    """Set what a run costs against its reference, and note what limits that.
+    """Set a row's cost ratios, and add notes on what limits them.
+
+    The notes: the ratio covers only the questions that both answered; another convention would say
+    the opposite.
 
     Args:
-        row: The row.
-        base: The run that it is compared with.
-        reference: The name of the reference.
+        row: The row; `ratio`, `ratio_search` and `notes` are written.
+        base: The run that it is compared with; None for none.
+        reference: The name of the reference, for the sentence.
     """
     row.ratio = _ratio(row, base, with_index=True)
     row.ratio_search = _ratio(row, base, with_index=False)
@@ -334,16 +375,20 @@ def _ratio(
 
 
 def _opposite_verdicts(row: TableRow, base: StoredRun | None, *, with_index: bool) -> str:
-    """What two conventions say where a run is cheaper under one and dearer under the other; ""
-    where they agree.
+    """What two conventions say where a run is cheaper under one and dearer under the other.
 
-    "causal" counts about half of DEFAULT's attention: methods that read long texts at once get
-    cheaper by it.
+    "causal" counts about half of DEFAULT's attention, so methods that read long texts at once get
+    cheaper by it. The two are the table's convention and "causal", or DEFAULT where that is it.
+
+        -> "12.5 % dearer under full, 3.0 % cheaper under causal"
 
     Args:
         row: The row of the run.
         base: The run that it is compared with.
         with_index: Whether a question pays its share of the index.
+
+    Returns:
+        The words; "" where the two agree, or the ratio is unknown.
     """
     convention = row.numbers.convention
     other = "causal"
@@ -359,7 +404,8 @@ def _opposite_verdicts(row: TableRow, base: StoredRun | None, *, with_index: boo
 
 
 def _excess(ratio: CostRatio, convention: str) -> str:
-    """ "12.5 % dearer under causal"."""
+    """How far a cost ratio is from 1, in words: (1.125, "causal") -> "12.5 % dearer under
+    causal"."""
     percent = 100 * (ratio.value - 1)
     direction = "cheaper"
     if percent > 0:

@@ -50,9 +50,10 @@ class Comparison:
     """How the runs of a page are compared.
 
     Args:
-        reference: As in reports.compare.compare.
-        force: As there. Runs that must not be compared get no paired differences, and the page says
-            why.
+        reference: A label, a preset's name, or a run folder's name or hash; by default full-context
+            where it was run, else the first run.
+        force: Whether runs are compared that differ in more than the method. Without it they get no
+            paired differences, and the page says why.
         convention: How FLOPs are counted; None for DEFAULT, and beside published numbers for the
             papers' own.
         margin: Points of a score, or percent of a cost, within which a measured number is called
@@ -66,7 +67,7 @@ class Comparison:
 
     @property
     def counted(self) -> str:
-        """How FLOPs are counted in tables of runs."""
+        """The convention by which tables of runs count FLOPs."""
         return self.convention or DEFAULT
 
 
@@ -107,7 +108,7 @@ PLAIN_PAGE = PageOptions()
 
 
 def page(runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE) -> str:
-    """The page as text.
+    """The HTML page of the runs as text.
 
     Args:
         runs: Stored runs.
@@ -131,7 +132,7 @@ def page(runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE) -> str:
             openings=_openings(parts, is_live=is_live),
             workbook=options.workbook,
             live=options.live,
-            answers=_answers(runs),
+            answers=_count_answers(runs),
             sections=[part.section for part in parts],
             links=links,
             board=_leaderboard(parts, links),
@@ -152,15 +153,15 @@ class DatasetSection:
     Args:
         name: The data set.
         title: Its heading, with the model where all runs share it.
-        main: The columns that fit a screen.
-        full: All columns.
-        figure: Score against cost.
+        main: The main table with the columns that fit a screen.
+        full: The main table with all columns.
+        figure: The figure of score against cost.
         kinds: Titled tables of the headline by kinds of question.
         problem: Why the runs cannot be compared, or None.
         differences: Titled tables of paired differences.
         added: What packages add.
         printed: Tables beside published numbers; None where these were not wanted.
-        legend: What these tables say; None likewise.
+        legend: Sentences that explain these tables; None likewise.
         notes: Sentences above the questions.
     """
 
@@ -180,8 +181,15 @@ class DatasetSection:
 
 @dataclass(frozen=True)
 class _DatasetPart:
-    """All that the page has of one data set: rows of the main table, best first, its section, its
-    questions, and the files of its figure by the name of their block."""
+    """All that the page has of one data set.
+
+    Args:
+        name: The data set.
+        rows: The rows of the main table, best first.
+        section: What its section shows.
+        questions: Its questions, and what is unpacked of them.
+        files: The files of its figure, compressed, by the names of their blocks: "front-svg".
+    """
 
     name: str
     rows: Sequence[TableRow]
@@ -191,11 +199,12 @@ class _DatasetPart:
 
 
 def _parts(runs: Sequence[StoredRun], options: PageOptions) -> list[_DatasetPart]:
-    """The data sets by name, each with a share of the limits by its number of answers."""
+    """The parts of all data sets, by name; each gets the share of the limits that it has of all
+    answers."""
     limits = options.limits
     parts = []
     for name, group in sorted(facts.by_dataset(runs).items()):
-        share = _answers(group) / _answers(runs)
+        share = _count_answers(group) / _count_answers(runs)
         own_limits = replace(
             limits, size=int(limits.size * share), graphs=int(limits.graphs * share)
         )
@@ -203,13 +212,13 @@ def _parts(runs: Sequence[StoredRun], options: PageOptions) -> list[_DatasetPart
     return parts
 
 
-def _answers(runs: Sequence[StoredRun]) -> int:
+def _count_answers(runs: Sequence[StoredRun]) -> int:
     """The number of records of all runs."""
     return sum(len(run.records) for run in runs)
 
 
 def _part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _DatasetPart:
-    """What the page has of one data set.
+    """What the page has of one data set: tables, figure, differences, questions.
 
     Args:
         name: The data set.
@@ -252,7 +261,10 @@ def _part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _Datase
 
 
 def _compared(runs: Sequence[StoredRun], comparison: Comparison) -> tuple[SideBySide, str | None]:
-    """(tables of the runs of one data set, why they cannot be compared or None)."""
+    """The tables of the runs of one data set, and why they cannot be compared or None.
+
+    Where they cannot, the tables have means only.
+    """
     reference = None
     if len(runs) > 1:
         reference = comparison.reference
@@ -274,7 +286,7 @@ def _compared(runs: Sequence[StoredRun], comparison: Comparison) -> tuple[SideBy
 
 
 def _reference_place(tables: SideBySide) -> int:
-    """The place of the run that the differences are to; by default the first."""
+    """The place in the table of the run that the differences are to; 0 where there are none."""
     if not tables.pairs:
         return 0
     name = tables.pairs[0].pair.base.name
@@ -285,7 +297,8 @@ def _reference_place(tables: SideBySide) -> int:
 
 
 def _cost_of_figure(rows: Sequence[TableRow]) -> str:
-    """The cost that the figure shows: money where no FLOPs are known."""
+    """The cost that the figure shows: "total" (FLOPs with the index), or "money" where no run's
+    FLOPs are known."""
     for row in rows:
         if row.numbers.tflops_total.mean is not None:
             return "total"
@@ -293,22 +306,22 @@ def _cost_of_figure(rows: Sequence[TableRow]) -> str:
 
 
 def _titled(parts: Sequence[Section]) -> list[tuple[str, Html]]:
-    """Tables that a reader can sort, with their titles."""
+    """The tables as HTML that a reader can sort, each with its title: [("musique", table), ...]."""
     titles = [part.title for part in parts]
     return list(zip(titles, _tables(parts), strict=True))
 
 
 def _tables(parts: Sequence[Section]) -> list[Html]:
-    """Tables that a reader can sort."""
+    """The tables as HTML that a reader can sort, in their order."""
     return [table(part.frame, sortable=True, gaps=part.gaps) for part in parts]
 
 
 def _added(runs: Sequence[StoredRun], rows: Sequence[Rows]) -> list[Html | None]:
-    """What packages add to the section of a data set.
+    """What each installed package adds to the section of a data set; None where it adds nothing.
 
     Args:
         runs: Its runs.
-        rows: Of each run.
+        rows: The data set's rows as each run read them.
     """
     whole = []
     for run, loaded in zip(runs, rows, strict=True):
@@ -320,8 +333,10 @@ def _added(runs: Sequence[StoredRun], rows: Sequence[Rows]) -> list[Html | None]
 def _printed(
     runs: Sequence[StoredRun], comparison: Comparison
 ) -> tuple[list[Html] | None, Sequence[str] | None]:
-    """(tables of published numbers beside measured ones, their legend); None twice where they were
-    not wanted."""
+    """Tables of published numbers beside measured ones, and sentences that explain them.
+
+    Both are None where published numbers were not wanted.
+    """
     margin = comparison.margin
     if margin is None:
         return None, None
@@ -333,7 +348,12 @@ def _printed(
 
 
 def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]]]:
-    """The headline by kinds of question: a row a method, a column a kind."""
+    """Titled tables of the headline by kinds of question: a row a method, a column a kind.
+
+        -> [("f1 by hops", [table]), ("f1 by length", [table])]
+
+    A criterion by which fewer than two kinds are known has no table.
+    """
     kinds_by_run = list(map(kinds_of, runs))
     kind_tables = []
     for by in BY:
@@ -367,12 +387,13 @@ def _named_by_kind(rows: Sequence[TableRow], prefix: str) -> list[TableRow]:
 
 
 def _link(name: str) -> str:
-    """The place of a data set's section; links to its questions start with it."""
+    """The link to a data set's section, "#d=musique"; links to its questions start with it."""
     return f"#d={quote(name, safe='')}"
 
 
 def _openings(parts: Sequence[_DatasetPart], *, is_live: bool) -> list[Opening]:
-    """What the page opens with of each data set. While runs go on, nothing has been found yet."""
+    """What the page opens with of each data set; [] for a live page, as nothing has been found
+    yet."""
     if is_live:
         return []
     several = len(parts) > 1
@@ -380,7 +401,12 @@ def _openings(parts: Sequence[_DatasetPart], *, is_live: bool) -> list[Opening]:
 
 
 def _leaderboard(parts: Sequence[_DatasetPart], links: Mapping[str, str]) -> Html | str:
-    """The table of all runs, where they are of several data sets or models; else ""."""
+    """The table of all runs; "" where they are of one data set and model.
+
+    Args:
+        parts: The parts of the page.
+        links: Data set -> link to its section.
+    """
     rows: list[TableRow] = []
     for part in parts:
         rows += part.rows
@@ -391,14 +417,15 @@ def _leaderboard(parts: Sequence[_DatasetPart], links: Mapping[str, str]) -> Htm
 
 
 def _about(runs: Sequence[StoredRun], written: Written | None) -> Html | str:
-    """The section about the runs; "" without a run."""
+    """The section on when, with what and by which commands the runs were made; "" without a run."""
     if not runs:
         return ""
     return header(runs, written)
 
 
 def _blocks(parts: Sequence[_DatasetPart]) -> dict[str, Html]:
-    """What scripts unpack when it is read: files of the figures, and questions."""
+    """The compressed blocks that scripts unpack when they are read: "d0-list", "d0-front-svg",
+    where d0 is the first data set."""
     blocks = {}
     for number, part in enumerate(parts):
         for key, content in {**part.files, **part.questions.blocks}.items():
@@ -407,7 +434,7 @@ def _blocks(parts: Sequence[_DatasetPart]) -> dict[str, Html]:
 
 
 def _script(*, is_live: bool) -> Html:
-    """The scripts of the page as one; a live page has one more."""
+    """All scripts of the page joined to one; a live page has the script "live" as well."""
     names = list(_SCRIPTS)
     if is_live:
         names.append("live")

@@ -53,7 +53,11 @@ class Column:
 
 
 def cells(row: TableRow) -> Row:
-    """The row as columns: those of COLUMNS, with settings after `hash8` and scores before costs."""
+    """The row as cells by column name, in the order of csv and json.
+
+    These are the columns of COLUMNS; settings in which runs differ stand after `hash8`, scores
+    before `tokens.index`. A mean with an interval has two more cells, NAME.low and NAME.high.
+    """
     found: dict[str, Cell] = {}
     for column in COLUMNS:
         if column.name == _BEFORE_SCORES:
@@ -65,7 +69,8 @@ def cells(row: TableRow) -> Row:
 
 
 def _cells_of(name: str, value: Cell | Interval) -> Row:
-    """A value as the column `name`; a mean with its interval also as `name`.low and `name`.high."""
+    """The cells of one value: {"n": 20}, or of an Interval {"f1": 0.4, "f1.low": 0.3, "f1.high":
+    0.5}."""
     if isinstance(value, Interval):
         return facts.interval_columns(name, value)
     return {name: value}
@@ -80,15 +85,16 @@ def _score_cells(row: TableRow) -> Row:
 
 
 def columns_shown(kind: Shown) -> list[str]:
-    """The names of the columns of a kind, in the order in which they are printed."""
+    """The names of the columns of a kind in the order in which they are printed: those marked
+    `first`, then the others."""
     columns = [column for column in COLUMNS if column.shown is kind]
     columns.sort(key=lambda column: not column.first)
     return [column.name for column in columns]
 
 
 def legends(names: Collection[str]) -> list[str]:
-    """The legends of the columns of these names, in the order of the columns; those of columns that
-    are shown with FLOPs come last."""
+    """The legends of the columns with these names, in the order of COLUMNS; those of columns that
+    are shown where FLOPs are known come last."""
     columns = [column for column in COLUMNS if column.legend and column.name in names]
     columns.sort(key=lambda column: column.shown is Shown.WITH_FLOPS)
     return [column.legend for column in columns]
@@ -100,49 +106,51 @@ def _unobserved(run: StoredRun) -> bool:
 
 
 def _not_parsed(row: TableRow) -> int | None:
-    """Replies that do not follow the answer schema; None without one."""
+    """The number of replies that do not follow the answer schema; None where the data set has
+    none."""
     if not row.run.config.dataset.answer_schema:
         return None
     return row.run.columns.notes.count(lambda notes: NOT_FOLLOWED in notes)
 
 
 def _truncated(row: TableRow) -> int | None:
-    """Questions whose context was cut; None where another program answered."""
+    """The number of questions whose context was cut; None where another program answered."""
     if _unobserved(row.run):
         return None
     return int(row.run.columns.truncated.sum())
 
 
 def _texts_cut(row: TableRow) -> int | None:
-    """Texts that encoders and rerankers cut; None where another program answered."""
+    """The number of texts that encoders and rerankers cut; None where another program answered."""
     if _unobserved(row.run):
         return None
     return facts.texts_cut(row.run)[1]
 
 
 def _search_tokens(row: TableRow) -> float | None:
-    """Tokens of the search; None for an application, whose search is not seen."""
+    """Mean tokens of the search; None where unknown, as of an application, whose search is not
+    seen."""
     if facts.is_application(row.run):
         return None
     return known_mean(row.numbers.search.tokens)
 
 
 def _declined(row: TableRow) -> int | None:
-    """Questions declined at first; None where another program answered."""
+    """The number of questions declined at first; None where another program answered."""
     if _unobserved(row.run):
         return None
     return declined(row.run.columns)
 
 
 def _ratio(row: TableRow) -> float | None:
-    """TFLOPs with the index over those of the reference; None without a reference."""
+    """TFLOPs with the index over those of the reference; None where there is no ratio."""
     if row.ratio is None:
         return None
     return row.ratio.value
 
 
 def _ratio_search(row: TableRow) -> float | None:
-    """TFLOPs without the index over those of the reference; None without a reference."""
+    """TFLOPs without the index over those of the reference; None where there is no ratio."""
     if row.ratio_search is None:
         return None
     return row.ratio_search.value
@@ -263,17 +271,17 @@ COLUMNS = (
 
 
 def _one_decimal(value: float) -> str:
-    """ "12.3" """
+    """A number with one decimal: "12.3"."""
     return f"{value:.1f}"
 
 
 def _two_decimals(value: float) -> str:
-    """ "12.34" """
+    """A number with two decimals: "12.34"."""
     return f"{value:.2f}"
 
 
 def _three_decimals(value: float) -> str:
-    """ "12.345" """
+    """A number with three decimals: "12.345"."""
     return f"{value:.3f}"
 
 
@@ -293,8 +301,11 @@ _OTHER_FORMATS: dict[str, Callable[[float], str]] = {
 
 
 def format_of(name: str) -> Callable[[float], str] | None:
-    """How the numbers of a column are written: by its name, else by the part before its first dot
-    ("tokens.min" as "tokens"); None for a name that says nothing."""
+    """The function that writes the numbers of a column as text.
+
+    It is looked up by the column's name, else by the part before the first dot ("tokens.min" as
+    "tokens"); None where neither is known.
+    """
     formats = dict(_OTHER_FORMATS)
     for column in COLUMNS:
         if column.format is not None:

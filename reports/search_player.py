@@ -62,13 +62,13 @@ _LABEL_LINES = 3
 
 
 @dataclass(frozen=True)
-class Played:
+class Replay:
     """What plays the search of a record.
 
     Args:
         graph: The place of its graph in `Searches.graphs`.
         marked: The nodes that overlap a supporting passage.
-        steps: Of each step of the record, what only the player shows.
+        steps: Of each step of the record, the values that only the player shows.
     """
 
     graph: int
@@ -76,15 +76,23 @@ class Played:
     steps: Sequence[Mapping[str, object]]
 
     def as_json(self) -> dict[str, object]:
-        """The part "replay" of an answer of the page (see the module)."""
+        """The part "replay" of an answer of the page: {"graph": 0, "marked": [3, 7]}."""
         return {"graph": self.graph, "marked": list(self.marked)}
 
 
 class Searches:
-    """The graphs of a data set's searches, drawn and packed, at most `size` bytes of them."""
+    """The graphs of a data set's searches, drawn and packed, up to a number of bytes.
+
+    Attributes:
+        graphs: The packed graphs, one an index.
+    """
 
     def __init__(self, size: int) -> None:
-        """Begin without a graph; size: bytes that all may have."""
+        """Start without a graph.
+
+        Args:
+            size: Bytes that all packed graphs together may take.
+        """
         self.graphs: list[str] = []
         self._size = size
         self._full = False
@@ -92,12 +100,14 @@ class Searches:
         self._read: KnownGraphs = {}
         self._with_graphs: set[Path] = set()  # the runs that search over graphs
         self._problems: list[str] = []
-        self._left = 0
+        self._n_unplayed = 0
 
-    def played(self, run: StoredRun, record: StoredRecord, rows: Rows) -> Played | None:
-        """What plays the search of a record; None where it went over no graph, or there is no room.
+    def replay_of(self, run: StoredRun, record: StoredRecord, rows: Rows) -> Replay | None:
+        """What plays the search of a record; also adds its graph to `graphs` unless it is there
+        already.
 
-        Its graph is added to `graphs`, unless it is there already.
+        None where the search went over no graph, its graph cannot be read, or the bytes are used
+        up; `notes` counts such searches.
 
         Args:
             run: The run.
@@ -107,21 +117,21 @@ class Searches:
         if not any(step["node"] is not None for step in record.steps):
             return None
         if self._full and not self._is_drawn(run, record):
-            self._left += run.path in self._with_graphs
+            self._n_unplayed += run.path in self._with_graphs
             return None
         found = self._graph_of(run, record)
         if found.graph is None:
             return None
         self._with_graphs.add(run.path)
-        place = self._place_of(found.key, found.graph)
+        place = self._add_graph(found.key, found.graph)
         if place is None:
             return None
         example = rows.examples.get(record.question_id)
         steps = search_steps(record.steps, found.graph)
-        return Played(
+        return Replay(
             graph=place,
             marked=sorted(overlapping_spans(found.graph.span, run, record, rows)),
-            steps=[_played_step(step, example) for step in steps],
+            steps=[_replay_step(step, example) for step in steps],
         )
 
     def _is_drawn(self, run: StoredRun, record: StoredRecord) -> bool:
@@ -129,7 +139,8 @@ class Searches:
         return any(str(line.key) in self._places for line in index_lines(run, record))
 
     def _graph_of(self, run: StoredRun, record: StoredRecord) -> GraphResult:
-        """The graph of a record; a problem is remembered."""
+        """Read the graph of a record; also remembers a problem, which `notes` tells, and the graphs
+        of recent records."""
         if len(self._read) > _GRAPHS_KEPT:
             self._read.clear()
         found = read_graph(run, record, self._read)
@@ -137,14 +148,22 @@ class Searches:
             self._problems.append(found.problem)
         return found
 
-    def _place_of(self, key: str, graph: Graph) -> int | None:
-        """The place of a graph in `graphs`, where it is added; None where there is no room."""
+    def _add_graph(self, key: str, graph: Graph) -> int | None:
+        """Add a graph to `graphs` unless it is there already, and return its place.
+
+        Args:
+            key: The key of its index.
+            graph: The graph.
+
+        Returns:
+            The place; None where it does not fit into the bytes that are left.
+        """
         if key in self._places:
             return self._places[key]
         text = compress_json(draw_graph(graph))
         self._full = len(text) > self._size
         if self._full:
-            self._left += 1
+            self._n_unplayed += 1
             return None
         self._size -= len(text)
         self._places[key] = len(self.graphs)
@@ -152,29 +171,31 @@ class Searches:
         return self._places[key]
 
     def notes(self) -> list[str]:
-        """Sentences on searches that cannot be played, and why."""
+        """Sentences on how many searches cannot be drawn or played, and why; [] where all can."""
         notes = []
         if self._problems:
             searches = _counted_searches(len(self._problems))
             notes.append(f"{searches} cannot be drawn. {self._problems[0]}")
-        if self._left:
+        if self._n_unplayed:
             notes.append(
-                f"{_counted_searches(self._left)} cannot be played here, so that the page stays "
-                "small (harness trace RUN QUESTION_ID --graph FILE.html plays one)."
+                f"{_counted_searches(self._n_unplayed)} cannot be played here, so that the page "
+                "stays small (harness trace RUN QUESTION_ID --graph FILE.html plays one)."
             )
         return notes
 
 
 def _counted_searches(count: int) -> str:
-    """ "1 search", "3 searches" """
+    """A number of searches in words: "1 search", "3 searches"."""
     if count == 1:
         return "1 search"
     return f"{count} searches"
 
 
-def _played_step(step: SearchStep, example: Example | None) -> dict[str, object]:
-    """What only the player shows of a step: the step and edge that led to it, whether it showed
-    evidence, whether it came after the stop, and the answer that was recorded there."""
+def _replay_step(step: SearchStep, example: Example | None) -> dict[str, object]:
+    """What only the player shows of a step, without what is empty.
+
+    -> {"parent": 1, "edge": 0.402, "evidence": "yes", "later": true, "answer": "Rome"}
+    """
     edge = None
     if step.edge is not None:
         edge = round(step.edge, 4)
@@ -194,8 +215,8 @@ class _Spot:
     Args:
         x: Its middle, from the left.
         y: Its middle, from the top.
-        width: 0 for a dot.
-        height: Of the box or dot.
+        width: The width of its box; 0 for a dot.
+        height: The height of the box or dot.
     """
 
     x: float
@@ -204,7 +225,7 @@ class _Spot:
     height: float
 
     def json(self) -> list[float]:
-        """[x, y, width, height]"""
+        """The spot as the list [x, y, width, height]."""
         return [self.x, self.y, self.width, self.height]
 
 
@@ -216,7 +237,7 @@ class _Band:
     y: float
 
     def json(self) -> list[str | float]:
-        """[name, y]"""
+        """The row's name and height as the list [name, y]."""
         return [self.name, self.y]
 
 
@@ -231,11 +252,17 @@ class _Layout:
 
 
 def draw_graph(graph: Graph) -> dict[str, object]:
-    """The JSON of a drawn graph (see the module): edges up to the weight LEAST are left out, the
-    heaviest come last."""
+    """The JSON of a drawn graph: size, rows, nodes with their places and labels, and edges.
+
+        {"width", "height", "bands": [["chunks", y], ...], "spots": [[x, y, width, height], ...],
+         "nodes": [[level, text, [label lines]], ...],
+         "edges": [[higher, lower, weight, shade, pixels], ...], "least", "left_out"}
+
+    Edges up to the weight 0.05 are left out ("left_out" counts them); the heaviest come last.
+    """
     layout = _layout(graph)
     edges = [edge for edge in graph.edges if edge[2] > LEAST]
-    edges.sort(key=lambda edge: (edge[2], edge[0], edge[1]))
+    edges.sort(key=_by_weight)
     nodes = []
     for level, text, spot in zip(graph.level, graph.text, layout.spots, strict=True):
         nodes.append(_node_json(level, text, spot))
@@ -251,8 +278,14 @@ def draw_graph(graph: Graph) -> dict[str, object]:
     }
 
 
+def _by_weight(edge: Edge) -> tuple[float, int, int]:
+    """A sort key of an edge: its weight, then its higher and its lower node."""
+    higher, lower, weight = edge
+    return weight, higher, lower
+
+
 def _node_json(level: int, text: str, spot: _Spot) -> list[int | str | list[str]]:
-    """[level, text, lines of the label]; a dot has no label.
+    """A node as the list [level, text, lines of the label]; a dot has no label.
 
     Args:
         level: The level of the node.
@@ -267,8 +300,10 @@ def _node_json(level: int, text: str, spot: _Spot) -> list[int | str | list[str]
 
 
 def _edge_json(edge: Edge, heaviest: float) -> list[float]:
-    """An edge with its shade (0 to 5) and thickness in pixels: both grow with the weight, from
-    LEAST to the heaviest."""
+    """An edge as the list [higher node, lower node, weight, shade 0 to 5, thickness in pixels].
+
+    Shade and thickness grow with the weight, from 0.05 to that of the heaviest edge.
+    """
     higher, lower, weight = edge
     part = (weight - LEAST) / (heaviest - LEAST)
     shade = min(_SHADES - 1, int(part * _SHADES))
@@ -276,9 +311,11 @@ def _edge_json(edge: Edge, heaviest: float) -> list[float]:
 
 
 def _layout(graph: Graph) -> _Layout:
-    """Where everything stands: a row a level, boxes where they fit, else dots."""
+    """Where everything of a graph is drawn: a row for each level, boxes where they fit, else
+    dots."""
     rows = graph.rows()
-    width = max([_NARROWEST, *(_row_width(len(nodes)) for nodes in rows.values())])
+    row_widths = [_row_width(len(nodes)) for nodes in rows.values()]
+    width = max([_NARROWEST, *row_widths])
     spots: dict[int, _Spot] = {}
     bands = []
     y: float = _TOP
@@ -299,19 +336,22 @@ def _layout(graph: Graph) -> _Layout:
 
 
 def _is_boxed(count: int) -> bool:
-    """Whether the nodes of a row are boxes."""
+    """Whether the nodes of a row of so many are drawn as boxes; else they are dots."""
     return count * _BOX_LEAST <= _FULL
 
 
 def _row_width(count: int) -> float:
-    """Pixels that a row wants; dots that would need more than _MOST_LINES lines make it wider."""
+    """The pixels that a row of so many nodes takes at best.
+
+    Dots that would need more than eight lines make the row wider than the usual limit.
+    """
     if _is_boxed(count):
         return min(_FULL, count * _BOX_CELL)
     return max(min(_FULL, count * _DOT_CELL), count * _DOT_CELL / _MOST_LINES)
 
 
 class _Row:
-    """A row of `count` nodes in a graph of a width in pixels."""
+    """A row of nodes in a drawn graph: boxes beside each other, or dots on one or more lines."""
 
     def __init__(self, count: int, width: float) -> None:
         """Choose boxes or dots, and the lines that dots need.
@@ -328,7 +368,7 @@ class _Row:
 
     @property
     def height(self) -> float:
-        """Pixels."""
+        """The height of the row in pixels."""
         if self._boxed:
             return _BOX_HEIGHT
         return _DOT_CELL * self._lines
@@ -350,33 +390,37 @@ class _Row:
 
 
 def label_lines(text: str, pixels: float) -> list[str]:
-    """`text` on at most three lines that fit into `pixels`, broken at spaces if it has any; "…"
-    ends a cut one."""
-    room = max(3, int(pixels / _LETTER_WIDTH))
-    left = " ".join(text.split())
+    """A text on at most three lines that fit into `pixels`, for the label of a box.
+
+    Lines are broken at spaces, inside a word only where there is none; "…" ends a text that is cut.
+    """
+    letters = max(3, int(pixels / _LETTER_WIDTH))
+    rest = " ".join(text.split())
     lines: list[str] = []
-    while left:
-        fits = _fits(left, room)
-        if fits >= len(left):
-            return [*lines, left]
-        if len(lines) == _LABEL_LINES - 1:
-            return [*lines, left[: _fits(left, room - 1)].rstrip() + "…"]
-        cut = left.rfind(" ", 1, fits + 1)
+    while rest:
+        fits = _fitting_length(rest, letters)
+        if fits >= len(rest):
+            return [*lines, rest]
+        is_last_line = len(lines) == _LABEL_LINES - 1
+        if is_last_line:
+            start = rest[: _fitting_length(rest, letters - 1)]
+            return [*lines, start.rstrip() + "…"]
+        cut = rest.rfind(" ", 1, fits + 1)
         if cut <= 0:
             cut = fits
-        lines.append(left[:cut].rstrip())
-        left = left[cut:].lstrip()
+        lines.append(rest[:cut].rstrip())
+        rest = rest[cut:].lstrip()
     return lines
 
 
-def _fits(text: str, room: int) -> int:
-    """How many characters of `text` fit into `room` narrow ones; wide ones (Chinese, Japanese) take
-    two."""
+def _fitting_length(text: str, letters: int) -> int:
+    """How many characters of a text fit where so many narrow letters do; wide ones (Chinese,
+    Japanese) take the place of two."""
     used = 0
     for place, character in enumerate(text):
         used += 1
         if unicodedata.east_asian_width(character) in "WF":
             used += 1
-        if used > room:
+        if used > letters:
             return max(1, place)
     return len(text)

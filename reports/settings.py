@@ -26,7 +26,7 @@ from harness.config.yaml_tree import flatten, value_text
 from harness.storage.manifest_file import GitState
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredEncoder, StoredModel
-from reports.run_records import question_ids, values_of
+from reports.run_records import question_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,12 +51,12 @@ NOT_RECORDED = "not recorded"
 
 @dataclass(frozen=True)
 class RunNames:
-    """A run in tables.
+    """The names of a run in tables.
 
     Args:
-        label: Unlike that of any other run of its data set and model.
-        base: The method, without the settings that vary.
-        values: These settings, as `--set` names them, with their values.
+        label: A name unlike that of any other run of its data set and model: "bm25 k=3".
+        base: The method's name without the settings that vary: "bm25".
+        values: These settings, as `--set` names them, with their values: {"method.k": 3}.
     """
 
     label: str
@@ -64,16 +64,21 @@ class RunNames:
     values: dict[str, object] = field(default_factory=dict)
 
     def with_words(self, words: str) -> RunNames:
-        """The names with words in brackets at the end of label and base."""
+        """The names with words in brackets at the end of label and base: "bm25 (code 0a1b2c3)"."""
         return replace(self, label=f"{self.label} ({words})", base=f"{self.base} ({words})")
 
     def with_date(self, run: StoredRun) -> RunNames:
-        """The names with the start and hash of a run at the end of label and base."""
+        """The names with the start and hash of a run in brackets at the end of label and base."""
         return replace(self, label=with_date(self.label, run), base=with_date(self.base, run))
 
 
 def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str]:
-    """The method's name in tables for each run; ignored as in `name_runs`."""
+    """The label of each run: the name of its method in tables, with what tells it from others.
+
+    Args:
+        runs: Stored runs.
+        ignored: Settings that need not tell runs apart, "method.t_n".
+    """
     return [named.label for named in name_runs(runs, ignored)]
 
 
@@ -83,7 +88,7 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
     Args:
         runs: Stored runs.
         ignored: Settings that need not tell runs apart, "method.t_n"; runs that differ in no other
-            have one label then.
+            setting then have one label.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, run in enumerate(runs):
@@ -93,12 +98,13 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
     names: dict[int, RunNames] = {}
     for places in groups.values():
         named = _GroupNames([runs[place] for place in places], ignored).names()
-        names.update(zip(places, named, strict=True))
-    return values_of(names, range(len(runs)))
+        names.update(zip(places, named, strict=True))  # place in `runs` -> names
+    return [names[place] for place in range(len(runs))]
 
 
 def _profile(run: StoredRun) -> list[str]:
-    """The parts of a method's mark that name no settings or prompts."""
+    """The parts of a method's mark that name no settings or prompts: ["pocket"] of "pocket,
+    k=3"."""
     found = []
     for part in _mark_parts(run):
         if _COUNTED.fullmatch(part) or "=" in part or part.startswith("prompt "):
@@ -108,8 +114,10 @@ def _profile(run: StoredRun) -> list[str]:
 
 
 def with_date(label: str, run: StoredRun) -> str:
-    """The label with start and hash at its end, and the results folder where two folders have a run
-    of this name."""
+    """The label with start and hash of the run: "bm25 (2025-01-31 12:30, 0a1b2c3d)".
+
+    The results folder is named too where two folders have a run of this name.
+    """
     started = str(run.manifest.started or "")[:16].replace("T", " ")
     words = [started, run.path.name.rpartition("--")[2]]
     if run.name != run.path.name:
@@ -120,12 +128,12 @@ def with_date(label: str, run: StoredRun) -> str:
 def distinct_labels(
     labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]
 ) -> list[str]:
-    """The labels, `with_date` where another run has the same label at the same place.
+    """The labels, with start and hash where another run has the same label at the same place.
 
     Args:
         labels: One a run.
         runs: The runs.
-        places: Of each run: a table, a point of a line.
+        places: Where each run stands: the name of a table, a point of a line.
     """
     keys = list(zip(labels, places, strict=True))
     found = []
@@ -138,9 +146,12 @@ def distinct_labels(
 
 
 def setting_values(run: StoredRun) -> dict[str, object]:
-    """The settings of a run, and of its models, by the key that `--set` takes: {"method.k": 5,
-    "model": "pocket-llama", "seed": 0}. Those that change no answer, such as prices, are left
-    out."""
+    """The settings of a run and of its models, by the key that `--set` takes.
+
+        -> {"model": "pocket-llama", "method.k": 5, "seed": 0}
+
+    Those that change no answer, such as prices, are left out.
+    """
     values: dict[str, object] = {"model": run.config.model.name}
     for path, value in _flat_config(run).items():
         if not _LEFT_OUT.fullmatch(path):
@@ -149,7 +160,10 @@ def setting_values(run: StoredRun) -> dict[str, object]:
 
 
 def _flat_config(run: StoredRun) -> dict[str, object]:
-    """Setting ("method.params.k") -> value, of the parts that may change an answer."""
+    """The settings in the parts of a run's configuration that may change an answer.
+
+    -> {"method.name": "bm25", "method.params.k": 5, "seed": 0, ...}
+    """
     config = run.config.to_json()
     parts = {}
     for part in _PARTS:
@@ -159,21 +173,25 @@ def _flat_config(run: StoredRun) -> dict[str, object]:
 
 
 def settings(frame: pd.DataFrame) -> list[str]:
-    """The columns that hold settings, in their order."""
+    """The names of the columns that hold settings, in their order: ["method.k", "seed"]."""
     return list(filter(is_setting, map(str, frame.columns)))
 
 
 def as_printed(name: str, known: Collection[str]) -> str:
-    """The one of `known` that a head of a table means: "k" is "method.k" where nothing else is
-    called k."""
+    """The column that a head of a table means: "k" is "method.k" where no column is called k.
+
+    Args:
+        name: The head, or a column's full name.
+        known: The full names of all columns.
+    """
     if name not in known and f"method.{name}" in known:
         return f"method.{name}"
     return name
 
 
 def is_setting(column: str) -> bool:
-    """Whether a column holds the values of a setting: "method.k", "seed"; a score of the user's own
-    has a colon."""
+    """Whether a column holds the values of a setting, by its name: "method.k" or "seed", not
+    "module.py:score"."""
     if column == "seed":
         return True
     head, dot, _ = column.partition(".")
@@ -214,11 +232,11 @@ class _GroupNames:
     """
 
     def __init__(self, runs: Sequence[StoredRun], ignored: Collection[str]) -> None:
-        """Begin without names.
+        """Start with the runs in their order, and no names.
 
         Args:
             runs: The runs, of one method, profile and model.
-            ignored: As in `name_runs`.
+            ignored: Settings that need not tell runs apart.
         """
         self._ignored = ignored
         self._members: list[_Member] = []
@@ -226,28 +244,32 @@ class _GroupNames:
             self._members.append(_Member(place, run, _answer_settings(run, ignored)))
 
     def names(self) -> list[RunNames]:
-        """The names of all runs."""
+        """The names of all runs, in their order."""
         self._name_by_settings()
         self._add_own_code()
-        self._add_what_made_them()
+        self._add_versions()
         self._add_dates()
         return [member.names for member in self._members]
 
     def _name_by_settings(self) -> None:
-        """By the settings that the user set; where that is not enough, by all that vary."""
+        """Set the names of all runs by settings.
+
+        A label names the settings that the user set and that vary; where two runs would have one
+        label, all that vary.
+        """
         varying = self._varying_settings()
-        set_by_user: set[str] = set()
+        by_user: set[str] = set()
         for member in self._members:
-            set_by_user |= given(member.run)
-        swept = [key for key in varying if key in set_by_user]
+            by_user |= set_by_user(member.run)
+        swept = [key for key in varying if key in by_user]
         for member in self._members:
-            in_label = given(member.run).intersection(varying)
+            in_label = set_by_user(member.run).intersection(varying)
             member.names = _name_run(member, in_label, swept, self._ignored)
         for member in _same_labels(self._members):
             member.names = _name_run(member, set(varying), varying, self._ignored)
 
     def _varying_settings(self) -> list[str]:
-        """The settings in which two runs of one data set differ."""
+        """The settings in which two runs of one data set differ: ["method.params.k"]."""
         all_keys: dict[str, None] = {}
         datasets = set()
         for member in self._members:
@@ -263,7 +285,8 @@ class _GroupNames:
         return varying
 
     def _add_own_code(self) -> None:
-        """Hash and date, where own code changed between runs of a data set."""
+        """Add the hash of the user's own code and a date to the names, in data sets whose runs
+        differ in this code."""
         by_dataset: dict[str, list[_Member]] = defaultdict(list)
         for member in self._members:
             by_dataset[member.dataset].append(member)
@@ -277,20 +300,23 @@ class _GroupNames:
                     words.append(started)
                 member.names = member.names.with_words(", ".join(words))
 
-    def _add_what_made_them(self) -> None:
-        """The rows, weights, checkout and packages in which runs differ that look alike."""
+    def _add_versions(self) -> None:
+        """Add to the names of runs that look alike the versions in which they differ: of rows,
+        weights, checkout and packages."""
         for alike in _alike(self._members):
-            made = [self._made_with(member.run) for member in alike]
-            differing = _differing_keys(made)
+            versions_of_runs = [self._versions_of(member.run) for member in alike]
+            differing = _differing_keys(versions_of_runs)
             if not differing:
                 continue
-            for member, versions in zip(alike, made, strict=True):
+            for member, versions in zip(alike, versions_of_runs, strict=True):
                 words = [f"{key} {versions.get(key, NOT_RECORDED)}" for key in differing]
                 member.names = member.names.with_words(", ".join(words))
 
-    def _made_with(self, run: StoredRun) -> dict[str, str]:
-        """What made a run, without what its ignored settings change: one of the data set has rows
-        of its own, one of a model weights."""
+    def _versions_of(self, run: StoredRun) -> dict[str, str]:
+        """What made a run, as in `made_with`, without what the ignored settings change.
+
+        An ignored setting of the data set changes the rows, one of a model the weights.
+        """
         changed_by_ignored = set()
         for key in self._ignored:
             if key.startswith("dataset."):
@@ -321,8 +347,11 @@ class _GroupNames:
                     member.names = member.names.with_date(line[0].run)
 
     def _line_key(self, member: _Member) -> str:
-        """A key that runs share which may be one line of a figure: settings, models, and questions
-        unless those vary; without ignored settings no two runs share one."""
+        """A key that is equal for runs which may be one line of a figure.
+
+        These have the same settings and models, and the same questions unless settings of the data
+        set are ignored; without ignored settings each run has a key of its own.
+        """
         if not self._ignored:
             return str(member.place)
         run = member.run
@@ -334,7 +363,7 @@ class _GroupNames:
 
 
 def _differing_keys(tables: Sequence[Mapping[str, str]]) -> list[str]:
-    """The keys whose values differ between tables, or that one of them lacks."""
+    """The keys whose values are not the same in all tables, or that some table lacks."""
     found: dict[str, set[str | None]] = {}
     for table in tables:
         for key in table:
@@ -344,8 +373,9 @@ def _differing_keys(tables: Sequence[Mapping[str, str]]) -> list[str]:
     return [key for key, values in found.items() if len(values) > 1]
 
 
-def given(run: StoredRun) -> set[str]:
-    """The settings that the user set, "method.params.k"."""
+def set_by_user(run: StoredRun) -> set[str]:
+    """The settings that the user set, by themselves or in a file of their own:
+    {"method.params.k"}."""
     found = set()
     for key, origin in run.origins.items():
         if origin != "default" and not origin.startswith(_BY_A_PRESET):
@@ -354,8 +384,8 @@ def given(run: StoredRun) -> set[str]:
 
 
 def code_hash(run: StoredRun) -> str:
-    """Seven digits of the hash of the user's own code; "not recorded" where there is none, or an
-    older run."""
+    """Seven digits of the hash of the user's own code; "not recorded" where the run used none, or
+    is an older one."""
     code = run.manifest.code
     if not code:
         return NOT_RECORDED
@@ -363,8 +393,11 @@ def code_hash(run: StoredRun) -> str:
 
 
 def made_with(run: StoredRun) -> dict[str, str]:
-    """What made the run, as far as it is recorded: "rows", "commit", "weights of NAME" and each
-    package -> version."""
+    """What made the run, as far as it is recorded.
+
+    -> {"rows": "0a1b2c3", "commit": "4d5e6f7, changed", "weights of llama-8b": "8a9b0c1",
+        "numpy": "2.1.0"}
+    """
     manifest = run.manifest
     made = {}
     rows = manifest.dataset.fingerprint
@@ -386,13 +419,16 @@ def made_with(run: StoredRun) -> dict[str, str]:
 
 
 def _model_of_role(run: StoredRun, role: str) -> StoredModel | StoredEncoder:
-    """The settings of the model with a role: an encoder, one of `roles`, else the reader."""
+    """The settings of the model with a role: an encoder, a language model of its own, else the
+    reader."""
     return run.config.encoder_of(role) or run.config.model_of(role)
 
 
 def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
-    """For each run, a sentence where others differ from it in the seed alone; the best of them is
-    no fair measure."""
+    """For each run, a sentence where other runs differ from it in the seed alone; None elsewhere.
+
+    The sentence says that the best of these runs is no fair measure.
+    """
     seeds: dict[str, set[int]] = defaultdict(set)
     keys = []
     for run in runs:
@@ -412,8 +448,11 @@ def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
 
 
 def _alike(members: Sequence[_Member]) -> list[list[_Member]]:
-    """The runs that look alike in a table of one data set: one label, or one base and equal
-    settings."""
+    """Groups of runs that look alike in a table of one data set.
+
+    They have one base and equal settings; the last group is of all others whose label is not their
+    own.
+    """
     by_look: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
     for member in members:
         names = member.names
@@ -434,8 +473,8 @@ def _name_run(
     Args:
         member: The run.
         in_label: The settings that its label names, out of `swept`.
-        swept: The settings that vary.
-        ignored: As in `name_runs`.
+        swept: The settings that vary, which become `RunNames.values`.
+        ignored: Settings that need not tell runs apart; its mark does not name them either.
     """
     varying = set(map(_short_key, [*swept, *ignored]))
     marks = _marks_without(member.run, varying, len(in_label))
@@ -458,7 +497,12 @@ def _same_labels(members: Sequence[_Member]) -> list[_Member]:
     by_label: dict[tuple[str, str], list[_Member]] = defaultdict(list)
     for member in members:
         by_label[member.dataset, member.names.label].append(member)
-    return [member for member in members if len(by_label[member.dataset, member.names.label]) > 1]
+    found = []
+    for member in members:
+        same_label = by_label[member.dataset, member.names.label]
+        if len(same_label) > 1:
+            found.append(member)
+    return found
 
 
 def _marks_without(run: StoredRun, varying: Collection[str], n_in_label: int) -> list[str]:
@@ -486,7 +530,7 @@ def _marks_without(run: StoredRun, varying: Collection[str], n_in_label: int) ->
 
 
 def _short_value(value: object) -> str:
-    """A value as text, cut where it is long."""
+    """A value as text of at most 24 characters, cut with "..." where it is longer."""
     text = value_text(value)
     if len(text) <= _LONGEST_VALUE:
         return text
@@ -494,8 +538,14 @@ def _short_value(value: object) -> str:
 
 
 def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, object]:
-    """Setting ("method.params.k") -> value of all that may change an answer, but numbers taken from
-    other runs."""
+    """The settings of a run that may change an answer, by path: {"method.params.k": 5}.
+
+    Left out are numbers that were taken from other runs, and ignored settings.
+
+    Args:
+        run: The run.
+        ignored: Settings as `--set` names them, "method.k".
+    """
     from_runs = {f"method.params.{name}" for name in run.manifest.amounts}
     found = {}
     for key, value in _flat_config(run).items():
@@ -506,7 +556,8 @@ def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, obje
 
 
 def _mark_parts(run: StoredRun) -> list[str]:
-    """A method's mark, split at commas outside of brackets: ["pocket", "order=[a, b]"]."""
+    """A method's mark, split at commas outside of brackets: "pocket, order=[a,b]" -> ["pocket",
+    "order=[a,b]"]."""
     mark = (run.config.method.mark or "").replace(", ", ",")
     return re.findall(r"(?:\[[^\]]*\]|[^,\[])+", mark)
 
@@ -520,5 +571,6 @@ def _set_key(path: str) -> str:
 
 
 def _short_key(path: str) -> str:
-    """A setting in a label: "k", but "dataset.tokens"."""
+    """A setting as labels name it: "method.params.k" -> "k", "dataset.options.tokens" ->
+    "dataset.tokens"."""
     return _set_key(path).removeprefix("method.")

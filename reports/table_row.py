@@ -24,7 +24,7 @@ from reports.table_cell import Row
 
 
 def known_mean(values: Sequence[float] | None) -> float | None:
-    """The mean; None where nothing is known."""
+    """The mean of the values; None where there are none, which stands for unknown."""
     if not values:
         return None
     return sum(values) / len(values)
@@ -34,11 +34,14 @@ class TflopsCache:
     """TFLOPs by question of the runs of a table, each computed once."""
 
     def __init__(self) -> None:
-        """Begin with nothing computed; keys are (id(run), convention, with_index)."""
+        """Start with nothing computed; the keys of `_known` are (id(run), convention,
+        with_index)."""
         self._known: dict[tuple[int, str, bool], Floats | None] = {}
 
     def of(self, run: StoredRun, convention: str, *, with_index: bool) -> Floats | None:
-        """TFLOPs of each question, as costs.tflops_column; computed once.
+        """TFLOPs of each question of the run, nan for a failed one; None where they are unknown.
+
+        Computed on the first call with these arguments, and kept.
 
         Args:
             run: The run.
@@ -53,7 +56,7 @@ class TflopsCache:
 
 @dataclass(frozen=True)
 class CostRatio:
-    """TFLOPs of a run over those of another one, over the questions that both answered."""
+    """TFLOPs of a run over those of another one, and the number of questions that both answered."""
 
     value: float
     n_shared: int
@@ -67,17 +70,20 @@ def cost_ratio(
     *,
     with_index: bool,
 ) -> CostRatio | None:
-    """What a run costs against a reference; None where there is none or FLOPs are unknown.
+    """TFLOPs of a run over those of a reference, summed over the questions that both answered.
 
-    Only questions that both answered count: a reference that fails on the longest texts would look
-    cheap by its mean.
+    Only these count: a reference that fails on the longest texts would look cheap by its mean.
 
     Args:
         run: The run.
-        reference: What it is compared with.
+        reference: The run that it is compared with; None for none.
         convention: How FLOPs are counted.
-        cache: TFLOPs of the runs.
+        cache: Computes the TFLOPs of both runs, or has them.
         with_index: Whether a question pays its share of the index.
+
+    Returns:
+        The ratio; None without a reference, and where FLOPs are unknown or those of the reference
+        0.
     """
     if reference is None:
         return None
@@ -104,62 +110,65 @@ class RunNumbers:
 
     @cached_property
     def clusters(self) -> NDArray[np.int32]:
-        """The cluster of each question."""
+        """The cluster of each question, as a number; an interval treats a cluster as one
+        observation."""
         return facts.question_clusters(self.run)
 
     @cached_property
     def index(self) -> Costs:
-        """Of each document."""
+        """What the indexes cost, an entry for each document."""
         return costs.phase_costs(self.run, "index", self.convention)
 
     @cached_property
     def search(self) -> Costs:
-        """Of each answered question."""
+        """What the search cost, an entry for each answered question."""
         return costs.phase_costs(self.run, "search", self.convention)
 
     @cached_property
     def answer(self) -> Costs:
-        """Of each answered question."""
+        """What the answer cost, an entry for each answered question."""
         return costs.phase_costs(self.run, "answer", self.convention)
 
     @cached_property
     def probes(self) -> Costs:
-        """The part of `search` that probes took."""
+        """The part of `search` that probes took, an entry for each answered question."""
         return costs.part_costs(self.run, "probes", ("search",), self.convention)
 
     @cached_property
     def thinking(self) -> Costs:
-        """The part of search and answer that a reasoning model thought."""
+        """The part of search and answer that a reasoning model thought, for each answered
+        question."""
         return costs.part_costs(self.run, "thinking", ("search", "answer"), self.convention)
 
     @cached_property
     def tokens(self) -> Sequence[float]:
-        """Tokens of search and answer of each answered question; likewise the next ones."""
+        """Tokens read and written in search and answer, for each answered question."""
         return costs.search_and_answer(self.search.tokens, self.answer.tokens)
 
     @cached_property
     def tokens_in(self) -> Sequence[float]:
-        """Tokens read."""
+        """Tokens read in search and answer, for each answered question."""
         return costs.search_and_answer(self.search.tokens_in, self.answer.tokens_in)
 
     @cached_property
     def tokens_out(self) -> Sequence[float]:
-        """Tokens written."""
+        """Tokens written in search and answer, for each answered question."""
         return costs.search_and_answer(self.search.tokens_out, self.answer.tokens_out)
 
     @cached_property
     def seconds(self) -> Sequence[float]:
-        """The time that the calls of a question ran."""
+        """Seconds that the calls of search and answer ran, for each answered question."""
         return costs.search_and_answer(self.search.seconds, self.answer.seconds)
 
     @cached_property
     def queued(self) -> Sequence[float]:
-        """The time that the calls of a question waited for others or before a retry."""
+        """Seconds that these calls waited for others or before a retry, for each answered
+        question."""
         return costs.search_and_answer(self.search.queued, self.answer.queued)
 
     @cached_property
     def question_money(self) -> Sequence[float]:
-        """Money of each question with its share of the index."""
+        """Money of each answered question with its share of the index; [] where it is unknown."""
         return list(costs.question_money(self.run).values())
 
     @cached_property
@@ -173,7 +182,8 @@ class RunNumbers:
         return self._mean_tflops(with_index=True)
 
     def _mean_tflops(self, *, with_index: bool) -> Interval:
-        """Mean TFLOPs of the answered questions; NOTHING where they are unknown."""
+        """Mean TFLOPs of the answered questions with their interval; NOTHING where they are
+        unknown."""
         column = self.cache.of(self.run, self.convention, with_index=with_index)
         if column is None:
             return NOTHING
@@ -182,8 +192,10 @@ class RunNumbers:
         return interval(column[answered], self.clusters[answered], seed=seed, bounds=None)
 
     def latency(self, percent: int) -> float | None:
-        """Seconds that `percent` per cent of the answers do not exceed; None where the times hold
-        time in a queue."""
+        """A percentile of the seconds of the answers: `percent` of 100 answers took no longer.
+
+        None where no seconds are known, or they hold time in a queue.
+        """
         if not costs.is_latency(self.run, self.queued) or not self.seconds:
             return None
         return float(np.percentile(self.seconds, percent))
@@ -224,7 +236,8 @@ class TableRow:
 
     @property
     def label_with_model(self) -> str:
-        """ "bm25 with llama-8b"; an application is method and model in one."""
+        """The label with the model's name, "bm25 with llama-8b"; the label alone for an
+        application, which is method and model in one."""
         if facts.is_application(self.run):
             return self.label
         return f"{self.label} with {self.model}"
@@ -236,7 +249,7 @@ class TableRow:
 
     @property
     def is_upper_bound(self) -> bool:
-        """Whether the method was shown the evidence alone."""
+        """Whether the method was shown the supporting passages alone."""
         return facts.is_upper_bound(self.run)
 
     @property
@@ -246,37 +259,38 @@ class TableRow:
 
     @property
     def n_questions(self) -> int:
-        """Questions recorded."""
+        """The number of questions that have a record, failed ones too."""
         return len(self.run.records)
 
     @cached_property
     def n_clusters(self) -> int:
-        """The clusters of these questions, which intervals are over."""
+        """The number of clusters of these questions; intervals are over clusters."""
         return len(np.unique(self.numbers.clusters))
 
     @cached_property
     def n_documents(self) -> int:
-        """The documents of these questions; all pages of a folder of the user's own are one."""
+        """The number of documents of these questions; all pages of a folder of the user's own are
+        one."""
         return facts.count_documents(self.run, self.n_clusters)
 
     @property
     def asks_whole_folder(self) -> bool:
-        """Whether questions are about all pages of a folder."""
+        """Whether each question is about all pages of a folder."""
         return facts.asks_whole_folder(self.run)
 
     @cached_property
     def n_failed(self) -> int:
-        """Questions that failed."""
+        """The number of questions that failed."""
         return int(self.run.columns.failed.sum())
 
     @cached_property
     def tokens(self) -> float | None:
-        """Mean tokens of search and answer a question; None where unknown."""
+        """Mean tokens of search and answer per answered question; None where unknown."""
         return known_mean(self.numbers.tokens)
 
     @cached_property
     def money(self) -> float | None:
-        """Mean money a question with its share of the index; None where unknown."""
+        """Mean money per answered question with its share of the index; None where unknown."""
         return known_mean(self.numbers.question_money)
 
     def score(self, name: str) -> Interval:
@@ -284,13 +298,18 @@ class TableRow:
         return self.scores.get(name, NOTHING)
 
     def settings_cells(self) -> Row:
-        """Columns for the settings, after the method without them; {} where runs differ in none."""
+        """The cells for settings: {"base": "bm25", "method.k": 3}; {} where the runs differ in
+        none."""
         if not self.settings:
             return {}
         return {"base": self.base, **self.settings}
 
     def add_scores(self, names: Sequence[str]) -> None:
-        """Set the scores of these names, and note those that some answers lack."""
+        """Set `scores` for these names, and note scores that some answered questions lack.
+
+        Args:
+            names: Scores of any run of the table; one that this run lacks becomes NOTHING.
+        """
         own = facts.score_names(self.run)
         of_corpus = facts.corpus_scores(self.run)
         lacking: dict[int, list[str]] = {}
@@ -308,12 +327,14 @@ class TableRow:
             self.notes.append(MissingScores.of(missing, count, answered))
 
     def _mean_score(self, scored: facts.Scored) -> Interval:
-        """The mean of a score with its interval by cluster."""
+        """The mean of a score with its interval, which treats questions of one cluster as one
+        observation."""
         seed = self.run.config.seed
         return interval(scored.values, scored.clusters, seed=seed, bounds=(0.0, 1.0))
 
     def note_unknown_index(self) -> None:
-        """Note why there is no ratio where only what the index cost is unknown."""
+        """Add a note where the FLOPs of questions are known and those of an index are not, so that
+        there is no ratio."""
         numbers = self.numbers
         if numbers.tflops.mean is not None and numbers.tflops_total.mean is None:
             self.notes.append("what an index cost is not known, so ratio is not")

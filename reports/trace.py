@@ -45,8 +45,9 @@ class Search:
         record: The record.
         rows: The rows of the data set, as far as they are at hand.
         graph: The graph that was searched, or None.
-        steps: The steps.
-        evidence: Of each step, as in reports/evidence.py.
+        steps: The steps of the search, in the order of the record.
+        evidence: Of each step, what it showed: "yes" (evidence), "source" (text written from it),
+            "no", "-" where that is unknown, "" for nothing.
         problem: Why there is no graph, or None.
         notes: Sentences on what is not known.
         convention: How FLOPs are counted.
@@ -68,8 +69,10 @@ class Search:
         return self.rows.examples.get(self.record.question_id)
 
     def text(self, step: SearchStep) -> str:
-        """What a step showed, its note in front; where its text is not at hand, the document and
-        place of the span."""
+        """The text that a step showed, with the method's note in front: "(note) text".
+
+        Where the text is not at hand, the place of the span, "d1 [20:80]", unless there is a note.
+        """
         text = self._shown_text(step)
         if not step.note:
             return text
@@ -78,7 +81,8 @@ class Search:
         return f"({step.note}) {text}"
 
     def _shown_text(self, step: SearchStep) -> str:
-        """The text that a step showed, else that of its node in the graph, else its place."""
+        """The text that a step showed; else the text of its node in the graph; else, for a step
+        without a note, the place of the span; "" where none is known."""
         text = ""
         if step.shown:
             text = self.rows.text(step.shown) or ""
@@ -92,7 +96,7 @@ class Search:
 
 
 def _place(piece: StoredPiece) -> str:
-    """ "d1 [20:80]" """
+    """The place of a piece in its document: "d1 [20:80]"."""
     return f"{piece['document_id']} [{piece['start']}:{piece['end']}]"
 
 
@@ -142,7 +146,12 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
 
 
 def _why_unknown(rows: Rows, example: Example | None) -> str:
-    """Why it is unknown which steps showed evidence."""
+    """Why it is unknown which steps showed evidence, as the end of a sentence.
+
+    Args:
+        rows: The rows of the data set, as far as they are at hand.
+        example: The question in these rows; None where it is not there.
+    """
     if rows.problem:
         return f"{rows.problem} (--data names the rows)"
     if example is None:
@@ -151,8 +160,8 @@ def _why_unknown(rows: Rows, example: Example | None) -> str:
 
 
 def question_list(stored: StoredRun) -> list[str]:
-    """A line a question, failed ones first, then by the first score: what `harness trace RUN`
-    prints."""
+    """What `harness trace RUN` prints: a head, then a line a question, failed ones first, then by
+    the headline score from the lowest."""
     name = headline(stored)
     ranked = sorted(stored.records, key=partial(_failed_then_score, score=name))
     head = (
@@ -162,12 +171,12 @@ def question_list(stored: StoredRun) -> list[str]:
 
 
 def _failed_then_score(record: StoredRecord, score: str) -> tuple[bool, float]:
-    """A key that sorts failed questions first, then by a score."""
+    """A sort key of a record: failed questions come first, then low scores; no score counts 0."""
     return record.error is None, record.scores.get(score) or 0.0
 
 
 def _question_line(record: StoredRecord, score: str) -> str:
-    """The score of a question or its error, its id, its text and its answer."""
+    """A question on one line: its score or error, its id, its text and its answer."""
     question = _shortened(record.question or "", _STEP_WIDTH)
     answer = _shortened(record.prediction, _STEP_WIDTH)
     words = [f"{printable(_outcome(record, score)):>6}", printable(record.question_id)]
@@ -199,12 +208,12 @@ def trace_lines(search: Search) -> list[str]:
 
 
 def _headed(head: str, line: str) -> str:
-    """A line after a word on what it is: "gold       Rome"."""
+    """A line behind a head of ten characters that says what it is: "gold       Rome"."""
     return f"{head:<{_HEAD_WIDTH}} {line}"
 
 
 def _headed_lines(head: str, lines: Sequence[str]) -> list[str]:
-    """Lines of which the first has a head."""
+    """The lines, the first behind a head, the others behind as much space."""
     headed = []
     for number, line in enumerate(lines):
         if number:
@@ -214,7 +223,7 @@ def _headed_lines(head: str, lines: Sequence[str]) -> list[str]:
 
 
 def _question_lines(search: Search) -> list[str]:
-    """The question with its options, the right answers, and the answer."""
+    """The lines on the question and its options, the right answers, and the answer."""
     record = search.record
     example = search.example
     documents = printable(", ".join(record.document_ids))
@@ -233,7 +242,7 @@ def _question_lines(search: Search) -> list[str]:
 
 
 def _shown_lines(search: Search) -> list[str]:
-    """The texts that the reader saw, a line each."""
+    """A line for each text that the reader saw, behind its place; "nothing" where it saw none."""
     shown = search.record.shown
     if not shown:
         return [_headed("shown", "nothing")]
@@ -247,14 +256,15 @@ def _shown_lines(search: Search) -> list[str]:
 
 
 def _place_or_kind(piece: StoredPiece) -> str:
-    """The place of a piece in its document; its kind where it is of none."""
+    """The place of a piece in its document, "d1 [20:80]"; its kind where it is of no document."""
     if piece["document_id"]:
         return _place(piece)
     return str(piece["kind"])
 
 
 def _cost_lines(search: Search) -> list[str]:
-    """What part probes took, and how FLOPs are counted."""
+    """A line on what part of the search probes took, and one on how FLOPs are counted; [] where
+    there are neither probes nor steps."""
     record = search.record
     convention = search.convention
     lines = []
@@ -269,7 +279,7 @@ def _cost_lines(search: Search) -> list[str]:
 
 
 def _outcome_lines(record: StoredRecord) -> list[str]:
-    """Why the search stopped, why the question failed, and its scores."""
+    """The lines on why the search stopped, why the question failed, and its scores."""
     lines = []
     if record.stop_reason:
         lines.append(_headed("stopped", printable(record.stop_reason)))
@@ -289,7 +299,7 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class _TextColumn:
-    """A column of the table of steps."""
+    """A column of the table of steps: its head, and what gives the text of a step's cell."""
 
     head: str
     cell: Callable[[SearchStep], str]
@@ -307,7 +317,7 @@ class _TextColumn:
 
 @dataclass(frozen=True)
 class _Line:
-    """A step in the table: what stands before its number, as a branch of the tree."""
+    """A step in the table, with the part of the tree that is drawn before its number: "│  └─ "."""
 
     branch: str
     step: SearchStep
@@ -322,8 +332,8 @@ def step_lines(search: Search) -> list[str]:
     lines = _ordered(search)
     steps = [line.step for line in lines]
     branches = {line.step.number: line.branch for line in lines}
-    rows = zip(*(column.padded(steps) for column in _step_columns(search, branches)), strict=True)
-    table = ["  ".join(cells).rstrip() for cells in rows]
+    columns = [column.padded(steps) for column in _step_columns(search, branches)]
+    table = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
     for place, step in enumerate(steps, 1):  # the first line names the columns
         if step.is_later:
             return [*table[:place], LATER, *table[place:]]
@@ -350,7 +360,8 @@ def _step_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColu
 
 
 def _ordered(search: Search) -> list[_Line]:
-    """The steps in the order of the table."""
+    """The steps in the order of the table: over a graph as a tree, those after the stop as another
+    tree behind it; else as the record has them."""
     if search.graph is None:
         return [_Line("", step) for step in search.steps]
     until_stop = []
@@ -360,7 +371,8 @@ def _ordered(search: Search) -> list[_Line]:
             later.append(step)
         else:
             until_stop.append(step)
-    return [_Line(branch, step) for branch, step in [*as_tree(until_stop), *as_tree(later)]]
+    ordered = [*as_tree(until_stop), *as_tree(later)]
+    return [_Line(branch, step) for branch, step in ordered]
 
 
 def _first_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColumn]:
@@ -394,7 +406,10 @@ def _first_columns(search: Search, branches: Mapping[int, str]) -> list[_TextCol
 
 
 def _score_columns(steps: Sequence[SearchStep]) -> list[_TextColumn]:
-    """A column for each part of a score, with decimals where one of its values has some."""
+    """A column for each part of a score that a step has.
+
+    Its numbers have no decimals where all of them are whole, else four.
+    """
     formats: dict[str, str] = {}
     for step in steps:
         for name, value in step.scores.items():
@@ -410,8 +425,8 @@ def _score_column(name: str, form: str) -> _TextColumn:
 
 
 def _last_columns(search: Search) -> list[_TextColumn]:
-    """What stands after the costs: edge and evidence over a graph, answers where they were
-    recorded, and the text."""
+    """The columns after the costs: edge and evidence where there is a graph, answers where any step
+    has one, and the text."""
     columns = []
     if search.graph is not None:
         columns += [
@@ -446,10 +461,14 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def search_json(search: Search) -> dict[str, object]:
-    """The search as JSON values: the record's steps, each with its parent (a step's number), edge
-    and evidence.
+    """The search as JSON values, which `harness trace --json` prints.
 
-    later: whether the step was taken after the stop, recorded for other stop rules.
+        {"run": "...", "question_id": "q1", "document_ids": ["d1"], "question": "Who?", "options":
+            null,
+         "gold": ["Ann"], "graph": true, "notes": [], "steps": [...], "stop_reason": "accept",
+         "error": null, "prediction": "Ann", "scores": {"f1": 1.0}}
+
+    "question", "options" and "gold" are missing where the rows are not at hand.
     """
     record = search.record
     found: dict[str, object] = {
@@ -475,7 +494,8 @@ def search_json(search: Search) -> dict[str, object]:
 
 
 def _step_json(step: SearchStep, evidence: str) -> Mapping[str, object]:
-    """A step as the record holds it, after its number, parent, edge and evidence."""
+    """A step as JSON: number, parent, edge, whether it came after the stop, and evidence, then all
+    that the record holds of it."""
     place = {
         "step": step.number,
         "parent": step.parent,
