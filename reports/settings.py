@@ -191,7 +191,7 @@ def as_printed(name: str, known: Collection[str]) -> str:
 
 def is_setting(column: str) -> bool:
     """Whether a column holds the values of a setting, by its name: "method.k" or "seed", not
-    "module.py:score"."""
+    "module:function"."""
     if column == "seed":
         return True
     head, dot, _ = column.partition(".")
