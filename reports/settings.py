@@ -260,10 +260,10 @@ class _GroupNames:
         varying = self._varying_settings()
         by_user: set[str] = set()
         for member in self._members:
-            by_user |= set_by_user(member.run)
+            by_user |= user_settings(member.run)
         swept = [key for key in varying if key in by_user]
         for member in self._members:
-            in_label = set_by_user(member.run).intersection(varying)
+            in_label = user_settings(member.run).intersection(varying)
             member.names = _name_run(member, in_label, swept, self._ignored)
         for member in _same_labels(self._members):
             member.names = _name_run(member, set(varying), varying, self._ignored)
@@ -373,7 +373,7 @@ def _differing_keys(tables: Sequence[Mapping[str, str]]) -> list[str]:
     return [key for key, values in found.items() if len(values) > 1]
 
 
-def set_by_user(run: StoredRun) -> set[str]:
+def user_settings(run: StoredRun) -> set[str]:
     """The settings that the user set, by themselves or in a file of their own:
     {"method.params.k"}."""
     found = set()

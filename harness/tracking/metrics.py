@@ -31,7 +31,7 @@ from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig
 from reports.costs import question_tflops
 from reports.facts import corpus_scores, score_names
-from reports.settings import code_hash, made_with, set_by_user
+from reports.settings import code_hash, made_with, user_settings
 
 
 class Point(NamedTuple):
@@ -238,7 +238,7 @@ def set_by_user(run: StoredRun) -> dict[str, str]:
     """Key -> the run's value, of each setting that the user gave, but for those that are in every
     name."""
     values = params(run.config, run.manifest.models).short
-    names = set(map(_param_name, set_by_user(run)))
+    names = set(map(_param_name, user_settings(run)))
     shown = sorted(names.intersection(values).difference(("method", "dataset", "model")))
     return {name: values[name] for name in shown}
 
