@@ -54,19 +54,25 @@ class _OwnPackages:
     def find_spec(
         cls, name: str, _path: object = None, _target: object = None
     ) -> ModuleSpec | None:
-        """The spec from which importlib loads the package `name`; None for one not in _BESIDE:
-        others look for it."""
+        """Find one of this project's packages beside harness/, as importlib asks every finder.
+
+        Returns None for any other name (see _BESIDE), which other finders then look for.
+        """
         return PathFinder.find_spec(name, cls._places(name)) if name in _BESIDE else None
 
     @classmethod
     def _places(cls, name: str) -> list[str]:
-        """Where `name` may be: beside harness/, and in a clone in the folder packages/ too."""
+        """The folders that may hold the package: beside harness/, and in a clone also
+        packages/NAME.
+        """
         return [str(place.resolve()) for place in (cls.place, cls.place / "packages" / name)]
 
     @classmethod
     def install(cls) -> None:
-        """Put this finder before that of sys.path. Raises ImportError if a foreign package of such
-        a name is loaded."""
+        """Put this finder before that of sys.path.
+
+        Raises ImportError where a foreign package with the name of one of ours is loaded.
+        """
         for name in _BESIDE:
             origin = getattr(sys.modules.get(name), "__file__", None)
             if origin and str(Path(origin).parents[1].resolve()) not in cls._places(name):

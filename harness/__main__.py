@@ -10,8 +10,10 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Import the command line, for a third of a second, and run it; SIGTERM and SIGHUP end it as
-    Ctrl-C does."""
+    """Import the command line, which takes a third of a second, and run it.
+
+    SIGTERM and SIGHUP end it as Ctrl-C does, from the first moment on.
+    """
     try:
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:  # else it is ignored, as by nohup
@@ -25,6 +27,7 @@ def main() -> None:
 
 
 def _interrupt(number: int, _frame: object) -> NoReturn:
+    """Raise KeyboardInterrupt for a signal, with the signal's name."""
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 

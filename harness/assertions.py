@@ -36,6 +36,12 @@ class WrongAssertion(ValueError):
     """An assertion that cannot be checked. field: its name; problem: the rest of the sentence."""
 
     def __init__(self, field: str, problem: str) -> None:
+        """Keep both; the message is "FIELD PROBLEM".
+
+        Args:
+            field: The name of the assertion.
+            problem: The rest of the sentence: "should be a number of seconds above 0".
+        """
         super().__init__(f"{field} {problem}")
         self.field = field
         self.problem = problem
@@ -65,11 +71,11 @@ class Assertions:
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> Assertions:
-        """The assertions that `to_json` gave."""
+        """Make the assertions again that `to_json` wrote."""
         return _STORED.validate_python(values)
 
     def to_json(self) -> dict[str, object]:
-        """Name -> value, of those that there are; {} for none."""
+        """The assertions as JSON: {"contains": ["two years"]}; what is not asserted is left out."""
         values = asdict(self)
         return {name: value for name, value in values.items() if value not in (None, [])}
 
@@ -79,10 +85,14 @@ _STORED = TypeAdapter(Assertions)
 
 
 def read_assertions(row: Mapping[str, object]) -> Assertions:
-    """The assertions of a row, checked.
+    """Read and check the assertions in a row of a data set.
+
+        {"contains": "two years", "max_seconds": "5"}
+            -> Assertions(contains=["two years"], max_seconds=5.0)
 
     Args:
-        row: Name -> value; texts, as tables have them, in place of numbers and schemas too.
+        row: Name of an assertion -> value. A value may be a text, as tables have it, also for a
+            number or a schema. Other keys are ignored.
 
     Raises:
         WrongAssertion: One cannot be checked.
@@ -105,12 +115,15 @@ def read_assertions(row: Mapping[str, object]) -> Assertions:
 
 
 def _is_given(row: Mapping[str, object], name: str) -> bool:
-    """Whether a row has a value for an assertion."""
+    """Whether a row has a value for the assertion `name`, and not an empty one."""
     return row.get(name) not in (None, "", [])
 
 
 def _texts(name: str, row: Mapping[str, object]) -> list[str]:
-    """The text, or the list of texts, of an assertion; [] without one."""
+    """The texts of an assertion that takes one text or a list of them; [] where the row has none.
+
+    Raises WrongAssertion for anything else.
+    """
     if not _is_given(row, name):
         return []
     value = row[name]
@@ -122,7 +135,7 @@ def _texts(name: str, row: Mapping[str, object]) -> list[str]:
 
 
 def _seconds(value: object) -> float:
-    """A number of seconds above 0."""
+    """Parse a number of seconds above 0, which may be a text. Raises WrongAssertion."""
     try:
         seconds = float(value)  # type: ignore[arg-type]  # what is no number raises
     except (TypeError, ValueError):
@@ -133,7 +146,9 @@ def _seconds(value: object) -> float:
 
 
 def _check_pattern(field: str, pattern: str) -> None:
-    """Raise WrongAssertion for what is no regular expression."""
+    """Raise WrongAssertion, naming the assertion `field`, where a pattern is no regular
+    expression.
+    """
     try:
         regex.compile(pattern)
     except regex.error as error:
@@ -142,7 +157,7 @@ def _check_pattern(field: str, pattern: str) -> None:
 
 
 def _schema(value: object) -> Schema:
-    """A JSON schema that can be checked."""
+    """Parse and check a JSON schema, given as an object or its text. Raises WrongAssertion."""
     schema = value
     if isinstance(value, str):
         try:
@@ -161,7 +176,11 @@ def _schema(value: object) -> Schema:
 
 
 def _check_patterns_and_references(schema: object) -> None:
-    """Raise WrongAssertion for a pattern that is none, and a reference to another document."""
+    """Walk through a schema and raise WrongAssertion for what cannot be checked.
+
+    That is: a pattern that is no regular expression, patternProperties, and a reference to another
+    document.
+    """
     if isinstance(schema, list):
         for part in schema:
             _check_patterns_and_references(part)
@@ -179,19 +198,30 @@ def _check_patterns_and_references(schema: object) -> None:
 
 
 def _validator_class(schema: Schema) -> Any:
-    """The validator of a schema's draft, whose patterns have a limit of time."""
+    """The jsonschema class that validates a schema of this draft, with a time limit on its
+    patterns.
+    """
     of_draft = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     return jsonschema.validators.extend(of_draft, {"pattern": _pattern_errors})
 
 
 def _pattern_errors(validator: Any, pattern: str, instance: Any, _: Any) -> Any:
-    """The errors of a schema's `pattern` for a value, as jsonschema asks for them."""
+    """Check a value against a schema's `pattern` with a time limit, in the way jsonschema asks for
+    it.
+
+    Args:
+        validator: jsonschema's validator.
+        pattern: The regular expression in the schema.
+        instance: The value; only a text is checked.
+
+    Yields one error where the pattern is not found.
+    """
     if validator.is_type(instance, "string") and not _is_found(pattern, instance):
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
 def _is_found(pattern: str, text: str) -> bool:
-    """Whether a pattern is found in a text; False where that takes too long."""
+    """Whether a regular expression is found in a text; False where that takes over a second."""
     try:
         return regex.search(pattern, text, timeout=_SECONDS) is not None
     except TimeoutError:
@@ -201,16 +231,18 @@ def _is_found(pattern: str, text: str) -> bool:
 def failed_assertions(
     assertions: Assertions, reply: str, seconds: float | None
 ) -> list[str] | None:
-    """What a reply is not that it must be.
+    """Check a reply, and say which assertions it fails.
+
+        Assertions(contains=["two years"]), "A year.", 1.2 -> ["does not contain 'two years'"]
 
     Args:
         assertions: What the reply must be.
         reply: The answer.
-        seconds: That it took, None where unknown.
+        seconds: How long it took, None where unknown.
 
     Returns:
-        The end of a sentence "the reply ..." for each that does not hold; None where all that can be
-        checked hold, and one cannot.
+        The end of a sentence "the reply ..." for each that fails, [] where all hold. None where the
+        time is unknown, must be checked, and all else holds.
     """
     missing = [text for text in assertions.contains if text not in reply]
     unwanted = [text for text in assertions.not_contains if text in reply]
@@ -229,7 +261,7 @@ def failed_assertions(
 
 
 def _schema_failures(schema: Schema, reply: str) -> Sequence[str]:
-    """Why a reply does not fit a schema."""
+    """Check whether a reply is JSON that fits a schema: [] if so, else one reason why not."""
     try:
         value = json.loads(reply)
     except (ValueError, RecursionError):
@@ -242,7 +274,7 @@ def _schema_failures(schema: Schema, reply: str) -> Sequence[str]:
 
 
 def _short(text: str) -> str:
-    """A text cut for a sentence."""
+    """Cut a text to 60 characters for a sentence, the last three of them "..."."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[: _LONGEST - 3]}..."

@@ -41,8 +41,10 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
 
 
 def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
-    """Scores [texts] of each text for the question by `bm25_scores` of their `words`; higher is
-    better."""
+    """Score texts for a question by BM25 over their words (`bm25_scores`).
+
+    Returns a float array of shape (texts,); higher is better.
+    """
     counts = _index_of_texts(tuple(texts))
     if counts is None:
         return np.zeros(len(texts))
@@ -52,7 +54,7 @@ def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
 # Questions on one document follow each other, and to count a book takes a tenth of a second.
 @lru_cache(maxsize=8)
 def _index_of_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
-    """The word counts and weights of `texts`, None where no text has a word."""
+    """Split texts into words and count them for BM25; None where no text has a word. Cached."""
     split = list(map(words, texts))
     if not any(split):
         return None
@@ -60,7 +62,14 @@ def _index_of_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
 
 
 def _index_of_words(texts: Sequence[Sequence[str]]) -> BM25Okapi:
-    """The word counts and weights of `texts`, of which one has a word."""
+    """Count the words of texts for BM25, and weigh each word.
+
+    Where rank_bm25's mean weight is not positive, as on few texts, each word gets Lucene's weight,
+    which is always positive.
+
+    Args:
+        texts: The words of each text; at least one text has a word.
+    """
     from rank_bm25 import BM25Okapi
 
     okapi = BM25Okapi([list(text) for text in texts])

@@ -40,14 +40,17 @@ _JOINERS = "\u200c\u200d"  # they shape words of Persian and Hindi, and emoji
 
 
 def printable(text: str, longest: int | None = _LONGEST) -> str:
-    """`text` from outside as a terminal may show it: control characters escaped, at most `longest`
-    characters.
+    r"""Escape what a terminal should not get in a text from outside, and cut the text.
 
-    Line ends and tabs stay; escape sequences, bells, marks of text direction and half characters do
-    not.
+    Line ends and tabs stay; escape sequences, bells, marks of text direction and half characters
+    are escaped.
 
-    >>> printable("a\\x1b]0;title\\x07b")
-    'a\\\\x1b]0;title\\\\x07b'
+    >>> printable("a\x1b]0;title\x07b")
+    'a\\x1b]0;title\\x07b'
+
+    Args:
+        text: Any text.
+        longest: The most characters that are shown; None for all.
     """
     if longest is None or len(text) <= longest:
         return _SUSPECT.sub(_escaped, text)
@@ -56,8 +59,10 @@ def printable(text: str, longest: int | None = _LONGEST) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """The character itself where it can be printed, else its escape, which is JSON's beyond
-    ASCII."""
+    r"""Escape the one character of a match, unless it can be printed: "\x07" -> "\\x07".
+
+    Beyond ASCII the escape is JSON's.
+    """
     sign = match[0]
     if sign in _JOINERS or unicodedata.category(sign) not in _NOT_SHOWN:
         return sign
@@ -67,12 +72,15 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _as_in_json(sign: str) -> str:
-    """The character as JSON spells it in ASCII."""
+    r"""Write a character as JSON escapes it in ASCII: "é" -> "\u00e9"."""
     return json.dumps(sign)[1:-1]
 
 
 def _escaped_as_in_json(error: UnicodeError) -> tuple[str, int]:
-    """What an encoding writes in the place of characters that it does not have."""
+    """Handle an encoding error: what to write for the characters that the encoding lacks.
+
+    Returns (their escapes as JSON has them, position at which to go on), as codecs asks for it.
+    """
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(map(_as_in_json, lacking)), error.end
@@ -89,8 +97,9 @@ class HarnessError(Exception):
     (exit 3, not 2)."""
 
     def __init__(self, message: str = "") -> None:
-        """Set `sentences`: the message, or one for each mistake; `missing`: those that say what
-        this machine lacks."""
+        """Keep the message as the only one of `sentences` (one for each mistake); `missing`, the
+        sentences that only say what this machine lacks, is empty.
+        """
         super().__init__(message)
         self.sentences: list[str] = [message]
         self.missing: list[str] = []
@@ -102,6 +111,7 @@ class HarnessError(Exception):
 
 
 def _unpickled(kind: type[HarnessError], args: tuple[Any, ...]) -> HarnessError:
+    """Make an error in another process, without calling its class's own constructor."""
     return kind.__new__(kind, *args)
 
 
@@ -110,20 +120,33 @@ class UserError(HarnessError):
 
 
 def fold(name: str) -> str:
-    """`name` in the form in which names are compared: lower case, "-" for "_"."""
+    """The form in which names are compared, in lower case with "-" for "_".
+
+    "Full_Context" -> "full-context"
+    """
     return name.lower().replace("_", "-")
 
 
 def close_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """Return up to `limit` names near `name`; case, "-" and "_" do not count as differences."""
+    """The names of `known` that are written like `name`, the nearest first; at most `limit`.
+
+    Case, "-" and "_" do not count as differences.
+    """
     by_form = {fold(other): other for other in known}
     near = difflib.get_close_matches(fold(name), by_form, n=limit, cutoff=0.5)
     return [by_form[form] for form in near]
 
 
 def _known(name: str, known: Iterable[str], most: int | None = None) -> str:
-    """ " Did you mean 'x'?", or " Known: x, y." with at most `most` names; "" where there are
-    none."""
+    """The part of a message that helps with an unknown name.
+
+    " Did you mean 'x'?", or " Known: x, y." where no known name is near; "" where none is known.
+
+    Args:
+        name: The unknown name.
+        known: The names that there are.
+        most: The most names that are listed; None for all.
+    """
     names = sorted(known)
     near = close_matches(name, names)
     if near:
@@ -141,6 +164,14 @@ class UnknownName(UserError):
     to look."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], see: str = "") -> None:
+        """Make the message: "unknown method 'bm26'. Did you mean 'bm25'?"
+
+        Args:
+            kind: What `name` should be the name of: "method".
+            name: The unknown name.
+            known: The names that there are; the message names near ones, or the first twelve.
+            see: Where to look for more, put in brackets; "" for nowhere.
+        """
         message = f"unknown {kind} '{name}'.{_known(name, known, 12)}"
         if see:
             message += f"  ({see})"
@@ -148,7 +179,13 @@ class UnknownName(UserError):
 
 
 def _listed(singular: str, plural: str, lines: Sequence[str]) -> list[str]:
-    """Lines under a head that counts them: "2 mistakes:", "  - x", "  - y"; none without any."""
+    """Lines below a head that counts them: ["2 mistakes:", "  - x", "  - y"]; [] for no lines.
+
+    Args:
+        singular: The head's words for one line: "1 mistake".
+        plural: The noun for several: "mistakes".
+        lines: What is listed.
+    """
     if not lines:
         return []
     head = f"{len(lines)} {plural}:"
@@ -162,6 +199,12 @@ class ConfigError(UserError):
     machine lacks."""
 
     def __init__(self, problems: Sequence[str], missing: Sequence[str] = ()) -> None:
+        """Make one message of all problems, and keep them in `sentences`.
+
+        Args:
+            problems: A sentence for each, at least one.
+            missing: Those of `problems` that only say what this machine lacks.
+        """
         message = problems[0]
         if len(problems) > 1:
             mistakes = [problem for problem in problems if problem not in missing]
@@ -178,6 +221,14 @@ class DataError(UserError):
     none to name."""
 
     def __init__(self, path: object, line: int | None, field: str | None, problem: str) -> None:
+        """Make the message: "rows.jsonl, line 3, field 'answer': is missing".
+
+        Args:
+            path: The file.
+            line: The number of the line, from 1; None for none.
+            field: The field; None for none.
+            problem: What is wrong.
+        """
         self.path = str(path)
         self.line = line
         self.field = field
@@ -197,6 +248,12 @@ class Missing(CannotRun):
     """Weights or rows that are not on this machine. thing: what to get, "weights of owner/name"."""
 
     def __init__(self, message: str, thing: str) -> None:
+        """Keep both; the message also stands in `missing`.
+
+        Args:
+            message: The sentence.
+            thing: What to get: "weights of owner/name".
+        """
         super().__init__(message)
         self.missing, self.thing = [message], thing
 
@@ -241,6 +298,12 @@ class FirstFailure(HarnessError):
     expected error."""
 
     def __init__(self, message: str, traceback: str = "") -> None:
+        """Keep the traceback.
+
+        Args:
+            message: The failed question's error in one line.
+            traceback: Its traceback; "" for an expected error.
+        """
         super().__init__(message)
         self.traceback = traceback
 
@@ -251,7 +314,7 @@ class SaveError(HarnessError):
 
 @contextlib.contextmanager
 def import_error_as_cannot_run() -> Iterator[None]:
-    """Raise CannotRun for an ImportError in the block: every question would fail with it."""
+    """Turn an ImportError in the block into CannotRun: every question would fail with it."""
     try:
         yield
     except ImportError as error:
@@ -265,15 +328,27 @@ def import_error_as_cannot_run() -> Iterator[None]:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
-    """The error "unknown <what>.", with those of `known` that are close to `name`, else all of
-    them."""
+    """Make the error for an unknown name: "unknown <what>." with near ones of `known`, else all.
+
+    Args:
+        what: The sentence's words for it: "prompt 'x' of 'bm25'".
+        name: The unknown name.
+        known: The names that there are.
+    """
     return UserError(f"unknown {what}.{_known(name, known)}")
 
 
 def attempt(
     problems: list[HarnessError], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T | None:
-    """Call `function`; a UserError that it raises is added to `problems`, and None returned."""
+    """Call `function`. If it raises a UserError, add that to `problems` and return None.
+
+    Args:
+        problems: The problems so far; it is extended.
+        function: What is called.
+        args: Its arguments.
+        kwargs: Its arguments by name.
+    """
     try:
         return function(*args, **kwargs)
     except UserError as e:
@@ -282,8 +357,10 @@ def attempt(
 
 
 def raise_all(problems: Sequence[HarnessError]) -> None:
-    """Raise a single problem as it is, several as one ConfigError with each sentence once, nothing
-    for none."""
+    """Raise what `attempt` collected: nothing for none, a single problem as it is.
+
+    Several are raised as one ConfigError with each sentence once.
+    """
     sentences: dict[str, None] = {}
     missing: dict[str, None] = {}
     for problem in problems:
@@ -300,13 +377,19 @@ class _Escaping:
     stream's own."""
 
     def __init__(self, stream: TextIO, cut: bool) -> None:
+        """Wrap a stream.
+
+        Args:
+            stream: The stream that is written to.
+            cut: Whether each line is also cut to 2,000 characters.
+        """
         self.stream, self._cut = stream, cut
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        """Write `text` as `printable` shows it."""
+        """Write `text` with its control characters escaped; returns its length as it was."""
         if self._cut:
             self.stream.write("\n".join(map(printable, text.split("\n"))))
         else:
@@ -314,7 +397,7 @@ class _Escaping:
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write each of `lines`."""
+        """Write each of the texts, escaped."""
         for line in lines:
             self.write(line)
 
@@ -341,15 +424,16 @@ def escaped_output() -> Iterator[None]:
 
 
 def unwrapped(stream: TextIO) -> TextIO:
-    """The stream itself, where its output is escaped."""
+    """The stream below one whose output is escaped; any other stream as it is."""
     if isinstance(stream, _Escaping):
         return stream.stream
     return stream
 
 
 def erase_line(stream: TextIO) -> None:
-    """Move to the start of the terminal's line and empty it; nothing else of this program writes
-    control characters."""
+    """Empty the terminal's current line and go to its start, past the escaping of
+    `escaped_output`.
+    """
     unwrapped(stream).write("\r\x1b[K")
 
 
@@ -358,5 +442,8 @@ class IndexFailed(Exception):
     it."""
 
     def __init__(self, error: dict[str, str]) -> None:
+        """Keep the described failure: {"type": ..., "message": ...}; its message is this error's
+        too.
+        """
         super().__init__(error["message"])
         self.error = error

@@ -32,7 +32,10 @@ class Span:
 
     @property
     def attention(self) -> tuple[float, ...]:
-        """Mean attention to each watched span; () when nothing was watched."""
+        """The mean attention of these tokens to each watched span; () when nothing was watched.
+
+        Also runs what the session has still queued, as that computes it.
+        """
         if self._attention is None and self.session is not None:
             self.session.flush()
         return self._attention or ()
@@ -40,11 +43,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Probe:
-    """Next-token probabilities by label.
+    """How likely each of a few labels is as the next thing that the model writes.
 
     Attributes:
-        p: The probabilities of `mass`, scaled to sum to 1.
-        mass: Of the label's first token, among all tokens.
+        p: Label -> its share of the labels' probabilities, which sums to 1.
+        mass: Label -> the probability of its first token among all tokens.
         top: The label whose first token is the likeliest of all tokens, which greedy decoding would
             write; None where that is another token.
     """
@@ -55,10 +58,15 @@ class Probe:
 
     @classmethod
     def of(cls, mass: dict[str, float], top: str | None) -> Probe:
-        """A probe from the probabilities of the first tokens; where all are 0, each label gets the
-        same share.
+        """Make a probe of the probabilities of the labels' first tokens.
 
             Probe.of({"Yes": 0.3, "No": 0.1}, "Yes").p    -> {"Yes": 0.75, "No": 0.25}
+
+        Where all are 0, each label gets the same share.
+
+        Args:
+            mass: Label -> the probability of its first token among all tokens.
+            top: The label whose first token is the likeliest of all tokens; None for no label.
         """
         total = sum(mass.values())
         if total <= 0:
@@ -108,8 +116,14 @@ class Sampling:
     max_tokens: int | None = None
 
     def applied_to(self, decoding: Decoding, context: Callable[[], str]) -> Decoding:
-        """`decoding` with `max_tokens`, and sampled if it is greedy; context: returns the request's
-        context as text."""
+        """A copy of `decoding` that follows this sampling: no more tokens than `max_tokens`, and
+        drawn where it was greedy.
+
+        Args:
+            decoding: How the method would have the reply written.
+            context: Returns the request's context as text; called only if the reply is drawn, as
+                its seed depends on the context.
+        """
         if self.max_tokens:
             decoding = replace(decoding, max_tokens=min(decoding.max_tokens, self.max_tokens))
         if not self.temperature or decoding.temperature:
@@ -148,8 +162,11 @@ class Written:
 
     @property
     def problem(self) -> str:
-        """What the reply lacks: "refused", "thought" (the limit went into thinking), "empty",
-        "unfinished", or ""."""
+        """What the reply lacks, in one word; "" where it lacks nothing.
+
+        "refused"; "thought" (the limit went into thinking); "empty"; "unfinished" (cut at its
+        limit).
+        """
         if self.refused:
             return "refused"
         if self.unclosed:
@@ -161,8 +178,12 @@ class Written:
         return ""
 
     def without_thinking(self) -> Written:
-        """The reply whose thinking, between the markers of a known model, is moved from `text` to
-        `thinking`; itself where it has none."""
+        """Move the thinking of a known reasoning model, with its markers, from `text` to
+        `thinking`.
+
+        Offsets, span and attention are cut to the answer. The reply itself where it has no
+        thinking.
+        """
         split = split_known_thinking(self.text)
         if not split.thinking:
             return self
@@ -186,8 +207,10 @@ class Written:
         )
 
     def tokens_between(self, start: int, end: int) -> slice:
-        """The tokens of characters [start, end) of the text, as a slice of `offsets` and of the
-        rows of `attention`."""
+        """The tokens that characters [start, end) of the text are in, as a slice of token numbers.
+
+        The slice fits `offsets` and the rows of `attention`; it is empty where no token is there.
+        """
         tokens = []
         for number, (token_start, token_end) in enumerate(self.offsets):
             if token_start < end and token_end > start:
@@ -197,8 +220,10 @@ class Written:
         return slice(tokens[0], tokens[-1] + 1)
 
     def attention_between(self, start: int, end: int) -> np.ndarray:
-        """Mean attention of the tokens of text[start:end], shape [watched spans]. Raises ValueError
-        if none was watched."""
+        """The mean attention of the tokens in text[start:end] to each watched span; shape (spans,).
+
+        Zeros where no token is there. Raises ValueError if nothing was watched.
+        """
         if self.attention is None:
             raise ValueError("nothing was watched while writing")
         rows = self.attention[self.tokens_between(start, end)]
@@ -220,28 +245,32 @@ class PlainGeneration(Protocol):
     ids: tuple[int, ...]
 
     def read(self, ids: Sequence[int], cache: Any, position: int) -> Any:
-        """Run tokens and return the logits of the last one.
+        """Run the network on tokens and return the logits of the last one.
 
         Args:
-            ids: Tokens.
-            cache: A cache of transformers, which is extended.
-            position: Of the first of them.
+            ids: The tokens.
+            cache: A cache of transformers, which is extended by them.
+            position: The position of the first token in the context.
 
         Returns:
             A float32 tensor [vocab].
         """
 
     def write(self, row: Any, cache: Any, position: int) -> None:
-        """Write the reply up to its end.
+        """Write the reply greedily or as the run draws it, up to its end.
 
         Args:
             row: The logits of its first token [vocab].
             cache: A cache of transformers, which is extended.
-            position: Of the first token of the reply.
+            position: The position of the reply's first token in the context.
         """
 
     def drop(self, cache: Any, kept: int) -> None:
-        """From now on count only `kept` tokens of what `cache` holds."""
+        """Say that the method has dropped entries of `cache`: costs count only `kept` tokens in it
+        from now.
+        """
 
     def rank(self, pairs: int) -> None:
-        """Count so many products of a query and a key, of each head, beside those of the passes."""
+        """Add the cost of `pairs` products of a query and a key in each head, beyond those of the
+        passes.
+        """

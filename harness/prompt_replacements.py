@@ -17,12 +17,12 @@ _TURNS = ("user", "system")
 def replacement_problem(
     method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]
 ) -> str | None:
-    """Why a text cannot replace a prompt of a method; None where it can.
+    """Say why a text cannot replace a prompt of a method; None where it can.
 
     Args:
-        method: Its name, for the sentence.
-        name: Of the prompt.
-        replacement: The text of the user turn, or turns.
+        method: The method's name, for the sentence.
+        name: The prompt's name.
+        replacement: The text of the user turn, or {"user": ..., "system": ...}.
         known: The method's prompts by name.
     """
     if not known:
@@ -45,7 +45,12 @@ def replacement_problem(
 
 
 def _turns_problem(turns: Mapping[str, str], original: Prompt) -> str | None:
-    """The end of a sentence on turns that a prompt cannot have; None where it can."""
+    """Say why a prompt cannot have these turns, as the end of a sentence; None where it can.
+
+    Args:
+        turns: "user" or "system" -> its text.
+        original: The prompt that they replace.
+    """
     if not turns or set(turns) - set(_TURNS):
         return ": give a text, or a mapping with 'user', 'system' or both"
     if "system" not in turns:
@@ -59,7 +64,9 @@ def _turns_problem(turns: Mapping[str, str], original: Prompt) -> str | None:
 
 
 def _places_problem(new: Prompt, original: Prompt) -> str | None:
-    """The end of a sentence on placeholders that are not the original's; None where they are."""
+    """Say which placeholders of a new prompt are not the original's, as the end of a sentence; None
+    where all are.
+    """
     places, new_places = original.places(), new.places()
     listed = _listed(places)
     for place in places:
@@ -77,7 +84,9 @@ def _places_problem(new: Prompt, original: Prompt) -> str | None:
 
 
 def _keeps_order(new: Prompt, original: Prompt) -> bool:
-    """Whether placeholders are in the original's order, and the text ends in one where that does."""
+    """Whether a new prompt has the original's placeholders in the same order, and nothing after the
+    last one where the original has nothing there.
+    """
     places = original.places()
     if new.places() != places:
         return False
@@ -86,6 +95,6 @@ def _keeps_order(new: Prompt, original: Prompt) -> bool:
 
 
 def _listed(places: Iterable[str]) -> str:
-    """Placeholders in a sentence: "{text}, {question}", or "none"."""
+    """Write names of placeholders for a sentence, each once: "{text}, {question}", or "none"."""
     named = [f"{{{place}}}" for place in dict.fromkeys(places)]
     return ", ".join(named) or "none"

@@ -45,13 +45,17 @@ class Pieces(list[str]):
 
 @dataclass(frozen=True)
 class Prompt:
-    """One request to a model.
+    """The template of one request to a model.
 
-    name: as `harness show` lists it; text: the user turn; system: the system turn before it, "" for
-    none; first: False for a later turn of a conversation, which can have no system turn; ordered:
-    the placeholders must keep their order, and the text must end where the original ends in a
-    placeholder (a context that grows at its end); answers: it asks for the answer to the question,
-    or begins the conversation that does, so that a run's system prompt stands before it.
+    Attributes:
+        name: As `harness show` lists it.
+        text: The user turn, with {placeholders}.
+        system: The system turn before it, "" for none.
+        first: False for a later turn of a conversation, which can have no system turn.
+        ordered: The placeholders must keep their order, and the text must end where the original
+            ends in a placeholder (a context that grows at its end).
+        answers: It asks for the answer to the question, or begins the conversation that does, so
+            that a run's system prompt stands before it.
     """
 
     name: str
@@ -62,7 +66,9 @@ class Prompt:
     answers: bool = False
 
     def of(self, config: Replacing | None) -> Prompt:
-        """This prompt, with the turns that `config` replaces; None replaces nothing."""
+        """This prompt with the turns that a method's configuration puts in their place, if it
+        does.
+        """
         if config is None or self.name not in config.prompts:
             return self
         turns = turns_of(config.prompts[self.name])
@@ -71,12 +77,13 @@ class Prompt:
         )
 
     def fill(self, **values: str | Sequence[str]) -> Pieces:
-        """Replace the placeholders by `values`, by name.
+        """Replace the placeholders by values; a list of texts becomes pieces of its own.
 
             Prompt("answer", "Read {text} now.").fill(text=["A.", "B."])
                 -> ["Read ", "A.", "B.", " now."]
 
-        Values of other names are not used. Raises KeyError if one is missing.
+        The first piece is there even if it is empty, other empty ones are left out. Values of other
+        names are not used. Raises KeyError if one is missing.
         """
         pieces = [""]
         for number, part in enumerate(_PLACE.split(self.text)):
@@ -93,11 +100,15 @@ class Prompt:
         return filled
 
     def around(self, name: str, **values: str | Sequence[str]) -> tuple[Pieces, Pieces]:
-        """Fill the template before and after the placeholder `name`, whose texts the caller feeds
-        in between.
+        """Fill the parts of the template before and after one placeholder, whose texts the caller
+        feeds.
+
+        Args:
+            name: The placeholder that divides the template.
+            values: The other placeholders' values.
 
         Returns:
-            (Pieces before it, with the system turn; pieces after it).
+            (pieces before it, with the system turn; pieces after it)
         """
         before, _, after = self.text.partition("{" + name + "}")
         first = replace(self, text=before).fill(**values)
@@ -105,19 +116,23 @@ class Prompt:
         return first, last
 
     def places(self) -> list[str]:
-        """Names of the placeholders in their order."""
+        """The names of the placeholders in the user turn, in order; one that stands twice is named
+        twice.
+        """
         return [str(name) for name in _PLACE.findall(self.text)]
 
 
 def turns_of(replacement: Replaced) -> dict[str, str]:
-    """The turns of a replacement: "text" -> {"user": "text"}."""
+    """The turns that a replacement gives, by name: "Who?" -> {"user": "Who?"}."""
     if isinstance(replacement, str):
         return {"user": replacement}
     return replacement
 
 
 def feed(s: Session, pieces: Sequence[str]) -> None:
-    """Feed a prompt to session `s`: its system turn where it has one, then the user turn."""
+    """Feed a filled prompt to session `s`: its system turn if it has one, then the user turn's
+    pieces.
+    """
     if isinstance(pieces, Pieces) and pieces.system:
         s.system(pieces.system)
     s.user(pieces[0])
@@ -126,8 +141,9 @@ def feed(s: Session, pieces: Sequence[str]) -> None:
 
 
 def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
-    """Tokens of a request of these pieces: with its system turn and the template's tokens, without
-    the reply."""
+    """Count the tokens of a request with this filled prompt: its system turn and the chat
+    template's tokens included, the reply left out.
+    """
     tokens = model.turn_tokens() + sum(map(model.count, pieces))
     if isinstance(pieces, Pieces) and pieces.system:
         tokens += model.system_turn_tokens(pieces.system)
@@ -135,8 +151,10 @@ def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
 
 
 def turn_texts(prompts: Iterable[Prompt]) -> dict[str, str]:
-    """The prompts' texts, name -> text of the user turn; a system turn stands under "NAME,
-    system"."""
+    """The texts of prompts by name: {"answer": <user turn>, "answer, system": <system turn>}.
+
+    An empty system turn is left out.
+    """
     texts: dict[str, str] = {}
     for prompt in prompts:
         texts[prompt.name] = prompt.text

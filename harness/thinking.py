@@ -28,8 +28,13 @@ _FINAL_WITHOUT_MARKERS = re.compile(r"\s*analysis.*?assistantfinal\s*", re.DOTAL
 
 @dataclass(frozen=True, slots=True)
 class SplitReply:
-    """A reply in two parts. thinking: with its markers and the white space after it; answer;
-    closed: whether the thinking ended."""
+    """A reply in two parts.
+
+    Attributes:
+        thinking: The thinking with its markers and the white space after it; "" for none.
+        answer: The rest.
+        closed: Whether the thinking ended; if not, there is no answer.
+    """
 
     thinking: str
     answer: str
@@ -37,9 +42,16 @@ class SplitReply:
 
 
 def split_between(text: str, opening: str, closing: str) -> SplitReply:
-    """Split a reply that begins with the marker `opening`, or has `closing` alone.
+    """Split a reply into thinking and answer at two markers; `closing` alone is enough.
 
-    All is answer where there is neither; a thinking without an end has no answer.
+    ("<think>A.</think> B", "<think>", "</think>") -> SplitReply("<think>A.</think> ", "B")
+
+    All is answer where neither marker is there; a thinking without an end has no answer.
+
+    Args:
+        text: The reply.
+        opening: The marker that a thinking begins with.
+        closing: The marker that ends it.
     """
     # Some templates put the opening marker into the prompt of a server, so that a reply has only
     # the closing one.
@@ -52,7 +64,10 @@ def split_between(text: str, opening: str, closing: str) -> SplitReply:
 
 
 def split_known_thinking(text: str) -> SplitReply:
-    """Split a reply at the markers of any known model; all is answer where it has none."""
+    """Split a reply at the markers of any known reasoning model; all is answer where it has none.
+
+    "<think>A city.</think> Paris" -> SplitReply("<think>A city.</think> ", "Paris")
+    """
     for opening, closing in _MARKERS:
         split = split_between(text, opening, closing)
         if split.thinking:
@@ -66,7 +81,10 @@ def split_known_thinking(text: str) -> SplitReply:
 
 
 def _split_channels(text: str) -> SplitReply:
-    """A reply in the channels of gpt-oss, whose answer is in the one called final."""
+    """Split a reply in the channels of gpt-oss: the last one called final is the answer.
+
+    "<|channel|>analysis<|message|>A.<|end|><|channel|>final<|message|>B" has the answer "B".
+    """
     finals = list(_FINAL.finditer(text))
     if not finals:
         return SplitReply(text, "", closed=False)
@@ -79,5 +97,5 @@ def _split_channels(text: str) -> SplitReply:
 
 
 def _at(text: str, start: int) -> SplitReply:
-    """The reply whose answer begins at a character."""
+    """Split a reply before the character at which its answer begins."""
     return SplitReply(text[:start], text[start:])

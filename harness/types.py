@@ -53,12 +53,14 @@ class Question:
 
     @property
     def begins(self) -> str:
-        """How the reply begins, which the shared prompt writes for the model; "" for none."""
+        """The text that the shared prompt writes for the model as the beginning of its reply; ""
+        for none.
+        """
         return ""
 
     @property
     def example(self) -> str:
-        """A solved example at the beginning of the shared prompt; "" for none."""
+        """The solved example that the shared prompt begins with; "" for none."""
         return ""
 
 
@@ -266,6 +268,9 @@ NOT_SCORED_YET = {
 
 
 def lacks_only_scores(error: Mapping[str, str] | None) -> bool:
-    """Whether a question with this error was answered: a scorer failed, or had not begun, and no
-    model is needed."""
+    """Whether a question with this error (of its record) was answered, and only its scores are
+    missing.
+
+    A scorer failed or had not begun; no model is needed to mend that. False for no error (None).
+    """
     return error is not None and error.get("stage") == SCORING["stage"]

@@ -29,8 +29,11 @@ _BETWEEN = regex.compile(r"[^\p{L}\p{N}\p{M} ]")
 
 
 def folded(text: str) -> str:
-    """`text` in small letters, plain shapes and composed signs (NFC), without vowel points of
-    Arabic and Hebrew."""
+    """Write a text in one form, so that equal words compare equal.
+
+    "Ärzte" -> "ärzte", "ＡＢＣ" -> "abc". In small letters, plain shapes and composed signs (NFC),
+    without vowel points of Arabic and Hebrew.
+    """
     plain = _SHAPED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     without_points = _LEFT_OUT.sub("", unicodedata.normalize("NFC", plain.casefold()))
     # Again: what was left out may have stood between a letter and its mark.
@@ -38,7 +41,7 @@ def folded(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Cut `text` into words.
+    """Cut a text into its words: "Ärzte in St. Mary's" -> ["ärzte", "in", "st", "mary", "s"].
 
     Args:
         text: In any script and any Unicode normal form.
@@ -54,5 +57,8 @@ def words(text: str) -> list[str]:
 
 
 def as_phrase(text: str) -> str:
-    """`text` folded, each sign that is no part of a word as a space."""
+    """Fold a text and write a space for each sign that is no part of a word.
+
+    "St. Mary's" -> "st  mary s"
+    """
     return str(_BETWEEN.sub(" ", folded(text))).strip()

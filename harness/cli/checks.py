@@ -19,8 +19,15 @@ State = Literal["ok", "hub", "missing", "problem"]
 
 @dataclass(frozen=True)
 class Check:
-    """A line below `part`. state: hub: downloaded at first use; missing: some runs need it;
-    problem: no run works."""
+    """One line that a command prints about this machine or a server.
+
+    Attributes:
+        part: The heading that it stands below: "Packages".
+        state: "ok"; "hub": downloaded at first use; "missing": some runs need it; "problem": no run
+            works.
+        name: What was checked.
+        text: What was found, or the command that gets it.
+    """
 
     part: str
     state: State
@@ -29,7 +36,7 @@ class Check:
 
 
 def print_checks(checks: Sequence[Check]) -> None:
-    """Print the checks of each part below its name."""
+    """Print the checks of each part below the part's name, as a table."""
     for part in dict.fromkeys(check.part for check in checks):
         rows = [(check.state, check.name, check.text) for check in checks if check.part == part]
         print(f"{part}\n{columns(rows)}\n")
@@ -45,7 +52,7 @@ def is_installed(package: str) -> bool:
 
 
 def preset_values(kind: str, name: str) -> dict[str, object]:
-    """The values of a preset, merged with those of the presets that it extends."""
+    """The settings of a preset, merged with those of the presets that it extends."""
     values: dict[str, object] = {}
     for _, layer in presets.read(kind, name):
         values.update(layer)
@@ -53,7 +60,8 @@ def preset_values(kind: str, name: str) -> dict[str, object]:
 
 
 def check_weights(part: str, name: str, values: Mapping[str, object], key: str) -> Check:
-    """Check whether the weights of a preset are here, or the command that gets them.
+    """Check whether the weights of a preset are on this machine; if not, name the command that gets
+    them.
 
     Args:
         part: The heading below which the line is printed, "Weights".
@@ -79,7 +87,7 @@ def check_weights(part: str, name: str, values: Mapping[str, object], key: str) 
 
 
 def check_rows(dataset: str) -> Check:
-    """Check where the rows of a data set come from, by its preset alone."""
+    """Check whether the rows of a data set are on this machine, by its preset alone."""
     values = preset_values("datasets", dataset)
     file = str(values.get("data") or "")
     if file and Path(file).expanduser().exists():
@@ -96,8 +104,10 @@ def check_rows(dataset: str) -> Check:
 
 @cache
 def _hub_cache() -> frozenset[tuple[str, str]]:
-    """("model" or "dataset", "owner/name") of every repository in the hub's cache on this
-    machine."""
+    """The repositories in the hub's cache on this machine: ("model" or "dataset", "owner/name").
+
+    Looked up once.
+    """
     try:
         return frozenset((repo.repo_type, repo.repo_id) for repo in scan_cache_dir().repos)
     except (CacheNotFound, OSError, ValueError):

@@ -29,7 +29,7 @@ from harness.cli.help_page import Entry, write_commands, write_options
 from harness.errors import close_matches
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-MOST = 10**12
+LARGEST_NUMBER = 10**12
 """The largest value of a numeric option that names none: what every library below can hold."""
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
 _SEVERAL = ("--set", "--sweep", "--app-map", "--retriever-map", "--fail-under", "--max-drop")
@@ -38,8 +38,12 @@ _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
 
 def spread_sets(arguments: list[str]) -> list[str]:
-    """Repeat the flag before each of several assignments: [--set a=1 b=2] -> [--set a=1 --set
-    b=2]."""
+    """Repeat an option's flag before each of the assignments that follow it.
+
+    ["--set", "a=1", "b=2", "x"] -> ["--set", "a=1", "--set", "b=2", "x"]
+
+    Only for options that take assignments (KEY=VALUE); all else stays as it is.
+    """
     spread: list[str] = []
     open_flag = ""
     for argument in arguments:
@@ -55,10 +59,10 @@ def spread_sets(arguments: list[str]) -> list[str]:
 
 
 def typer_option(option: Option) -> Any:
-    """Typer's form of an option."""
+    """Turn a declared option into Typer's form, with its limits and completion."""
     limits: dict[str, Any] = {}
     if option.min is not None:
-        limits = {"min": option.min, "max": MOST}
+        limits = {"min": option.min, "max": LARGEST_NUMBER}
         if option.max is not None:
             limits["max"] = option.max
     completion = None
@@ -76,10 +80,10 @@ def typer_option(option: Option) -> Any:
 
 
 def _completion(kind: str) -> Callable[[str], list[str]]:
-    """The function that gives the names of presets of a kind which complete a word."""
+    """Make the function that completes a word to names of presets of a kind ("methods")."""
 
     def names(incomplete: str) -> list[str]:
-        """The names that start like the word that is being typed."""
+        """The names that start with the word that is being typed."""
         from harness.config import presets
 
         return [name for name in presets.names(kind) if name.startswith(incomplete)]
@@ -88,29 +92,36 @@ def _completion(kind: str) -> Callable[[str], list[str]]:
 
 
 class Command(TyperCommand):
-    """One command; `below` holds the commands that its help lists besides, with their summaries."""
+    """One command of the command line.
+
+    Attributes:
+        below: Commands that its help also lists: name -> summary. "report" lists "report curves".
+    """
 
     below: Mapping[str, str] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, with several assignments after one --set, or another option that takes them."""
+        """Parse the words of the command; one --set, or a similar option, may have several
+        assignments.
+        """
         return super().parse_args(ctx, spread_sets(args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The usage line, with required arguments as they are: RUN for Typer's {RUN}."""
+        """The parts of the usage line, with required arguments as RUN where Typer writes {RUN}."""
         pieces = super().collect_usage_pieces(ctx)
         return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """List the options by section."""
+        """Write the options by section into the help."""
         write_options(self, ctx, formatter)
 
 
 class Commands(NamedTuple):
     """Commands that a package adds to `harness`, as an entry point of "harness.commands".
 
-    table: section -> {name: summary}, where a name has one or two words; package: of their modules,
-    harness_training.cli for "train".
+    Attributes:
+        table: Section of the help -> {name: summary}; a name has one or two words.
+        package: The package of their modules: "harness_training.cli" has train.py for "train".
     """
 
     table: Mapping[str, Mapping[str, str]]
@@ -118,7 +129,10 @@ class Commands(NamedTuple):
 
 
 def entries_of(tables: Iterable[Commands]) -> dict[str, Entry]:
-    """Name -> command of several tables, by section; of commands of one name the first counts."""
+    """Join tables of commands: name -> command, in the order of the sections.
+
+    Where two tables have a name, the first counts.
+    """
     entries: dict[str, Entry] = {}
     for table, package in tables:
         for section, part in table.items():
@@ -129,22 +143,26 @@ def entries_of(tables: Iterable[Commands]) -> dict[str, Entry]:
 
 
 class Group(TyperGroup):
-    """Commands by section, each imported when it is called.
+    """A group of commands by section, each imported when it is called.
 
-    entries: name of one or two words, without those that begin the group's name -> command;
-    default: what runs where no name follows.
+    Attributes:
+        entries: Name of one or two words, without those that begin the group's name -> command.
+        default: The command that runs where no name follows; None: the help is printed.
     """
 
     entries: Mapping[str, Entry] = {}
     default: Command | None = None
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The first words of all names, each once."""
+        """The first words of all names, each once: ["run", "report", ...]."""
         return list(dict.fromkeys(name.partition(" ")[0] for name in self.entries))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import the command `cmd_name`, or group those it begins; for another word fail with a
-        usage error."""
+        """Import the command `cmd_name`, or make the group of the commands that begin with this
+        word.
+
+        For another word it ends the program with a usage error, which suggests a near name.
+        """
         command = None
         if cmd_name in self.entries:
             command = _imported(self.entries[cmd_name], cmd_name)
@@ -164,7 +182,10 @@ class Group(TyperGroup):
         return command
 
     def _below(self, word: str) -> dict[str, Entry]:
-        """The commands whose names begin with a word, by the rest of their names."""
+        """The commands whose names begin with a word, by the rest of their names.
+
+        "report" -> {"curves": ..., "front": ...}
+        """
         first = f"{word} "
         below: dict[str, Entry] = {}
         for name, entry in self.entries.items():
@@ -175,14 +196,23 @@ class Group(TyperGroup):
     def make_context(
         self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """Parse `args`. Where they do not begin with a command, the default command gets them:
-        `harness report results`."""
+        """Parse the words after the group's name, as click asks for it.
+
+        Where they do not begin with a command, the default command gets them all: `harness report
+        results`.
+
+        Args:
+            info_name: The name that the group was called by.
+            args: The words.
+            parent: The context of the command above, None at the top.
+            extra: More of click's own arguments.
+        """
         if self.default is not None and (not args or args[0] not in self.entries):
             return self.default.make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands by section."""
+        """Write the commands by section into the help."""
         write_commands(self.entries, formatter)
 
 
@@ -190,8 +220,8 @@ def _imported(entry: Entry, name: str) -> Command:
     """Import a command: "report curves" is `report_curves`, or `report_curves_`, in report.py.
 
     Args:
-        entry: The command.
-        name: The last word of its name.
+        entry: The command with its full name and package.
+        name: The last word of its name, by which click knows it.
     """
     file = entry.name.partition(" ")[0].replace("-", "_")
     module = importlib.import_module(f"{entry.package}.{file}")
@@ -204,7 +234,8 @@ def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -
     """Make a click group of commands.
 
     Args:
-        entries: Name of each command -> the function that it calls, as in Group.
+        name: The group's word.
+        entries: Name of one or two words, without the group's own -> command.
         summary: The help of the group.
     """
     click_group = Group(
@@ -219,19 +250,21 @@ def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -
 
 
 def as_command(function: Callable[..., int], name: str) -> Command:
-    """The click command `name` that calls `function`: its parameters are the options, its docstring
-    is the help.
+    """Make the click command `name` that calls a function.
 
-    A parameter that is a dataclass is replaced by its fields, one option each. A reader that closes
-    the pipe of stdout early gives PIPE_CLOSED, which Typer would make exit code 1.
+    The function's parameters are the options, its docstring is the help. A parameter whose type is
+    a dataclass is replaced by its fields, one option each. A reader that closes the pipe of stdout
+    early gives PIPE_CLOSED, which Typer would make exit code 1.
     """
     declared = inspect.signature(function).parameters
     hints = get_type_hints(function, include_extras=True)
     groups = {name: hints[name] for name in declared if is_dataclass(hints[name])}
 
     def wrapper(**options: Any) -> int:
-        """Call the command, its flat options in their dataclasses again; PIPE_CLOSED where stdout's
-        reader is gone."""
+        """Call the function with the typed options, those of a dataclass put into it again.
+
+        Returns its exit code; PIPE_CLOSED where the reader of stdout is gone.
+        """
         for name, group in groups.items():
             options[name] = _group_of(group, options)
         try:
@@ -260,7 +293,7 @@ def as_command(function: Callable[..., int], name: str) -> Command:
 
 
 def _option_of(hint: Any) -> Option | None:
-    """The option that an Annotated type declares."""
+    """The Option that an Annotated type holds; None where it holds none."""
     for metadata in getattr(hint, "__metadata__", ()):
         if isinstance(metadata, Option):
             return metadata
@@ -268,7 +301,13 @@ def _option_of(hint: Any) -> Option | None:
 
 
 def _as_parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
-    """A parameter as Typer reads it."""
+    """Make a keyword parameter whose type is annotated as Typer reads it.
+
+    Args:
+        name: The parameter's name.
+        hint: Its declared type, maybe Annotated with an Option.
+        default: Its default.
+    """
     option = _option_of(hint)
     if option is not None:
         typed = option.typed or hint.__origin__
@@ -278,7 +317,7 @@ def _as_parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
 
 
 def _parameters_of(group: Any) -> list[inspect.Parameter]:
-    """The fields of a dataclass of options as parameters."""
+    """Make a parameter of each field of a dataclass of options."""
     hints = get_type_hints(group, include_extras=True)
     parameters: list[inspect.Parameter] = []
     for each in fields(group):
@@ -295,9 +334,13 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
 
 
 def _group_of(group: Any, options: dict[str, object]) -> Any:
-    """The dataclass of options with the values that were typed, which are taken out of `options`.
+    """Make a dataclass of options from the values that were typed.
 
-    Raises UserError for a text that cannot be read.
+    Also takes these values out of `options`. Raises UserError for a text that cannot be read.
+
+    Args:
+        group: The dataclass.
+        options: Field -> typed value, of all options of the command.
     """
     hints = get_type_hints(group, include_extras=True)
     values: dict[str, object] = {}

@@ -51,8 +51,15 @@ def compare(
 
 
 def chosen_columns(columns: str | None, everything: bool) -> list[str] | None:
-    """Columns to show, by --columns and --all: None for what fits a terminal, [] for all. Raises
-    UserError for both."""
+    """The columns that --columns and --all choose: None for what fits a terminal, [] for all.
+
+    Args:
+        columns: The names after --columns, "n,ratio"; None without it.
+        everything: Whether --all was given.
+
+    Raises:
+        UserError: Both were given, or --columns names nothing.
+    """
     if columns is not None and everything:
         raise UserError("give either --columns or --all, not both")
     if everything:

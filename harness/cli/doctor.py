@@ -74,7 +74,12 @@ def doctor(json: Json = False, server: Url = None, model: Served = None, sets: S
 
 
 def _verdict(is_broken: bool, asks_server: bool) -> str:
-    """The last line."""
+    """The last line that is printed: whether anything can run here, or on the server.
+
+    Args:
+        is_broken: Whether a check found a problem.
+        asks_server: Whether a server was checked.
+    """
     if asks_server and is_broken:
         return "No method can run; see 'problem' above."
     if asks_server:
@@ -85,7 +90,9 @@ def _verdict(is_broken: bool, asks_server: bool) -> str:
 
 
 def _check_imports() -> Iterator[Check]:
-    """Check that torch and transformers can be imported."""
+    """Yield a problem for each of torch and transformers that is installed and cannot be
+    imported.
+    """
     for package, name in _IMPORTED.items():
         try:
             if is_installed(package):  # if not, the checks of extras and models say so
@@ -98,7 +105,7 @@ def _check_imports() -> Iterator[Check]:
 
 
 def _check_packages() -> Iterator[Check]:
-    """Check that the packages of each extra are installed."""
+    """Yield a check for each extra of this project: whether its packages are installed."""
     for extra, purpose in _PURPOSES.items():
         if all(map(is_installed, _packages_of_extra(extra))):
             yield Check("Packages", "ok", extra, purpose)
@@ -108,7 +115,7 @@ def _check_packages() -> Iterator[Check]:
 
 
 def _packages_of_extra(extra: str) -> list[str]:
-    """Names of the packages that an extra of this project adds, with those of nested extras."""
+    """The names of the packages that an extra of this project installs, nested extras included."""
     names = []
     for requirement in _requirements(_DISTRIBUTION, extra):
         names.append(requirement.name)
@@ -119,13 +126,15 @@ def _packages_of_extra(extra: str) -> list[str]:
 
 
 def _requirements(package: str, extra: str) -> list[Requirement]:
-    """What `package` needs for this extra of it alone."""
+    """The requirements of an installed package that this extra of it adds."""
     needs = map(Requirement, importlib.metadata.requires(package) or ())
     return [need for need in needs if need.marker and need.marker.evaluate({"extra": extra})]
 
 
 def _check_models() -> Iterator[Check]:
-    """Check the weights of models, of which the default ones must be there, and of encoders."""
+    """Yield a check of the weights of each model and encoder; a default model without is a
+    problem.
+    """
     defaults = set(registry.shipped("readers").values())
     for name in presets.names("models"):
         check = check_weights("Models", name, preset_values("models", name), "model.source")

@@ -12,8 +12,11 @@ from harness.errors import SaveError, UserError, printable
 
 
 def print_error(error: Exception) -> int:
-    """Print an error, one of this program or of this machine in a sentence, and return the exit
-    code."""
+    """Print an error that ended a command, and return the exit code.
+
+    An error of the user, of this program or of this machine is one sentence; a bug has its
+    traceback.
+    """
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(f"{_message_of(error)}\n")
         return 2
@@ -27,7 +30,7 @@ def print_error(error: Exception) -> int:
 
 
 class _Ending(NamedTuple):
-    """How a command ends."""
+    """How a command ends: what is printed, and its exit code."""
 
     sentence: str
     code: int
@@ -45,13 +48,16 @@ def _ending_of(error: Exception) -> _Ending | None:
 
 
 def _message_of(error: Any) -> str:
-    """The message of an error of typer, which has no types."""
+    """The message of an error of typer."""
     message: str = error.format_message()
     return message
 
 
 def _usage_sentence(error: Exception) -> str:
-    """A mistake in the command line in a sentence, with the command whose help says more."""
+    """Write a mistake in the command line as a sentence, with the command whose help says more.
+
+    "No such option: --metod. Did you mean '--method'?  (harness run --help)"
+    """
     message = _message_of(error).partition(" (Possible options")[0]
     message = message.partition(", unable to parse")[0].rstrip(".")
     matches = getattr(error, "possibilities", None)
@@ -64,7 +70,9 @@ def _usage_sentence(error: Exception) -> str:
 
 
 def _ending_by_machine(error: Exception) -> _Ending | None:
-    """The ending for an error of this machine (disk, permissions, limits); None for a bug."""
+    """The sentence and exit code for an error of this machine (disk, permissions, limits); None for
+    a bug.
+    """
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
         return _Ending(
             "this machine allows no more threads; allow more with: ulimit -u 4096, or use "

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 
 def failure_text(result: RunResult, label: str, debug: bool) -> str:
-    """The error line of a run: how many questions failed, the most frequent reason, and how to run
-    or score them again.
+    """Write the error line of a run with failed questions.
+
+    It says how many failed, the most frequent reason with one question, and how to ask or score
+    them again.
 
     Args:
-        result: The run, with a question that failed.
-        label: Goes in front.
-        debug: Whether the traceback of the first question that failed for this reason is added.
+        result: The run, with at least one question that failed.
+        label: Goes in front: the run's name.
+        debug: Whether the traceback of that question is added.
     """
     errors: dict[str, Mapping[str, str] | None] = {}
     for record in read_lines(result.folder / RECORDS, "question_id"):
@@ -49,9 +51,7 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
 
 
 def _largest_group(failed: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """The questions that failed for the most frequent reason.
-
-    Numbers, such as sizes of texts, make no other reason.
+    """The questions that failed for the most frequent reason; numbers in a reason do not count.
 
     Args:
         failed: Question id -> its error in records.jsonl.
@@ -64,7 +64,12 @@ def _largest_group(failed: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def _ways_to_repeat(result: RunResult, n_not_scored: int) -> list[str]:
-    """How to answer failed questions again, and how to score those that only lack scores."""
+    """Say how to ask failed questions again, and how to score those that only lack scores.
+
+    Args:
+        result: The run.
+        n_not_scored: How many failed questions were answered and only lack scores.
+    """
     ways = []
     if n_not_scored < result.failed:
         ways.append("the same command with --retry-failed runs them again")
@@ -75,8 +80,9 @@ def _ways_to_repeat(result: RunResult, n_not_scored: int) -> list[str]:
 
 
 def incomplete_runs_sentence(total: int, lost: Sequence[Lost]) -> str:
-    """Which of `total` runs are incomplete, and why: the last words of a command with several
-    runs."""
+    """Say which of `total` runs are incomplete, and why; the last words of a command with several
+    runs.
+    """
     if not lost:
         return f"all {total} runs are complete"
     lines = [f"{len(lost)} of {total} runs are incomplete:"]

@@ -25,11 +25,22 @@ def write_figure(
     package: str = "reports.figures",
     **options: Any,
 ) -> int:
-    """Read the runs, write the figure that the module NAME of `package` makes of them, and return
-    the exit code.
+    """Read runs and write the figure that a module makes of them.
 
-    options: for the module's `figure`, which also gets `warn` where it takes that. Raises UserError
-    where no folder is named and one has the figure's name: `harness report nodes` may mean either.
+    Args:
+        name: The figure, and its module in `package`.
+        output: The format and the file.
+        folders: Folders of runs; None for the default results folder.
+        package: The package of the module.
+        options: Arguments of the module's function `figure`, which also gets `warn` if it takes
+            that.
+
+    Returns:
+        The exit code: 3 if a damaged run was left out, else 0.
+
+    Raises:
+        UserError: No folder is named and one has the figure's name: `harness report nodes` may mean
+            either.
     """
     form = figure_format(output.form, output.out, drawn=name != "tokens")
     if not folders and Path(name).is_dir():
@@ -52,11 +63,19 @@ def write_figure(
 
 
 def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> str:
-    """The format to write: svg, pdf, png, html, or one of reports.main_table.FORMATS. drawn: False
-    for a mere table.
+    """Choose the format of a figure: --format, else by the ending of --out, else "text".
 
-    Raises UnknownName for an unknown format, UserError for an unknown ending or a figure that does
-    not exist.
+    Args:
+        form: What --format names; None without it.
+        out: The file of --out; None without it.
+        drawn: False for a figure that is a mere table.
+
+    Returns:
+        "svg", "pdf", "png", "html", or a format of tables.
+
+    Raises:
+        UnknownName: There is no format `form`.
+        UserError: No format has that ending, or the figure has no drawing.
     """
     suffix = ""
     if out is not None:
@@ -92,7 +111,7 @@ def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> s
 def parse_numbers(
     text: str | None, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], expected: str
 ) -> list[T] | None:
-    """Parse the numbers of an option, "1,2,4", each once.
+    """Parse the numbers of an option, each once: "1,2,4" -> [1, 2, 4]; None where it was not typed.
 
     Args:
         text: What was typed; None where the option was not.

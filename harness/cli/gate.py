@@ -46,7 +46,14 @@ _IN_MARKDOWN: dict[Outcome, str] = {
 
 @dataclass(frozen=True)
 class Check:
-    """One check of one run: what was asked, how it ended, and the figures in a sentence."""
+    """One check of one run.
+
+    Attributes:
+        run: The run's name.
+        name: What was asked: "flashrag.em at least 60".
+        outcome: How it ended.
+        figures: The figures behind it, in a sentence.
+    """
 
     run: str
     name: str
@@ -63,7 +70,16 @@ class Gate(Hook):
     """
 
     def __init__(self, options: CheckOptions, allow_left_out: bool = False) -> None:
-        """allow_left_out: whether questions without an answer are left out."""
+        """Read the limits and drops, score -> points, and begin without any check.
+
+        Args:
+            options: The options of checks.
+            allow_left_out: Whether questions without an answer are left out, and not scored 0.
+
+        Raises:
+            UserError: A limit that is no SCORE=X, an option without the check that it belongs to,
+                or no such baseline.
+        """
         self._options = options
         self._allow_left_out = allow_left_out
         self._limits = _points_of_scores("--fail-under", options.fail_under)
@@ -73,7 +89,10 @@ class Gate(Hook):
         self._waiting: list[str] = []  # runs that were planned and have not ended
 
     def ready(self, plan: PlannedRun) -> PlannedRun:
-        """Expect the run. Raises UserError for a limit on a score that it does not have."""
+        """Note that this run must end, and return its plan unchanged.
+
+        Raises UserError for a limit on a score that the run does not have.
+        """
         for option, scores in (("--fail-under", self._limits), ("--max-drop", self._drops)):
             own = plan.config.dataset.scorers
             others = [name for name in scores if name not in own]
@@ -87,8 +106,11 @@ class Gate(Hook):
         return plan
 
     def ended(self, plan: PlannedRun, result: RunResult) -> None:
-        """Compare a run that ended with each --fail-under and, if one is given, with the baseline:
-        by each score of --max-drop, else by the headline without a tolerated drop."""
+        """Check a run that ended, and keep the checks for `closed`.
+
+        Its scores are compared with each --fail-under. If a baseline is given, the run is compared
+        with it by each score of --max-drop, else by the headline score without a tolerated drop.
+        """
         self._waiting.remove(plan.run_name)
         for score, least in self._limits.items():
             self._checks.append(self._compare_with_limit(plan.run_name, result, score, least))
@@ -102,8 +124,10 @@ class Gate(Hook):
             self._checks.append(check)
 
     def closed(self) -> int:
-        """Print and write the checks; returns 4 if one failed. A run that did not end fails its
-        checks."""
+        """Print all checks and write them to the files that are asked for.
+
+        A run that did not end fails. Returns the exit code: 4 if a check failed, else 0.
+        """
         for name in self._waiting:
             self._checks.append(Check(name, "the run ends", "FAILED", "it did not end"))
         for check in self._checks:
@@ -119,10 +143,12 @@ class Gate(Hook):
     def _compare_with_limit(self, run: str, result: RunResult, score: str, least: float) -> Check:
         """Compare a run's mean with a limit of --fail-under.
 
+        Questions that were left out count 0, unless they are allowed.
+
         Args:
-            run: Its name.
+            run: The run's name.
             result: The run that ended.
-            score: Name of the score.
+            score: The name of the score.
             least: The limit, in points.
         """
         name = f"{score} at least {least:g}"
@@ -162,9 +188,9 @@ class Gate(Hook):
         the figures.
 
         Args:
-            run: Its name.
+            run: The run's name.
             folder: Its run folder.
-            score: Name of the score; None: the baseline's headline.
+            score: The name of the score; None: the baseline's headline.
             drop: The tolerated drop, in points.
         """
         from harness.storage.run_folder import read_run
@@ -189,7 +215,7 @@ class Gate(Hook):
 
 
 def _not_judged(result: RunResult, judge: str) -> str:
-    """Why a run's score of a judge cannot be checked; "" where every question is judged."""
+    """Say why a run's score of a judge cannot be checked; "" where every question is judged."""
     judges = read_manifest(result.folder).judges
     asked = result.summary.n_total or 0
     judged = 0
@@ -204,7 +230,9 @@ def _not_judged(result: RunResult, judge: str) -> str:
 
 
 def _check_options(options: CheckOptions) -> None:
-    """Raises UserError for an option without the check that it belongs to, and no such baseline."""
+    """Raise UserError for an option without the check that it belongs to, and for a baseline that
+    is not there.
+    """
     if options.fail_below_baseline is not None and not Path(options.fail_below_baseline).is_dir():
         raise UserError(
             f"--fail-below-baseline: there is no run folder '{options.fail_below_baseline}'"
@@ -223,10 +251,12 @@ def _check_options(options: CheckOptions) -> None:
 
 
 def _points_of_scores(option: str, texts: Sequence[str]) -> dict[str, float]:
-    """{"flashrag.em": 60.0, "flashrag.f1": 50.0} of ["flashrag.em=60,flashrag.f1=50"].
+    """Parse limits of scores, in points.
+
+    ["flashrag.em=60,flashrag.f1=50"] -> {"flashrag.em": 60.0, "flashrag.f1": 50.0}
 
     Args:
-        option: Its name, for the error.
+        option: The option's name, for the error.
         texts: What was typed after it, each time.
 
     Raises:
@@ -250,11 +280,14 @@ def _points_of_scores(option: str, texts: Sequence[str]) -> dict[str, float]:
 
 
 def _outcome(found: BesideBaseline, drop: float) -> tuple[Outcome, list[str]]:
-    """How a check against a baseline ends, and why where the interval alone does not say it.
+    """Decide a check against a baseline, and say why where the interval alone does not.
 
     Args:
-        found: The paired difference, in [-1, 1].
+        found: The paired difference, in [-1, 1], with its interval.
         drop: The tolerated drop, in points.
+
+    Returns:
+        (outcome, reasons for the figures: none or one)
     """
     least = 0.0 - drop / 100
     if found.low is None or found.high is None:
@@ -270,7 +303,10 @@ def _outcome(found: BesideBaseline, drop: float) -> tuple[Outcome, list[str]]:
 
 
 def _difference_words(found: BesideBaseline) -> str:
-    """ "+3.1 [-1.0, +7.2] points on 80 questions about 10 documents", or "about the folder"."""
+    """Write a difference: "+3.1 [-1.0, +7.2] points on 80 questions about 10 documents".
+
+    A run that asks the whole folder is "about the folder".
+    """
     interval = _NO_INTERVAL
     if found.low is not None and found.high is not None:
         interval = f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
@@ -282,11 +318,13 @@ def _difference_words(found: BesideBaseline) -> str:
 
 
 def _mean_figures(score: ScoreMean, points: float, least: float) -> list[str]:
-    """A mean with its interval in words, and whether the interval holds a limit.
+    """Write a mean with its interval, and whether the interval holds the limit.
+
+    ["64.0 [58.1, 69.9] points", "the interval holds 60: ..."]; the second only where it does.
 
     Args:
-        score: The mean.
-        points: Points that a score of 1 is.
+        score: The mean of the score.
+        points: How many points a score of 1 is: 100, or less where left out questions count 0.
         least: The limit, in points.
     """
     mean = points * (score.mean or 0.0)
@@ -306,7 +344,7 @@ _NO_INTERVAL = ", no interval with so few documents,"
 
 
 def _left_out_words(count: int, allowed: bool) -> str:
-    """How many questions were left out, and whether they count."""
+    """Write how many questions were left out, and that they count 0 unless `allowed`."""
     questions = f"{counted(count, 'question')} left out"
     if allowed:
         return f"{questions}, as allowed"
@@ -314,7 +352,7 @@ def _left_out_words(count: int, allowed: bool) -> str:
 
 
 def _add_markdown(file: Path, checks: Sequence[Check]) -> None:
-    """Add a table of the checks to a Markdown file."""
+    """Append a table of the checks to a Markdown file."""
     rows = [("run", "check", "result", "figures"), ("---",) * 4]
     rows += [(each.run, each.name, _IN_MARKDOWN[each.outcome], each.figures) for each in checks]
     with file.open("a", encoding="utf-8") as opened:
@@ -325,7 +363,9 @@ def _add_markdown(file: Path, checks: Sequence[Check]) -> None:
 
 
 def _junit(checks: Sequence[Check]) -> ElementTree.ElementTree[ElementTree.Element]:
-    """The checks as JUnit XML; an undecided one is "skipped", with its figures."""
+    """The checks as JUnit XML, a test case each; an undecided one is "skipped", with its
+    figures.
+    """
     from xml.etree import ElementTree
 
     failures = sum(check.outcome == "FAILED" for check in checks)

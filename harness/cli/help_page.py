@@ -13,8 +13,14 @@ _DEFAULT = re.compile(
 
 
 class Entry(NamedTuple):
-    """A command that is not imported yet: its whole name, section in the help, summary, and package
-    of its module."""
+    """A command that is not imported yet.
+
+    Attributes:
+        name: Its whole name: "report curves".
+        section: Its section in the help.
+        summary: One line about it.
+        package: The package of its module: "harness.cli".
+    """
 
     name: str
     section: str
@@ -23,7 +29,13 @@ class Entry(NamedTuple):
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """List the options of a command by section, then the commands below it."""
+    """Write the options of a command into its help, by section, then the commands below it.
+
+    Args:
+        command: The command.
+        ctx: Its click context.
+        formatter: The click formatter that is written to.
+    """
     sections: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
@@ -44,9 +56,14 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def write_commands(entries: Mapping[str, Entry], formatter: Any) -> None:
-    """List the first words of the commands by section; imports none of them.
+    """Write the first words of the commands into a group's help by section; imports none of them.
 
-    What begins with the same word is one line: "report    Print tables; also: report curves, front".
+    What begins with the same word is one line: "report    Print tables; also: report curves,
+    front".
+
+    Args:
+        entries: Name of one or two words -> command.
+        formatter: The click formatter that is written to.
     """
     sections: dict[str, dict[str, str]] = {}
     for name, entry in entries.items():
@@ -57,7 +74,12 @@ def write_commands(entries: Mapping[str, Entry], formatter: Any) -> None:
 
 
 def _lines_by_word(summaries: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(first word, what its command does and which commands stand below it).
+    """Join the commands that begin with the same word to one line: (word, text).
+
+    {"report": "Print tables", "report curves": "..."}
+        -> [("report", "Print tables; also: report curves")]
+
+    A word that is no command itself gets the names of the commands below it.
 
     Args:
         summaries: Name of one or two words -> summary.

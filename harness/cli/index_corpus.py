@@ -76,7 +76,7 @@ def index_corpus(
 
 
 def _build(request: IndexRequest, *, as_json: bool) -> int:
-    """Build an index and say where it is. Returns the exit code."""
+    """Build an index and print where it is and what it holds. Returns the exit code 0."""
     with stage_progress() as progress:
         facts = build_index(request, progress)
     folder = request.out
@@ -90,7 +90,16 @@ def _build(request: IndexRequest, *, as_json: bool) -> int:
 
 
 def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | None:
-    """The encoder that the options name; None for BM25 alone. Raises UserError."""
+    """Resolve the encoder that the options name; None for BM25, which has none.
+
+    Args:
+        kind: "bm25", "dense" or "hybrid".
+        name: The encoder; None for the default one.
+        sets: Its settings, as typed: ["encoder.device=cuda"].
+
+    Raises:
+        UserError: An option that does not fit, or an encoder behind a server.
+    """
     assignments = parse_assignments(sets, "--set ")
     foreign = [key for key in assignments if not key.startswith("encoder.")]
     if foreign:
@@ -110,7 +119,9 @@ def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | No
 
 
 def _file_of(folder: Path, out: Path) -> Path:
-    """The pages of a folder as a corpus file in the folder of the index."""
+    """Write the pages of a folder as one corpus file into the folder `out`, with a warning for each
+    page that is left out.
+    """
     path, notes = file_of_folder(folder, out)
     for note in notes:
         say(f"warning: {note}")

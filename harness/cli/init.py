@@ -62,7 +62,9 @@ def init(folder: Folder = ".") -> int:
 
 
 def _check_free(root: Path) -> None:
-    """Raise UserError where a file is there already, or the folder is a file."""
+    """Raise UserError where one of our files is in the folder already, or the folder is itself a
+    file.
+    """
     if root.exists() and not root.is_dir():
         raise UserError(f"'{root}' is a file; name a folder: harness init DIR")
     taken = [place for place in FILES if (root / place).exists() or (root / place).is_symlink()]
@@ -74,7 +76,7 @@ def _check_free(root: Path) -> None:
 
 
 def _check_links(root: Path) -> None:
-    """Raise UserError where a folder below the root is a link that leads out of it."""
+    """Raise UserError where a folder to write into is a link that leads out of `root`."""
     inside = root.resolve()
     for place in FILES:
         parent = (root / place).parent
@@ -83,7 +85,7 @@ def _check_links(root: Path) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file and the folders that it lies in. Raises SaveError."""
+    """Write a file and make the folders that it lies in. Raises SaveError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -112,13 +112,13 @@ class JudgeOptions:
         ),
     ] = None
 
-    def says_of_a_model(self) -> bool:
-        """Whether an option says something of the model that judges."""
+    def describes_model(self) -> bool:
+        """Whether an option is given that only makes sense with a model that judges."""
         given = (self.sets, self.prompt, self.name, self.max_tokens, self.scale)
         return any(given) or self.kind != "correctness"
 
     def request(self, model: str) -> JudgeRequest:
-        """The judge that the options ask for."""
+        """The judge that the options ask for, with `model` to judge."""
         return JudgeRequest(
             model=model,
             sets=parse_assignments(self.sets or [], "--set "),
@@ -152,7 +152,7 @@ def judge(
         return _write_sheet(folders, data, Path(options.sheet))
     hand_labels = _hand_labels(options.labels)
     if options.model is None:
-        if options.says_of_a_model():
+        if options.describes_model():
             raise UserError(
                 "name the model that judges with --model NAME; without it no answer is judged"
             )
@@ -168,29 +168,32 @@ def judge(
 
 
 def _hand_labels(file: str | None) -> HandLabels:
-    """The labels of a file, none without one."""
+    """Read the labels that people gave from a file; no labels without a file."""
     if not file:
         return HandLabels({})
     return read_labels(Path(file), _print_note)
 
 
 def _say_prompt(judge: Judge) -> None:
-    """Say with which prompt a judge judges."""
+    """Print the prompt that a judge judges with."""
     text = indent(judge.prompt.text, "  | ")
     say(f"prompt ({judge.kind}, {judge.prompt_version}):\n{text}")
 
 
 def _judge_all(work: Sequence[JudgeWork], parallel: int, output: JudgeOutput) -> int:
-    """Judge every run; a model that can judge no more ends the work. Returns the exit code.
+    """Judge every run and print its results; an error of the model ends the work.
 
     Args:
         work: The runs with their judges.
-        parallel: Answers at a time.
+        parallel: How many answers are judged at a time.
         output: Prints the results.
+
+    Returns:
+        The exit code: 0; 2 if nothing was judged; 3 if something was left.
     """
     code = 0
     for number, one in enumerate(work):
-        _say_what_to_know(one)
+        _say_notes_on(one)
         try:
             judged = judge_run(
                 one.folder, one.questions, one.judge, parallel=parallel, progress=ProgressLine()
@@ -207,8 +210,10 @@ def _judge_all(work: Sequence[JudgeWork], parallel: int, output: JudgeOutput) ->
     return code
 
 
-def _say_what_to_know(one: JudgeWork) -> None:
-    """Say whose prompts are used, and whether the judge wrote the answers itself."""
+def _say_notes_on(one: JudgeWork) -> None:
+    """Print notes on a run that is to be judged: whose prompts are used, and whether the judge
+    wrote the answers itself.
+    """
     judge = one.judge
     if judge.published:
         say(f"note: {one.folder}: the prompts of {judge.published.source}")
@@ -221,12 +226,12 @@ def _say_what_to_know(one: JudgeWork) -> None:
 
 
 def _write_sheet(folders: Sequence[Path], data: str | None, path: Path) -> int:
-    """Write a sheet to label. Returns the exit code.
+    """Write a sheet on which people label the answers of runs. Returns the exit code 0.
 
     Args:
-        folders: Of the runs.
-        data: Where their rows are now.
-        path: Of the sheet.
+        folders: The run folders.
+        data: Where the rows of their data set are now; None where they were.
+        path: The .xlsx file, which must not be there yet.
     """
     if path.suffix.lower() != ".xlsx":
         raise UserError(f"--sheet {path}: should end in .xlsx")

@@ -43,13 +43,24 @@ _COUNTS = {
 
 @dataclass(frozen=True)
 class JudgeOutput:
-    """Prints the results of judges. labels: by hand; as_json: a JSON object a run."""
+    """Prints the results of judges.
+
+    Attributes:
+        labels: Labels by hand, to compare the judges with.
+        as_json: Print a JSON object for each run in place of text.
+    """
 
     labels: HandLabels
     as_json: bool
 
     def print(self, folder: Path, judge: Judge, judged: Judged) -> None:
-        """Print the results of a judge on a run."""
+        """Print the results of a judge on a run, and warn of what went wrong.
+
+        Args:
+            folder: The run folder.
+            judge: The judge.
+            judged: What it decided, with its costs.
+        """
         agreed = _agreement_of(folder, self.labels)
         result = _Result(folder, judge, judged, agreed)
         if self.as_json:
@@ -61,7 +72,14 @@ class JudgeOutput:
 
 @dataclass(frozen=True)
 class _Result:
-    """A judge's results on a run."""
+    """A judge's results on a run, ready to print.
+
+    Attributes:
+        folder: The run folder.
+        judge: The judge.
+        judged: What it decided, with its costs.
+        agreed: How far it agrees with others.
+    """
 
     folder: Path
     judge: Judge
@@ -70,12 +88,12 @@ class _Result:
 
     @property
     def score(self) -> ScoreMean | None:
-        """The mean with its interval; None where nothing is scored."""
+        """The judge's mean with its interval; None where nothing is scored."""
         return self.judged.summary.scores.get(self.judge.name)
 
     @property
     def paid(self) -> float | None:
-        """Money of all replies; None where the model has no price."""
+        """What all replies of the judge cost in money; None where its model has no price."""
         price = price_of(self.judge)
         if price is None:
             return None
@@ -83,7 +101,7 @@ class _Result:
         return money(self.judged.usage, Prices(billed))
 
     def counts(self) -> dict[str, int]:
-        """How many answers were judged how."""
+        """How many answers were judged, or not judged, for each reason (the keys of _COUNTS)."""
         judged = self.judged
         return {
             "asked": judged.replied - judged.cached,
@@ -101,13 +119,15 @@ class _Result:
         }
 
     def pairs(self) -> PairwiseResult | None:
-        """Wins, ties and losses; None for another kind of judge, or where none is scored."""
+        """Wins, ties and losses against the other run; None for another kind of judge, or where no
+        pair is scored.
+        """
         if not self.judge.other_run or self.score is None:
             return None
         return pairwise_result(read_run(self.folder), self.judge.name)
 
     def as_json(self) -> dict[str, object]:
-        """The results as values."""
+        """The results as a JSON object: score, counts, cost and agreement."""
         usage = self.judged.usage
         score = None
         if self.score is not None:
@@ -128,7 +148,7 @@ class _Result:
         return line
 
     def as_text(self) -> str:
-        """The results for people."""
+        """The results as lines for people: score, counts, cost and agreement."""
         mean = "-"
         if self.score is not None:
             mean = mean_text(self.score)
@@ -147,7 +167,7 @@ class _Result:
         return "\n".join(lines)
 
     def _counts_text(self) -> str:
-        """ "20 asked, 3 from the cache": the counts that are not 0, in the words of _COUNTS."""
+        """Write the counts that are not 0: "20 asked, 3 from the cache"."""
         parts = []
         counts = self.counts()
         for key, words in _COUNTS.items():
@@ -159,7 +179,9 @@ class _Result:
 
 
 def _pairs_text(pairs: PairwiseResult) -> str:
-    """ "wins 5, ties 3, losses 2 beside bm25--...; wins less losses 30.0 [-5.0, 60.0], p 0.12"."""
+    """Write pairs: "wins 5, ties 3, losses 2 beside bm25--...; wins less losses 30.0 [-5.0, 60.0],
+    p 0.12".
+    """
     counts = f"wins {pairs.wins}, ties {pairs.ties}, losses {pairs.losses}"
     test = pairs.test
     if test is None:
@@ -169,12 +191,12 @@ def _pairs_text(pairs: PairwiseResult) -> str:
 
 
 def _points(share: float) -> str:
-    """ "81.0" of 0.81."""
+    """Write a share in percent points: 0.81 -> "81.0"."""
     return f"{100 * share:.1f}"
 
 
 def _say_problems(folder: Path, judge: Judge, judged: Judged) -> None:
-    """Say where most replies hold no verdict, and which answers were not judged."""
+    """Warn where most replies hold no verdict, and say which answers were not judged and why."""
     if 2 * judged.count(UNCLEAR) > judged.replied:
         advice = "use a larger model, or another prompt (--prompt)"
         if judge.drops_unclear:
@@ -192,20 +214,27 @@ def _say_problems(folder: Path, judge: Judge, judged: Judged) -> None:
 
 @dataclass(frozen=True)
 class _AgreementOfRun:
-    """How far judges, scores and people agree on a run, and what people would say of all of it."""
+    """How far judges, scores and people agree on a run.
+
+    Attributes:
+        raters: The agreement of each pair of raters.
+        people: What people would say of all answers, estimated from their labels and a judge.
+    """
 
     raters: list[Raters]
     people: list[PeopleMean]
 
     def columns(self) -> dict[str, object]:
-        """As values."""
+        """The agreement as JSON: {"agreement": [...], "people": [...]}, the second only with
+        labels.
+        """
         values: dict[str, object] = {"agreement": [pair.columns() for pair in self.raters]}
         if self.people:
             values["people"] = [mean.columns() for mean in self.people]
         return values
 
     def lines(self) -> list[str]:
-        """As tables for people."""
+        """The agreement as text tables."""
         lines = []
         if self.raters:
             lines.append(agreement_table(self.raters))
@@ -215,15 +244,15 @@ class _AgreementOfRun:
 
 
 def print_agreements(folders: Sequence[Path], labels: HandLabels, as_json: bool) -> int:
-    """Print how far the judges agree that runs have already. Returns the exit code.
+    """Print how far the judges agree that runs have already. Returns the exit code 0.
 
     Args:
-        folders: Of the runs.
-        labels: By hand.
-        as_json: A JSON object a run.
+        folders: The run folders.
+        labels: Labels by hand.
+        as_json: Print a JSON object for each run.
 
     Raises:
-        UserError: No model has judged them.
+        UserError: No model has judged any of them.
     """
     found: dict[Path, _AgreementOfRun] = {}
     for folder in folders:
@@ -248,7 +277,9 @@ def _agreement_of(folder: Path, labels: HandLabels) -> _AgreementOfRun:
 
 
 def agreement_table(pairs: list[Raters]) -> str:
-    """Percent agreement and Cohen's kappa, with its interval by document, of each pair of raters."""
+    """A text table: percent agreement and Cohen's kappa, with its interval by document, of each
+    pair of raters.
+    """
     judges = {pair.first for pair in pairs}
     head = ("  agreement", "n", "percent", "kappa")
     rows = [_agreement_row(pair, judges) for pair in pairs]
@@ -256,7 +287,13 @@ def agreement_table(pairs: list[Raters]) -> str:
 
 
 def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
-    """The cells of a pair; judges: names of raters that are no scores."""
+    """The cells of a pair of raters: names, number of answers, percent, kappa with its interval.
+
+    Args:
+        pair: The pair with its agreement.
+        judges: Names of raters that decide right or wrong; a score beside them counts as right from
+            a limit, which the row names.
+    """
     found = pair.agreement
     second = pair.second
     if second not in (*judges, *PEOPLE, LABELS):
@@ -271,7 +308,9 @@ def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
 
 
 def _people_table(means: list[PeopleMean]) -> str:
-    """The share of right answers by each judge, by the labels, and by both."""
+    """A text table with the share of right answers by each judge, by the labels, and by both
+    together.
+    """
     rows = [("  right, of the answered questions", "n", "mean")]
     for mean in means:
         joined = f"both (prediction-powered by {mean.by_labels.n} labels)"
@@ -282,7 +321,7 @@ def _people_table(means: list[PeopleMean]) -> str:
 
 
 def _interval_text(found: Interval) -> str:
-    """ "81.0 [74.2, 87.8]"; "-" where nothing was measured."""
+    """Write a mean with its interval in percent points: "81.0 [74.2, 87.8]"; "-" without a mean."""
     if found.mean is None:
         return "-"
     return with_interval(_points, found.mean, found.low, found.high)

@@ -50,12 +50,12 @@ def list_(
 
 
 def _print_json(value: Any) -> None:
-    """Print a value as JSON, names in any script as they are."""
+    """Print a value as indented JSON, with names in any script as they are."""
     print(json_.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _as_text(kind: str, listed: Mapping[str, str], width: int) -> str:
-    """The names of a kind with their summaries, methods by family.
+    """Write the names of a kind with their summaries; methods by family, each below its title.
 
     Args:
         kind: The kind.
@@ -73,8 +73,10 @@ def _as_text(kind: str, listed: Mapping[str, str], width: int) -> str:
 
 
 def _families(listed: Iterable[str]) -> dict[str, list[str]]:
-    """Title -> its methods: those to begin with, then each family under the first line of its
-    module."""
+    """Group methods by title: those to begin with, then each family.
+
+    {"Begin with these ...": ["bm25", ...], "PECAN: ...": ["pecan", ...]}
+    """
     begin = [name for name in registry.begin_with() if name in listed]
     families: dict[str, list[str]] = {}
     for name in listed:
@@ -87,7 +89,10 @@ def _families(listed: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _family(name: str) -> str:
-    """What a method's preset implements, as the module says it."""
+    """The title of a method's family: the first paragraph of the module that its preset names.
+
+    "Your own" for a method outside of this project.
+    """
     target = ""
     for _, layer in presets.read("methods", name):
         target = str(layer.get("implementation", target))
@@ -109,7 +114,10 @@ def _module_summary(module: str) -> str:
 
 
 def find_kind(kind: str) -> str:
-    """A kind as listed, from its plural or singular. Raises UnknownName."""
+    """The kind that a word means, in its plural or singular.
+
+    "method" -> "methods". Raises UnknownName.
+    """
     for known in KINDS:
         if presets.fold(kind) in (known, known.rstrip("s")):
             return known
@@ -117,7 +125,7 @@ def find_kind(kind: str) -> str:
 
 
 def summaries(kind: str) -> dict[str, str]:
-    """Name -> one line about it, for all names of a kind (one of KINDS), sorted by name."""
+    """All names of a kind with one line about each, sorted by name."""
     if kind == "scorers":
         return {name: scorers.lookup(name).summary for name in sorted(scorers.names())}
     return presets.summaries(kind)

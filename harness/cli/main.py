@@ -77,8 +77,11 @@ class Root(Group):
 
     @cached_property
     def added(self) -> dict[str, object]:
-        """Entry point -> what packages add: a `Commands` table, a group, or the CannotRun why it is
-        not imported."""
+        """What installed packages add, by entry point: a `Commands` table, or a click or typer
+        group.
+
+        For a package that cannot be imported it is the CannotRun that says why.
+        """
         added: dict[str, object] = {}
         for name, target in plugins.targets("harness.commands").items():
             module, _, attribute = target.partition(":")
@@ -92,13 +95,15 @@ class Root(Group):
 
     @cached_property
     def entries(self) -> dict[str, Entry]:  # type: ignore[override]
-        """The commands of the tables."""
+        """The commands of our table and of those that packages add: name -> command."""
         return entries_of(
             [COMMANDS, *(more for more in self.added.values() if isinstance(more, Commands))]
         )
 
     def groups(self, ctx: Any) -> dict[str, object]:
-        """Name -> group that a package adds; one of a table wins over a group."""
+        """The groups that packages add, by name; a command of a table with that name wins over a
+        group.
+        """
         tabled = super().list_commands(ctx)
         return {
             n: more
@@ -107,11 +112,13 @@ class Root(Group):
         }
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands of the tables, then the groups."""
+        """The names of all commands: those of the tables, then the groups."""
         return [*super().list_commands(ctx), *self.groups(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command. Raises CannotRun for a broken package."""
+        """Import the command of this name. Raises CannotRun for a package that cannot be
+        imported.
+        """
         commands = self.groups(ctx).get(cmd_name)
         if isinstance(commands, CannotRun):
             raise commands
@@ -120,7 +127,7 @@ class Root(Group):
         return typer.main.get_command(commands) if isinstance(commands, typer.Typer) else commands
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands of the tables by section, then the groups."""
+        """Write the commands of the tables by section into the help, then the groups."""
         super().format_commands(ctx, formatter)
         rows = []
         for name, commands in self.groups(ctx).items():
@@ -142,7 +149,7 @@ app = typer.Typer(
 
 
 def _print_version(requested: bool) -> None:
-    """Print the version and exit: what the option --version calls."""
+    """Print the version and exit, if --version was typed."""
     if requested:
         from harness import __version__
 
@@ -163,15 +170,18 @@ def _harness(
 
 
 def root() -> Root:
-    """The command `harness` as a click group."""
+    """Make the command `harness` as a click group."""
     command = typer.main.get_command(app)
     assert isinstance(command, Root)
     return command
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point of the command `harness`: parse, call, exit. arguments: in place of sys.argv, in
-    tests."""
+    """Run the command `harness` and end the process with its exit code.
+
+    Args:
+        arguments: The words after "harness"; None for those of the command line. Tests give them.
+    """
     if sys.stderr is None:  # closed by the caller
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     if sys.stdout is None:
@@ -194,8 +204,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _exit_at_once(code: int) -> None:
-    """End the process without Python's own end, which aborts (exit 134) where threads of a run
-    still compute."""
+    """End the process now, without Python's own way out, which aborts (exit 134) where threads of a
+    run still compute.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
@@ -204,7 +215,7 @@ def _exit_at_once(code: int) -> None:
 
 
 def _run_command(arguments: list[str]) -> int:
-    """Run the command and return its exit code; an error is printed and gives its own code."""
+    """Run a command, print the error that it raises, and return the exit code."""
     try:
         # Bytes that are no UTF-8 come as lone surrogates, which no file of a run can hold.
         for argument in arguments:

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 
 def mean_text(score: ScoreMean) -> str:
-    """ScoreMean(mean=0.41, low=0.36, high=0.46) -> "41.0 [36.0, 46.0]"; "-" without a mean."""
+    """Write a mean with its interval in percent points; "-" without a mean.
+
+    ScoreMean(mean=0.41, low=0.36, high=0.46) -> "41.0 [36.0, 46.0]"
+    """
     from harness.stats.bootstrap import with_interval
 
     if score.mean is None:
@@ -19,8 +22,10 @@ def mean_text(score: ScoreMean) -> str:
 
 
 def mean_texts(summary: RunSummary) -> dict[str, str]:
-    """Score name -> its mean as text, by a run's summary.json, and over how many questions where
-    not over all."""
+    """Write each score's mean: {"qa-f1": "41.0 [36.0, 46.0]"}.
+
+    Where the mean is not over all questions, " over 18 of 20 questions" follows.
+    """
     counted = summary.n_total
     if summary.failed_count_as == "skip":
         counted = summary.n_scored
@@ -40,7 +45,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def say(line: str) -> None:
-    """Print a line on stderr, where everything but results goes."""
+    """Print a line on stderr, where everything but results goes, at once."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
@@ -52,8 +57,12 @@ if TYPE_CHECKING:
 
 
 def print_warnings(plans: Sequence[PlannedRun], unlogged: Sequence[str] = ()) -> None:
-    """Print warnings before the first run, each sentence once; unlogged: sentences about the
-    tracker."""
+    """Print the warnings of planned runs, before the first one begins, each sentence once.
+
+    Args:
+        plans: The runs.
+        unlogged: Sentences on why runs are not logged to the tracker.
+    """
     from harness.engine import model_warnings
 
     models = {plan.config.model.name: plan.config.model for plan in plans}
@@ -70,7 +79,7 @@ def print_warnings(plans: Sequence[PlannedRun], unlogged: Sequence[str] = ()) ->
 
 
 def _counts_text(summary: RunSummary) -> str:
-    """How many questions there were and what became of them: "20 questions, 1 failed (Timeout)"."""
+    """Write what became of the questions: "20 questions, 1 failed (1 Timeout), 3 not asked yet"."""
     text = f"{counted(summary.n_total or 0, 'question')}, {summary.n_failed or 0} failed"
     if summary.errors:
         kinds = [f"{number} {kind}" for kind, number in summary.errors.items()]
@@ -82,7 +91,7 @@ def _counts_text(summary: RunSummary) -> str:
 
 
 def _counts(summary: RunSummary) -> list[tuple[int | None, str]]:
-    """Numbers of a summary that are said where they are not 0, with their meaning."""
+    """The counts of a summary that are printed where they are not 0, each with its words."""
     return [
         (summary.n_without_prefix, "replies without the answer prefix, scored whole"),
         (summary.n_not_parsed, "not as the answer schema says, scored 0"),
@@ -93,7 +102,7 @@ def _counts(summary: RunSummary) -> list[tuple[int | None, str]]:
 
 
 def _recalled_text(summary: RunSummary) -> str:
-    """How many requests the cache of replies answered; "" where it answered none."""
+    """Write how many requests the cache of replies answered, to follow the counts; "" for none."""
     answered = summary.n_scored or 0
     phases = [(phase, answered) for phase in summary.usage.values()]
     phases += [(phase, 1) for phase in summary.index.usage.values()]
@@ -108,7 +117,13 @@ def _recalled_text(summary: RunSummary) -> str:
 
 
 def print_result(result: RunResult, plan: PlannedRun, json: bool) -> None:
-    """Print the scores and counts of a run on stdout, as lines or as one object of JSON."""
+    """Print the scores and counts of a run on stdout.
+
+    Args:
+        result: The run that ended.
+        plan: Its plan.
+        json: Print one JSON object in place of lines.
+    """
     from harness.datasets.base import left_out_note
     from harness.storage.run_summary import reply_sentences
 

@@ -51,7 +51,9 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
 
 
 def _together(forecasts: Sequence[Forecast]) -> Forecast:
-    """The sums of the forecasts; an amount that some runs do not know is the sum of the others."""
+    """Sum up forecasts for the last row; amounts that some runs do not know are sums of the others,
+    and `how` says so.
+    """
     n_unknown = 0
     for each in forecasts:
         if each.tokens is None or each.tflops is None:
@@ -87,7 +89,7 @@ class _Row:
 
     @classmethod
     def of(cls, forecast: Forecast) -> _Row:
-        """The row of one run, or of all together."""
+        """Write the forecast of one run, or of all together, as the texts of a row."""
         questions = str(forecast.questions or UNKNOWN)
         if forecast.done:
             questions = f"{forecast.questions - forecast.done} of {forecast.questions}"
@@ -104,14 +106,20 @@ class _Row:
 
 
 def _shown(value: float | None, as_text: Callable[[float], str], unknown: str = UNKNOWN) -> str:
-    """A number as text, `unknown` for None."""
+    """Write a number with `as_text`; for None write `unknown`."""
     if value is None:
         return unknown
     return as_text(value)
 
 
 def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT) -> str:
-    """The forecasts as a table, their sum in its last row; convention: of the FLOPs."""
+    """Write forecasts as a table whose last row is their sum.
+
+    Args:
+        title: The line above the table.
+        forecasts: One for each run.
+        convention: The convention by which the FLOPs are counted, named in the line below.
+    """
     shown = [*forecasts, _together(forecasts)]
     rows: list[tuple[str, ...]] = [_HEADS]
     rows += [astuple(_Row.of(each)) for each in shown]
@@ -128,7 +136,7 @@ def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAUL
 
 
 def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
-    """The sum of the forecasts in a line, printed when a suite begins to run."""
+    """Write the sum of a suite's forecasts as the line that is printed when it begins to run."""
     total = _together(forecasts)
     row = _Row.of(total)
     left = total.questions - total.done
@@ -141,7 +149,7 @@ def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
 def only_plan(
     runs: Sequence[Choices], request: RunRequest, printing: Printing, checks: Sequence[Hook]
 ) -> int:
-    """--plan: print the forecast of every run that can start, the others' mistakes on stderr.
+    """Print the forecast of every run that can start (--plan), and the others' mistakes on stderr.
 
     Args:
         runs: What is planned.
@@ -172,12 +180,19 @@ def only_plan(
 
 
 def _each_once(sentences: Iterable[Iterable[str]]) -> list[str]:
-    """The sentences of all plans in order, each once."""
+    """Join the sentences of several plans to one list, in order and each once."""
     return list(dict.fromkeys(itertools.chain.from_iterable(sentences)))
 
 
 def _print_forecasts(forecasts: Sequence[Forecast], printing: Printing, suite: str | None) -> None:
-    """Print the table, or lines of JSON, and the command that would make unknown costs known."""
+    """Print forecasts as a table or as lines of JSON, and the command that would tell unknown
+    costs.
+
+    Args:
+        forecasts: One for each run.
+        printing: How it prints.
+        suite: The name of the suite, for the title; None without one.
+    """
     if printing.json:
         for each in forecasts:
             row = {**asdict(each), "questions": each.questions or None}
@@ -193,7 +208,12 @@ def _print_forecasts(forecasts: Sequence[Forecast], printing: Printing, suite: s
 
 
 def measuring_command(command: Sequence[str]) -> list[str]:
-    """The command with three questions a run in place of its forecast; a sample stays a sample."""
+    """Turn a command with --plan into one that answers three questions of each run.
+
+    ["harness", "run", "--sample", "50", "--plan"] -> ["harness", "run", "--sample", "3"]
+
+    Without --limit or --sample it gets --limit 3.
+    """
     words = [word for word in command if word not in ("--plan", "--json")]
     limits = ("--limit", "--sample")
     remaining: list[str] = []
@@ -212,6 +232,6 @@ def measuring_command(command: Sequence[str]) -> list[str]:
 
 
 def run_forecasts(planned: Sequence[PlannedRun], out: Path, printing: Printing) -> list[Forecast]:
-    """The forecast of each run, by what it has answered; out: the results folder."""
+    """Forecast the cost of each run from what it has answered in the results folder `out`."""
     convention = printing.convention or DEFAULT
     return [forecast(plan, out, convention) for plan in planned]

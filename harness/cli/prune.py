@@ -50,7 +50,7 @@ class LeftOver:
     asked: int | None
 
     def cells(self) -> tuple[str, str, str]:
-        """Its row: state, questions, folder."""
+        """The cells of its row: (state, "3 / 20" questions answered, folder)."""
         asked = "–"
         if self.asked is not None:
             asked = str(self.asked)
@@ -67,7 +67,7 @@ def prune(
     At a terminal it asks before it deletes; elsewhere it only lists, unless --yes is given. A run
     that is being written is left alone. The exit code is 3 if a run could not be deleted.
     """
-    runs = _readable(folders or [RESULTS])
+    runs = _readable_runs(folders or [RESULTS])
     found = left_over(runs)
     if not found:
         print(f"nothing to prune: {counted(len(runs), 'finished run')} of the newest code")
@@ -101,8 +101,8 @@ def left_over(runs: Sequence[StoredRun]) -> list[LeftOver]:
     return found
 
 
-def _readable(folders: Sequence[str]) -> list[StoredRun]:
-    """The runs at or below the folders; warns about damaged ones, which are left alone."""
+def _readable_runs(folders: Sequence[str]) -> list[StoredRun]:
+    """Read the runs at or below the folders; a damaged one is left alone, with a warning."""
     runs = []
     for folder in run_folders(folders):
         try:
@@ -113,7 +113,9 @@ def _readable(folders: Sequence[str]) -> list[StoredRun]:
 
 
 def _delete(found: Sequence[LeftOver]) -> int:
-    """Delete the folders; those that are being written stay."""
+    """Delete the folders of these runs; one that is being written stays. Returns the exit code, 3
+    if one stayed.
+    """
     code = 0
     for each in found:
         folder = each.run.path

@@ -156,14 +156,16 @@ def report(
 
 
 def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
-    """Raise UserError for options that would have no effect."""
+    """Raise UserError for an option that would have no effect with the others given."""
     _check_page_options(table, page, wide)
     _check_paper_options(table, page)
     _check_table_options(table, page)
 
 
 def _check_page_options(table: TableOutput, page: Page, wide: Wide) -> None:
-    """Raise UserError for options of the page that would have no effect."""
+    """Raise UserError for an option of the HTML page that would have no effect, or is out of
+    range.
+    """
     of_page = {
         "--questions": page.questions is not None,
         "--title": page.title,
@@ -186,7 +188,9 @@ def _check_page_options(table: TableOutput, page: Page, wide: Wide) -> None:
 
 
 def _check_paper_options(table: TableOutput, page: Page) -> None:
-    """Raise UserError for options that do not go with the comparison with published numbers."""
+    """Raise UserError for an option that does not go with --paper, published numbers beside
+    ours.
+    """
     if page.margin is not None and not page.paper:
         raise UserError(
             "--margin is a setting of the comparison with published numbers; add --paper"
@@ -202,7 +206,7 @@ def _check_paper_options(table: TableOutput, page: Page) -> None:
 
 
 def _check_table_options(table: TableOutput, page: Page) -> None:
-    """Raise UserError for options of a printed table where none is printed."""
+    """Raise UserError for an option of the printed table where no table is printed."""
     of_table = {"--format": table.form, "--columns": table.columns, "--all": table.everything}
     table_flags = [flag for flag, value in of_table.items() if value]
     if page.html is not None and table.out is None and table_flags:
@@ -218,7 +222,7 @@ def _check_table_options(table: TableOutput, page: Page) -> None:
 
 
 def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
-    """Raise UserError for options that have no effect with --wide, or none without it."""
+    """Raise UserError for an option that has no effect with --wide, or none without it."""
     if not wide.wide:
         for flag, given in (("--score", wide.score), ("--intervals", wide.intervals)):
             if given:
@@ -241,13 +245,13 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
 
 
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
-    """The runs as an HTML page whose header has the command that writes it.
+    """Make the HTML page of the runs; its header shows the command that writes it.
 
     Args:
         runs: Stored runs.
         title: The heading.
-        table: Options of its tables.
-        options: Of the page.
+        table: The options of its tables.
+        options: The options of the page.
     """
     command = [masked(word) for word in command_without_home(["harness", *sys.argv[1:]])]
     margin: float | None = None
@@ -268,7 +272,9 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
 
 
 def _workbook_link(options: Page) -> str | None:
-    """The address of the workbook from the page's folder; None without one."""
+    """The link from the page to the workbook, relative to the page's folder; None where one of the
+    two is not written.
+    """
     if options.xlsx is None or options.html is None:
         return None
     place = os.path.relpath(options.xlsx, Path(options.html).parent)
@@ -276,7 +282,7 @@ def _workbook_link(options: Page) -> str | None:
 
 
 def _workbook(runs: list[StoredRun], table: TableOutput) -> bytes:
-    """The main tables of the runs as an .xlsx file."""
+    """The main tables of the runs as the bytes of an .xlsx file."""
     return workbook(best_rows(runs, table))
 
 
@@ -289,13 +295,15 @@ def _text(
     page: Page,
     wide: Wide,
 ) -> str:
-    """The table that the options ask for: published numbers, methods by data sets, or a table for
-    each data set. csv and json hold a single table, with every column.
+    """Write the table that the options ask for.
+
+    That is: published numbers (--paper), methods by data sets (--wide), or a table for each data
+    set. csv and json hold a single table, with every column.
 
     Args:
         runs: Stored runs.
-        form: The format.
-        columns: As of chosen_columns.
+        form: The format: "text", "csv", "json", ...
+        columns: The columns to show, in order; None for the usual ones.
         table: Options of tables.
         page: Options of the page and of published numbers.
         wide: Options of the table of methods by data sets.
@@ -313,7 +321,7 @@ def _text(
 
 
 def best_rows(runs: list[StoredRun], table: TableOutput) -> list[TableRow]:
-    """The rows of the main table, best method first."""
+    """The rows of the runs' main table, best method first within each data set."""
     rows = table_rows(
         runs,
         convention=table.convention or DEFAULT,
@@ -323,13 +331,15 @@ def best_rows(runs: list[StoredRun], table: TableOutput) -> list[TableRow]:
 
 
 def means_of(runs: list[StoredRun], table: TableOutput) -> pd.DataFrame:
-    """The main table of the runs with all its columns, best method first."""
+    """The main table of the runs as a frame with all its columns, best method first."""
     return as_frame(best_rows(runs, table))
 
 
 def table_of_folders(folders: Sequence[Path]) -> str:
-    """What `harness report` prints of these run folders; "" where fewer than two have an answered
-    question."""
+    """The table that `harness report` prints of these run folders.
+
+    "" where fewer than two of them have an answered question.
+    """
     runs = [run for run in read_runs(sorted(folders), hold="numbers") if run.records]
     runs = newest(without_copies(with_distinct_names(runs)), all_code=False)
     if len(runs) < 2:
@@ -341,13 +351,13 @@ def table_of_folders(folders: Sequence[Path]) -> str:
 def _wide_text(
     runs: list[StoredRun], form: str, *, table: TableOutput, page: Page, wide: Wide
 ) -> str:
-    """The table of methods by data sets, with its intervals in csv and json.
+    """Write the table of methods by data sets; csv and json also have the intervals.
 
     Args:
         runs: Stored runs.
-        form: The format.
-        table: Names the reference and how FLOPs are counted.
-        page: Says whether runs are compared that differ in more than the method.
+        form: The format: "text", "csv", "json", ...
+        table: Options of tables, of which the reference and the output file count.
+        page: Options of which `force` counts: compare runs that differ in more than the method.
         wide: Options of this table.
     """
     differences = None

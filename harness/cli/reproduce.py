@@ -89,7 +89,7 @@ class Pages:
 
     @property
     def files(self) -> dict[str, str]:
-        """Format -> file."""
+        """The files to write, by format: {"html": "reproduce.html"}."""
         paths = {"html": self.html, "markdown": self.markdown, "latex": self.latex}
         return {form: file for form, file in paths.items() if file is not None}
 
@@ -146,8 +146,13 @@ def _write_pages_of_stored_runs(options: RunOptions, out: str, pages: Pages) -> 
     """Write the pages from the runs in the folder `out`; without runs they have the printed values
     alone.
 
+    Args:
+        options: What to run, which must be left out here.
+        out: The results folder; it may be missing.
+        pages: The files to write.
+
     Returns:
-        The exit code: 3 if a damaged run was left out.
+        The exit code: 3 if a damaged run was left out, else 0.
 
     Raises:
         UserError: No page is named, or the options choose something to run.
@@ -173,8 +178,9 @@ def _write_pages_of_stored_runs(options: RunOptions, out: str, pages: Pages) -> 
 
 
 def _chosen_lines(options: RunOptions) -> set[int] | None:
-    """The printed values of the methods and data sets that the command chose; None where it chose
-    none."""
+    """The numbers of the printed values that belong to the chosen methods and data sets; None where
+    the command chose none.
+    """
     if not options.method and not options.dataset:
         return None
     methods = {presets.fold(name) for name in options.method}
@@ -185,8 +191,15 @@ def _chosen_lines(options: RunOptions) -> set[int] | None:
 def _print_beside_printed(
     runs: list[StoredRun], item: TableOrFigure, lines: set[int] | None, margin: float
 ) -> None:
-    """Print what the runs measure beside the printed values, and how many of which paper's have no
-    run."""
+    """Print the table's measured values beside the printed ones, then how many printed ones have no
+    run.
+
+    Args:
+        runs: The runs of the table or figure.
+        item: The table or figure.
+        lines: The numbers of the printed values to show; None for all.
+        margin: The largest difference called equivalent, in points or percent.
+    """
     named = tables(runs, item, margin=margin, lines=lines)
     with_runs = [(title, frame[frame["run"].notna()]) for title, frame in named]
     measured = _not_empty(with_runs)
@@ -199,12 +212,18 @@ def _print_beside_printed(
 
 
 def _not_empty(named: list[NamedFrame]) -> list[NamedFrame]:
-    """The titled tables that have a row."""
+    """Leave out the titled tables that have no row."""
     return [(title, frame) for title, frame in named if not frame.empty]
 
 
 def _print_not_run(title: str, frame: pd.DataFrame, item: TableOrFigure) -> None:
-    """Print how many printed values of one table have no run, if any."""
+    """Print how many printed values of one table have no run; nothing where all have one.
+
+    Args:
+        title: The table's title: "Table 1: ...".
+        frame: The table; a row with the verdict NOT_RUN is a printed value without a run.
+        item: The table or figure that was asked for, beside which others may stand.
+    """
     left = int((frame["verdict"] == NOT_RUN).sum())
     if not left:
         return
@@ -216,8 +235,11 @@ def _print_not_run(title: str, frame: pd.DataFrame, item: TableOrFigure) -> None
 
 
 def _suite_selection(options: RunOptions, suite: str) -> Selection:
-    """The selection of a suite's runs; a small model plays every role, with its own profile in
-    place of paper."""
+    """Choose the runs of a suite as the options say.
+
+    With --model, that model plays every role; a small one also gets a profile of its own in place
+    of `paper`, and a note says so.
+    """
     chosen = {each.name: getattr(options, each.name) for each in fields(options)}
     selection = Selection(**chosen, suite=suite)
     if options.model is None or suite.startswith(MADE_UP):
@@ -236,7 +258,7 @@ def _suite_selection(options: RunOptions, suite: str) -> Selection:
 
 
 def _roles_of_suite(name: str) -> set[str]:
-    """The keys by which a suite gives models their roles, {"roles.summariser"}."""
+    """The settings by which a suite gives roles models of their own: {"roles.summariser"}."""
     suite = suites.read_suite(name)
     roles: set[str] = set()
     for part in suite.parts or (suite,):
@@ -245,7 +267,9 @@ def _roles_of_suite(name: str) -> set[str]:
 
 
 def _profile_of(model: ModelConfig) -> str | None:
-    """The profile that takes the place of `paper` for a small model; None for others."""
+    """The profile that takes the place of `paper`: "pocket" for the embedded model, "small" for a
+    small one; None for others.
+    """
     if model.embedded:
         return "pocket"
     if model.small:
@@ -262,20 +286,28 @@ class _Drawing:
 
 
 def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
-    """Write each drawing of the table or figure to a file in `out`, named after the suite; print
-    why one fails."""
+    """Write the drawings of a table or figure to files in `out` named after the suite.
+
+    Prints where each is, or why it was not drawn.
+
+    Args:
+        runs: The runs to draw.
+        item: The table or figure.
+        suite: The suite's name.
+        out: The folder.
+    """
     for command in item.draws:
         for drawing in _drawings_of(shlex.split(command), runs, out / suite):
             _write_drawing(drawing, item.label)
 
 
 def _drawings_of(words: list[str], runs: list[StoredRun], base: Path) -> Iterator[_Drawing]:
-    """Yield the drawings of one command.
+    """Yield the drawings of one command; "report front" gives one for each data set.
 
     Args:
         words: The command, ["report", "curves"].
         runs: The runs to draw.
-        base: Folder and beginning of the name of the files.
+        base: Folder and beginning of the name of the files: results/pecan-table1.
     """
     folders = [str(run.path) for run in runs]
     if words == ["trace"]:
@@ -295,7 +327,7 @@ def _drawings_of(words: list[str], runs: list[StoredRun], base: Path) -> Iterato
 
 
 def _write_drawing(drawing: _Drawing, label: str) -> None:
-    """Run the command of a drawing; print where `label` is drawn, or why it was not."""
+    """Run the command that draws a file; print where `label` is drawn, or why it was not."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # what trace prints is not the figure
             root().main(drawing.arguments, prog_name="harness", standalone_mode=False)
@@ -317,7 +349,7 @@ def _write_pages(
         runs: The runs.
         item: The table or figure; None for all.
         pages: The files. LaTeX of one table, which goes into a paper, has no row without a run.
-        lines: The printed values to show; None for all.
+        lines: The numbers of the printed values to show; None for all.
     """
     if not pages.files:
         return
@@ -332,7 +364,13 @@ def _write_pages(
 
 @dataclass(frozen=True)
 class _Listed:
-    """A table or figure with the checks of what it needs."""
+    """A table or figure with the checks of what its runs need.
+
+    Attributes:
+        item: The table or figure.
+        suite: The suite whose runs fill it.
+        checks: A check of each thing that they need.
+    """
 
     item: TableOrFigure
     suite: str
@@ -340,13 +378,13 @@ class _Listed:
 
     @classmethod
     def of(cls, item: TableOrFigure, suite: str) -> _Listed:
-        """Check what the suite of a table or figure needs."""
+        """Check what the runs of a suite need, for the table or figure that they fill."""
         needed = needs(suites.read_suite(suite))
         return cls(item, suite, [*_file_checks(needed), _gpu_check(needed)])
 
     @property
     def memory(self) -> str:
-        """GPU memory that it needs, "16 GiB"; "–" where its size is not known."""
+        """The GPU memory that the largest run needs: "16 GiB"; "–" where that is not known."""
         for check in self.checks:
             if check.part == "GPU":
                 size, has_size, _ = check.text.partition(" for ")
@@ -364,7 +402,15 @@ class _Listed:
 
 
 def _print_needs(name: str | None, json: bool) -> int:
-    """Print what is needed: of one table or figure in detail, or of all, a line each."""
+    """Print what tables and figures need to be run: one in detail, or all, a line each.
+
+    Args:
+        name: The table or figure; None for all.
+        json: Print JSON instead.
+
+    Returns:
+        The exit code 0.
+    """
     if name is None:
         chosen = [(item, str(item.name)) for item in tables_and_figures() if item.name]
     else:
@@ -385,7 +431,7 @@ def _print_needs(name: str | None, json: bool) -> int:
 
 
 def _needs_json(listed: _Listed) -> dict[str, object]:
-    """What --list --json prints of a table or figure."""
+    """The JSON object that --list --json prints of a table or figure."""
     return {
         "name": listed.suite,
         **listed.item.model_dump(exclude={"name"}),
@@ -394,7 +440,7 @@ def _needs_json(listed: _Listed) -> dict[str, object]:
 
 
 def _print_needs_of_one(listed: _Listed) -> None:
-    """Print the checks of one table or figure, and what cannot be had."""
+    """Print the checks of one table or figure, and what for it cannot be had by anyone."""
     item = listed.item
     print(f"{item.label}: {item.title}  (suite {listed.suite})\n")
     print_checks(listed.checks)
@@ -405,8 +451,9 @@ def _print_needs_of_one(listed: _Listed) -> None:
 
 
 def _file_checks(needed: Needs) -> Iterator[Check]:
-    """Yield a check of each data set, file of documents, weights, adapter and package that is
-    needed."""
+    """Check each data set, file, model, encoder, adapter and package that is needed; yield the
+    results.
+    """
     for name in needed.datasets:
         yield check_rows(name)
     for name, place in needed.documents.items():
@@ -427,15 +474,26 @@ def _file_checks(needed: Needs) -> Iterator[Check]:
 
 
 def _file_check(part: str, place: str, command: str) -> Check:
-    """Check that a file or folder is on disk; command: what makes it."""
+    """Check that a file or folder is on disk.
+
+    Args:
+        part: The heading that the check is listed below: "Files".
+        place: The path, maybe with ~.
+        command: The command that makes it, named where it is missing.
+    """
     if Path(place).expanduser().exists():
         return Check(part, "ok", place, "on disk")
     return Check(part, "missing", place, command)
 
 
 def _weights_check(name: str, config: ModelConfig | EncoderConfig, part: str) -> Check:
-    """Check that the weights of a model or encoder are on disk, or that its provider's key is
-    set."""
+    """Check that the weights of a model or encoder are on disk, or that its provider's key is set.
+
+    Args:
+        name: The model's name.
+        config: Its settings.
+        part: "model" or "encoder": its settings begin with this word.
+    """
     key = getattr(config, "api_key_env", None)
     if key and key not in os.environ:
         return Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
@@ -454,7 +512,7 @@ def _stanza_check() -> Check:
 
 
 def _gpu_check(needed: Needs) -> Check:
-    """Check that the GPUs of this machine hold what the largest run needs."""
+    """Check that this machine's GPUs together hold what the largest run needs."""
     need = needed.gpu / _GIB
     if need < 1:
         return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")
@@ -473,7 +531,7 @@ def _gpu_check(needed: Needs) -> Check:
 
 
 def _gpu_memory() -> int:
-    """Bytes of all GPUs of this machine; 0 where torch is not installed."""
+    """The bytes of memory of all GPUs of this machine; 0 where torch is not installed."""
     if importlib.util.find_spec("torch") is None:
         return 0
     import torch

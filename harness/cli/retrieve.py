@@ -107,7 +107,9 @@ def retrieve(options: RetrieveOptions, json: Json = False) -> int:
         source["data"] = Path(options.data).name
 
     def work() -> int:
-        """Search for every question and print the result. Returns the exit code."""
+        """Search for every question, write the file and print the result. Returns the exit code
+        0.
+        """
         with stage_progress() as progress:
             result = write_retrieved(request, questions, source, progress)
         if json:
@@ -121,7 +123,7 @@ def retrieve(options: RetrieveOptions, json: Json = False) -> int:
 
 
 def _corpus_file(corpus: str) -> Path:
-    """The corpus as one file; a folder of pages is written as one, in HARNESS_HOME.
+    """The corpus as one file. A folder of pages is also written as one file, in HARNESS_HOME.
 
     Raises UserError if there is no such file or folder.
     """
@@ -138,7 +140,9 @@ def _corpus_file(corpus: str) -> Path:
 
 
 def _index_folder(options: RetrieveOptions, corpus: Path) -> Path:
-    """The folder of the corpus's indexes: --index, or one in HARNESS_HOME."""
+    """The folder for the corpus's indexes: --index, or one in HARNESS_HOME named after the
+    corpus.
+    """
     if options.index:
         return Path(options.index).expanduser()
     # Two corpora may have one name, so the folder's name has a hash of where the corpus is.
@@ -156,7 +160,10 @@ def _target_file(options: RetrieveOptions, dataset: DatasetConfig) -> Path:
 
 
 def _resolve_configs(options: RetrieveOptions) -> tuple[DatasetConfig, EncoderConfig | None]:
-    """The data set and the encoder (None for BM25) that the options name. Raises UserError."""
+    """Resolve the data set and the encoder that the options name; the encoder is None for BM25.
+
+    Raises UserError, also for a --set of anything else and for a data set with its own documents.
+    """
     assignments = parse_assignments(options.sets or [], "--set ")
     parts = ["dataset", "encoder"]
     if options.retriever == _BM25:
@@ -181,7 +188,7 @@ def _resolve_configs(options: RetrieveOptions) -> tuple[DatasetConfig, EncoderCo
 
 
 def _why_not_retrieved(dataset: str) -> str:
-    """Why no documents are retrieved for a data set that has its own, and what to do."""
+    """Say why no documents are retrieved for a data set that has its own, and what to do."""
     reason = f"'{dataset}' brings its own documents"
     if dataset.startswith("pocket/"):
         return f"{reason}; name a data set of open questions, such as nq"
@@ -189,12 +196,12 @@ def _why_not_retrieved(dataset: str) -> str:
 
 
 def _safe_file_name(name: str) -> str:
-    """ "hotpotqa-dev" of "hotpotqa/dev": the name without signs that a file's name may lack."""
+    """Make a name safe for a file: "hotpotqa/dev" -> "hotpotqa-dev"."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "file"
 
 
 def _print_json(result: RetrievalResult, target: Path) -> None:
-    """Print what was written to `target` as a line of JSON."""
+    """Print what was written to the file `target` as one line of JSON."""
     recall = result.recall
     line = {
         "file": str(target),
@@ -206,8 +213,13 @@ def _print_json(result: RetrievalResult, target: Path) -> None:
 
 
 def _print_text(result: RetrievalResult, target: Path, top: int) -> None:
-    """Print what was written to `target`, and the share of questions whose `top` documents hold an
-    answer."""
+    """Print what was written to the file `target`, and how many questions found an answer.
+
+    Args:
+        result: The counts of the search.
+        target: The file.
+        top: The most documents of a question.
+    """
     corpus = result.corpus
     print(f"{target}: {result.questions} questions, at most {top} documents each")
     searched = f"{corpus.passages:,} passages of {corpus.documents:,} documents"
@@ -228,8 +240,13 @@ def _print_text(result: RetrievalResult, target: Path, top: int) -> None:
 
 
 def _print_next_step(result: RetrievalResult, target: Path, dataset: str) -> None:
-    """Warn of questions for which no passage was found, and print the command of a run that uses
-    the file."""
+    """Warn of questions without a passage, and print the command of a run that uses the file.
+
+    Args:
+        result: The counts of the search.
+        target: The file.
+        dataset: The data set's name.
+    """
     if result.without:
         say(
             f"warning: no passage matches {result.without} questions; they are answered from no "

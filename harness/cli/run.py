@@ -64,7 +64,9 @@ def run(
 
 
 def print_table(folders: list[Path]) -> None:
-    """Print the table of the runs in these folders, as `harness report` does."""
+    """Print the table of the runs in these folders, as `harness report` does; nothing where fewer
+    than two have an answer.
+    """
     from harness.cli.report import table_of_folders
 
     table = table_of_folders(folders)
@@ -120,7 +122,14 @@ def run_request(
 class _Command:
     """One call of `harness run`.
 
-    finished: the folders of runs that ended; code: the exit code so far.
+    Attributes:
+        request: The runs, and what they may cost.
+        printing: What is printed of them.
+        scaling: How processes share the work.
+        finished: The folders of runs that ended.
+        code: The exit code so far.
+        words: What was typed, for the manifest.
+        budget: The limits of the command.
     """
 
     request: RunRequest
@@ -135,15 +144,22 @@ class _Command:
         self._started = False  # whether any run wrote its folder
 
     def execute(self, planned: Planned, hooks: list[Hook]) -> None:
-        """Execute the runs in turn and print each result; runs that are incomplete are added to
-        `planned.lost`."""
+        """Execute the planned runs in turn and print each result.
+
+        Sets `code`, fills `finished`, and adds the incomplete runs to `planned.lost`. With
+        --fail-fast the first incomplete run is the last one that is started.
+
+        Args:
+            planned: The runs.
+            hooks: What else happens as a run begins and ends: trackers, checks.
+        """
         self.code = planned.code
         several = len(planned.plans) > 1
         progress = partial(self._progress, several=several)
         executor = self.scaling.executor(self.request, self.budget, self.words, progress)
         with executor as execute:
             for number, outcome in enumerate(in_turn(planned.plans, execute, hooks), 1):
-                problems = self._print(outcome, several)
+                problems = self._print_and_count(outcome, several)
                 if problems:
                     planned.lost.append(Lost(outcome.plan.run_name, problems))
                 if problems and self.request.fail_fast:
@@ -154,7 +170,9 @@ class _Command:
             self.code = 3
 
     def _progress(self, plan: PlannedRun, several: bool) -> Progress:
-        """What shows the progress of a run; each is named where there are `several`."""
+        """Make what shows the progress of a run; its name is printed too where there are
+        `several`.
+        """
         if several and not sys.stderr.isatty():  # a live line begins with the run's name
             say(f"--- {plan.run_name}")
         if self.printing.quiet:
@@ -163,9 +181,16 @@ class _Command:
             return ProgressLine(name=plan.run_name)
         return ProgressLine()
 
-    def _print(self, outcome: Outcome, several: bool) -> str:
-        """Print a run's result, named if there are `several`, and count its exit code; returns why
-        it is incomplete, "" if it is not."""
+    def _print_and_count(self, outcome: Outcome, several: bool) -> str:
+        """Print how a run ended, and update `code`, `finished` and whether any run has started.
+
+        Args:
+            outcome: The run with its result or error.
+            several: Whether the command has several runs, so that this one must be named.
+
+        Returns:
+            Why the run is incomplete; "" where it is complete.
+        """
         code, problems = self._print_error(outcome, several)
         if outcome.result is not None:
             self.finished.append(outcome.result.folder)
@@ -178,7 +203,10 @@ class _Command:
         return problems
 
     def _print_error(self, outcome: Outcome, several: bool) -> tuple[int, str]:
-        """Print the error that ended a run; returns (its exit code, why the run is incomplete)."""
+        """Print the error that ended a run, if one did.
+
+        Returns (its exit code, why the run is incomplete): (0, "") without an error.
+        """
         error = outcome.error
         name = outcome.plan.run_name
         if error is None:
@@ -197,7 +225,9 @@ class _Command:
         return 3, str(error)
 
     def _print_result(self, outcome: Outcome, several: bool) -> str:
-        """Print the result of a run that ended; returns why it is incomplete."""
+        """Print the result of a run that ended; returns why it is incomplete, "" where it is
+        complete.
+        """
         result = outcome.result
         assert result is not None  # the caller looked
         for problem in result.save_problems:

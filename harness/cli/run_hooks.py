@@ -20,11 +20,20 @@ from harness.errors import UserError
 def trackers_and_checks(
     request: RunRequest, checks: CheckOptions, scaling: WorkerOptions
 ) -> tuple[list[Hook], list[str]]:
-    """The hooks of trackers and declared checks, and sentences on why the default tracker cannot be
-    used.
+    """Make the hooks of trackers and declared checks, before runs are planned.
 
-    They are made before runs are planned. Raises ConfigError for a chosen tracker that cannot be
-    used, UnknownName.
+    Args:
+        request: What the command runs and where it is tracked.
+        checks: The checks.
+        scaling: Whether this is one of several processes, which share a tracker.
+
+    Returns:
+        (hooks, sentences on why the default tracker cannot be used)
+
+    Raises:
+        ConfigError: A chosen tracker cannot be used.
+        UnknownName: There is no such tracker.
+        UserError: An option of a check without the check.
     """
     trackers = request.trackers(say, shared=scaling.shard is not None)
     unlogged: list[str] = []
@@ -34,7 +43,10 @@ def trackers_and_checks(
 
 
 def declared_checks(request: RunRequest, checks: CheckOptions) -> list[Hook]:
-    """The hook that makes the checks, if any are declared. Raises UserError."""
+    """A list with the hook that makes the declared checks, or [] without any.
+
+    Raises UserError, also for --allow-left-out without a check or a folder of documents.
+    """
     if checks.given:
         return [Gate(checks, request.allow_left_out)]
     if request.allow_left_out and not request.documents:
@@ -52,7 +64,9 @@ def hooks_of_plans(
     printing: Printing,
     words: Sequence[str],
 ) -> list[Hook]:
-    """The hooks that need the plans; prints the forecast of a suite.
+    """Make the hooks that need the planned runs: the one that keeps the limits of the command.
+
+    Also prints the forecast of a suite.
 
     Args:
         request: What the command runs.

@@ -41,7 +41,7 @@ class Printing:
     convention: Convention = None
 
     def check(self) -> None:
-        """Raise UserError for --convention without --plan or unknown."""
+        """Raise UserError where --convention is unknown, or given without --plan."""
         if not self.plan and self.convention is not None:
             raise UserError(
                 "--convention is for a forecast (--plan); a run keeps the FLOPs under every "
@@ -90,7 +90,7 @@ class CheckOptions:
 
     @property
     def given(self) -> bool:
-        """Whether any of them is used."""
+        """Whether any of these options is used."""
         return self != NO_CHECKS
 
 
@@ -156,14 +156,14 @@ class WorkerOptions:
             )
 
     def _check_no_workers(self) -> None:
-        """Raise UserError for an option of Ray's workers."""
+        """Raise UserError where an option of Ray's workers is given."""
         for name in ("workers", "gpus_per_worker", "ray_address"):
             if getattr(self, name):
                 flag = "--" + name.replace("_", "-")
                 raise UserError(f"{flag} is for --engine ray; leave it out, or choose that engine")
 
     def _check_shard(self, shard: str, request: RunRequest) -> None:
-        """Raise UserError for a shard that cannot be, or that does not fit other options."""
+        """Raise UserError where a shard ("3/16") cannot be, or does not fit other options."""
         if self.engine != "local":
             raise UserError(
                 f"--engine {self.engine} divides the questions by itself; leave --shard out"
@@ -183,10 +183,12 @@ class WorkerOptions:
         """Yield the function that runs a plan: in this process, one shard of it, or by Ray's
         workers.
 
+        Ray's workers live as long as the `with` block.
+
         Args:
             request: What the command runs.
-            budget: Its limits.
-            command: Its words, for the manifest.
+            budget: The command's limits, which all its runs share.
+            command: The words that were typed, for the manifest.
             progress: Makes what shows the progress of a run.
         """
         arguments: dict[str, Any] = {
@@ -198,7 +200,7 @@ class WorkerOptions:
         }
 
         def execute(plan: PlannedRun) -> RunResult:
-            """Run a plan, or one shard of it, in this process."""
+            """Run a plan as the options say, with its own progress."""
             arguments["progress"] = progress(plan)
             if self.shard is None:
                 return runner.run(plan, request.folder, **arguments)

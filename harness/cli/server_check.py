@@ -69,14 +69,25 @@ def check_server(url: str, model: str | None, sets: Mapping[str, object]) -> Ite
 
 @dataclass(frozen=True)
 class _ServedModel:
-    """A model of a server, by the server's name of it."""
+    """A model behind a server.
+
+    Attributes:
+        server: The server.
+        name: The server's name of the model.
+        config: The settings of the model.
+    """
 
     server: Server
     name: str
     config: ModelConfig
 
     def reply_to(self, prompt: str, **fields: Any) -> Reply | str:
-        """The reply to a short request with these further fields, or why there is none."""
+        """Send a short chat request; the reply, or a sentence on why there is none.
+
+        Args:
+            prompt: The user turn.
+            fields: Further fields of the request, such as seed=1.
+        """
         body = {
             "model": self.name,
             "messages": [{"role": "user", "content": prompt}],
@@ -94,7 +105,7 @@ class _ServedModel:
 
 
 def _check(name: str, able: bool, text: str) -> Check:
-    """The line about one capability of the server."""
+    """The line about one capability of the server: "ok", or "missing" where it is not `able`."""
     state: State = "ok" if able else "missing"
     return Check("Server", state, name, text)
 
@@ -118,8 +129,9 @@ def _check_prefix_cache(served: _ServedModel) -> Check:
 
 
 def _check_seed(served: _ServedModel) -> Check:
-    """Check that a seed decides what is sampled: two requests with one seed, then one with
-    another."""
+    """Check that a seed decides what is sampled: ask twice with one seed, then once with
+    another.
+    """
     texts = []
     for seed in (1, 1, 2):
         reply = served.reply_to(_LIST_PROMPT, temperature=1.0, seed=seed)
@@ -136,8 +148,12 @@ def _check_seed(served: _ServedModel) -> Check:
 
 
 def _check_stop_strings(served: _ServedModel, reply_text: str) -> Check:
-    """Check that a reply ends at a stop string: a word from the middle of an earlier reply to the
-    same prompt."""
+    """Check that a reply ends at a stop string.
+
+    Args:
+        served: The model.
+        reply_text: An earlier reply to _LIST_PROMPT; a word from its middle is the stop string.
+    """
     words = reply_text.split()
     if len(words) <= 2:
         return _check("stop strings", False, "the reply was too short to tell")
@@ -152,7 +168,10 @@ def _check_stop_strings(served: _ServedModel, reply_text: str) -> Check:
 
 
 def _check_log_probabilities(served: _ServedModel) -> tuple[int, Check]:
-    """(number of tokens whose log-probability is given, its line)."""
+    """Check for how many tokens at once the server gives log-probabilities.
+
+    Returns (that number, the line of the check); 0 where it gives none.
+    """
     n_wanted = served.config.logprobs or 5
     reply = served.reply_to(_LIST_PROMPT, max_tokens=1, logprobs=True, top_logprobs=n_wanted)
     if isinstance(reply, str):
@@ -191,7 +210,7 @@ def _check_methods(n_measured: int) -> Iterator[Check]:
     A method is named by the first preset that extends its base preset.
 
     Args:
-        n_measured: Number of tokens whose log-probabilities the server gives.
+        n_measured: For how many tokens at once the server gives log-probabilities.
     """
     groups: dict[tuple[State, str], dict[str, str]] = {}  # group -> base preset file -> preset
     for preset in preset_methods():
@@ -204,7 +223,12 @@ def _check_methods(n_measured: int) -> Iterator[Check]:
 
 
 def _group_of(method: Method, n_measured: int) -> tuple[State, str]:
-    """(whether the server can serve the method, by what or why not)."""
+    """Say whether a server can serve a method, and by what or why not: ("ok", "by a chat alone").
+
+    Args:
+        method: The method.
+        n_measured: For how many tokens at once the server gives log-probabilities.
+    """
     needs = set().union(*method.needs.values())
     beyond_chat = needs - {"sampling"}
     if needs_trained_adapters(method):

@@ -53,7 +53,13 @@ _REPLACED = "method.params.prompts."
 
 @dataclass(frozen=True)
 class OptionHelp:
-    """An option of a data set's format: its type in words, its default and what it means."""
+    """How `harness show` describes an option of a data set's format.
+
+    Attributes:
+        type: Its type in words: "whole number".
+        default: Its default; None where it must be given.
+        meaning: What it does.
+    """
 
     type: str
     default: object
@@ -140,7 +146,9 @@ def show(
 
 
 def _as_json(shown: ShownConfig) -> dict[str, object]:
-    """What --json prints of a configuration."""
+    """The JSON object that --json prints of a configuration: values, origins and prompts by name,
+    and what is known of its options and settings.
+    """
     parts: dict[str, object] = {
         "values": shown.values,
         "origins": shown.origins,
@@ -154,8 +162,9 @@ def _as_json(shown: ShownConfig) -> dict[str, object]:
 
 
 def _print_text(shown: ShownConfig) -> None:
-    """Print each value with its origin, then prompts, notes on a data set, and what settings
-    mean."""
+    """Print a configuration: each value with its origin, then prompts, notes on a data set, and
+    what settings mean.
+    """
     rows = []
     for key, value in shown.values.items():
         rows.append((as_typed(key), _value_text(value), shown.origins.get(key, "")))
@@ -173,7 +182,13 @@ def _print_text(shown: ShownConfig) -> None:
 
 
 def _print_prompt(name: str, text: str, origin: str | None) -> None:
-    """Print a prompt; origin: what replaced it, None for the method's own."""
+    """Print a prompt below its name.
+
+    Args:
+        name: The prompt's name.
+        text: Its text.
+        origin: What replaced the method's own prompt; None for the method's own.
+    """
     title = f"prompt {name}"
     if origin:
         title += f"  ({origin})"
@@ -182,14 +197,14 @@ def _print_prompt(name: str, text: str, origin: str | None) -> None:
 
 
 def _print_indented(title: str, lines: Sequence[str]) -> None:
-    """Print lines below their title; nothing without lines."""
+    """Print lines below their title, each indented; nothing where there are none."""
     if lines:
         print(f"\n{title}")
         print("\n".join(f"  {line}" for line in lines))
 
 
 def _print_options(options: Mapping[str, OptionHelp]) -> None:
-    """Print the options of a data set's format as a table; nothing without options."""
+    """Print the options of a data set's format as a table; nothing where it has none."""
     if not options:
         return
     rows = [("  name", "type", "default", "meaning")]
@@ -201,8 +216,10 @@ def _print_options(options: Mapping[str, OptionHelp]) -> None:
 
 
 def kind_of(name: str) -> str:
-    """The kind of presets that `name` is a name of. Raises UserError when none or several have
-    it."""
+    """The kind of preset that a name belongs to: "bm25" -> "methods".
+
+    A name like "module:function" is a scorer. Raises UserError where no kind or several have it.
+    """
     if ":" in name:
         return "scorers"  # a function of the user's own
     folded = presets.fold(name)
@@ -226,7 +243,7 @@ def kind_of(name: str) -> str:
 
 
 def _names_of(kind: str) -> list[str]:
-    """All names of a kind."""
+    """All names of a kind ("methods", "scorers", ...), as `harness list` shows them."""
     if kind == "scorers":
         return list(summaries(kind))
     return presets.names(kind)
@@ -235,12 +252,12 @@ def _names_of(kind: str) -> list[str]:
 def resolve_named(
     kind: str, name: str, selection: Selection | None = None
 ) -> ResolvedPart[MethodChoice | DatasetConfig | ModelConfig | EncoderConfig]:
-    """Resolve a method, data set, model or encoder.
+    """Resolve one method, data set, model or encoder with the origins of its settings.
 
     Args:
         kind: "methods", "datasets", "models" or "encoders".
         name: Its name.
-        selection: Adds layers of settings.
+        selection: Further settings that the user chose, such as --set; None for none.
 
     Raises:
         UserError: It cannot be resolved.
@@ -259,7 +276,13 @@ def resolve_named(
 
 
 def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
-    """The configuration `name` of a kind; for a method with --dataset, that of a whole run."""
+    """Describe what a name stands for; for a method with --dataset, the settings of a whole run.
+
+    Args:
+        selection: What the user chose beside the name.
+        kind: The kind of the name.
+        name: A method, data set, model, encoder, scorer, suite or profile.
+    """
     if kind == "scorers":
         return _describe_scorer(name)
     if kind in ("suites", "profiles"):
@@ -280,7 +303,9 @@ def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
 
 
 def _describe_scorer(name: str) -> ShownConfig:
-    """Name, summary and version of a scorer, or of the user's own function "module:name"."""
+    """Describe a scorer, or the user's own function "module:name", which is imported: its name,
+    what it measures, and its version.
+    """
     scorer = name
     for known in scorers.names():
         if presets.fold(known) == presets.fold(name):
@@ -297,7 +322,7 @@ def _describe_scorer(name: str) -> ShownConfig:
 
 
 def _describe_run(selection: Selection, method: str) -> ShownConfig:
-    """The whole configuration of a run of the method on the data set that is selected."""
+    """Describe all settings of a run of the method on the data set that is selected."""
     if len(selection.dataset) > 1:
         raise UserError("show one data set at a time")
     choices = RunRequest.of(selection).choices(method, selection.dataset[0])
@@ -306,7 +331,10 @@ def _describe_run(selection: Selection, method: str) -> ShownConfig:
 
 
 def _with_values_by_dataset(shown: ShownConfig, method: str) -> ShownConfig:
-    """`shown` with the settings that the method's preset has for single data sets."""
+    """Add to a method's description what its preset sets for single data sets.
+
+    The key of such a value is "method.params.k on musique".
+    """
     values = dict(shown.values)
     origins = dict(shown.origins)
     for origin, layer in presets.read("methods", method):
@@ -318,7 +346,9 @@ def _with_values_by_dataset(shown: ShownConfig, method: str) -> ShownConfig:
 
 
 def _dataset_notes(name: str, config: DatasetConfig) -> DatasetNotes:
-    """What one needs to know of a data set."""
+    """Describe what one needs to know of a data set: what to download, its options, retrieved
+    documents.
+    """
     options = {}
     for option_name, option in option_fields(config.format).items():
         default = None
@@ -337,7 +367,10 @@ def _dataset_notes(name: str, config: DatasetConfig) -> DatasetNotes:
 
 
 def _type_in_words(annotation: object) -> str:
-    """An option's type in words: "whole number", "text or list"."""
+    """Name an option's type for people.
+
+    int -> "whole number", str | list[str] -> "text or list", Literal["a", "b"] -> "a or b"
+    """
     inner = get_args(annotation)
     if get_origin(annotation) is Literal:
         return " or ".join(map(str, inner))
@@ -358,8 +391,11 @@ def _type_in_words(annotation: object) -> str:
 
 
 def _parts_of(settings: Settings) -> dict[str, object]:
-    """The parts of a run's settings by their path in RunConfig, those that nothing names left
-    out."""
+    """The parts of a run's settings by their path: {"method": ..., "roles.summariser": ..., "seed":
+    ...}.
+
+    Parts that the run does not have are left out.
+    """
     parts: dict[str, object] = {
         "method": settings.method,
         "dataset": settings.dataset,
@@ -374,8 +410,14 @@ def _parts_of(settings: Settings) -> dict[str, object]:
 
 
 def _shown_config(parts: Mapping[str, object], part_origins: Mapping[str, str]) -> ShownConfig:
-    """Values with origins, a method's prompts and what its parameters mean. parts: path in
-    RunConfig -> part."""
+    """Flatten parts of a configuration to values with origins.
+
+    Of a method it also lists the prompts, and what its settings mean.
+
+    Args:
+        parts: Path in RunConfig ("method") -> that part of the settings.
+        part_origins: Path of a setting ("method.params.k") -> what set it.
+    """
     values: dict[str, object] = {}
     prompts: dict[str, str] = {}
     parameters: dict[str, str] = {}
@@ -396,7 +438,7 @@ def _shown_config(parts: Mapping[str, object], part_origins: Mapping[str, str]) 
 
 
 def _as_plain(part: object) -> object:
-    """A part of the configuration as JSON values; a model's with its sampling settings."""
+    """A part of the configuration as JSON values; a model's also with its sampling settings."""
     if not isinstance(part, BaseModel):
         return part
     values = part.model_dump(mode="json", exclude={"mark"})
@@ -406,7 +448,11 @@ def _as_plain(part: object) -> object:
 
 
 def _replaced_prompt(key: str) -> str:
-    """method.params.prompts.answer.user -> "prompt answer"; another turn is named after it."""
+    """The name under which the origin of a replaced prompt is shown.
+
+    "method.params.prompts.answer.user"   -> "prompt answer"
+    "method.params.prompts.answer.system" -> "prompt answer, system"
+    """
     name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
     if turn == "user":
         return f"prompt {name}"
@@ -414,7 +460,7 @@ def _replaced_prompt(key: str) -> str:
 
 
 def _setting_texts(config: type[MethodConfig]) -> dict[str, str]:
-    """What each setting of a method says of itself: name -> help, without those that say nothing."""
+    """The help text of each setting of a method, by name; settings without one are left out."""
     texts = {}
     for name, declared in config.model_fields.items():
         text = help_of(declared)
@@ -425,13 +471,22 @@ def _setting_texts(config: type[MethodConfig]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Difference:
-    """What two configurations do not share: keys of settings, and names of prompts."""
+    """In what two configurations differ.
+
+    Attributes:
+        keys: Keys of settings.
+        prompts: Names of prompts.
+    """
 
     keys: list[str]
     prompts: list[str]
 
     def values_by_key(self, a: ShownConfig, b: ShownConfig) -> dict[str, object]:
-        """Key, or "prompt NAME" -> [value in `a`, value in `b`]; None where one lacks it."""
+        """Both values of each difference: {"method.params.k": [5, 8], "prompt answer": ["...",
+        "..."]}.
+
+        None stands for what a configuration lacks.
+        """
         pairs: dict[str, object] = {}
         for key in self.keys:
             pairs[key] = [a.values.get(key), b.values.get(key)]
@@ -441,7 +496,10 @@ class _Difference:
 
 
 def _difference(a: ShownConfig, b: ShownConfig) -> _Difference:
-    """The settings, names of presets left out, and prompts that differ or that one lacks."""
+    """Compare two configurations: the settings and prompts that differ, or that only one has.
+
+    Names of presets are left out.
+    """
     keys = _differing_keys(a.values, b.values)
     settings = [key for key in keys if not key.endswith(".name")]
     return _Difference(settings, _differing_keys(a.prompts, b.prompts))
@@ -456,7 +514,13 @@ def _differing_keys(a: Mapping[str, object], b: Mapping[str, object]) -> list[st
 def _difference_text(
     difference: _Difference, shown: Sequence[ShownConfig], names: tuple[str, str]
 ) -> str:
-    """The difference as a table with a column for each of the two configurations."""
+    """Write a difference as a table with a column for each of the two configurations.
+
+    Args:
+        difference: The keys and prompts to show.
+        shown: The two configurations.
+        names: Their names, the heads of the columns.
+    """
     rows = []
     for key in difference.keys:
         cells = [_cell(config, key) for config in shown]
@@ -470,21 +534,23 @@ def _difference_text(
 
 
 def _cell(config: ShownConfig, key: str) -> str:
-    """The value of a setting; "-" where the configuration lacks it."""
+    """The value of a setting as text; "-" where the configuration lacks it."""
     if key not in config.values:
         return "-"
     return _value_text(config.values[key])
 
 
 def _prompt_cell(config: ShownConfig, name: str) -> str:
-    """ "differs", as prompts are too long for a cell; "-" where the configuration lacks it."""
+    """What the table of differences says of a prompt: "differs", as its text is too long for a
+    cell; "-" where the configuration lacks it.
+    """
     if name not in config.prompts:
         return "-"
     return "differs"
 
 
 def _value_text(value: object) -> str:
-    """A value as it is shown: text as it is, the rest and an empty text as JSON."""
+    """Write a value of a setting: a text as it is, an empty text and all else as JSON."""
     if isinstance(value, str) and value:
         return value
     return json_.dumps(value, ensure_ascii=False)

@@ -10,12 +10,21 @@ from tqdm import tqdm
 
 @contextlib.contextmanager
 def stage_progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A function that shows (stage, number done, of how many): a line of the terminal, or one a
-    minute in a log."""
+    """Yield a function that shows progress: show("indexing", 300, 1000), with None for no known
+    total.
+
+    On a terminal that is a moving line, in a log a line a minute.
+    """
     bars: dict[str, tqdm[Any]] = {}
 
     def show(stage: str, done: int, total: int | None) -> None:
-        """Show how much of a stage is done, in place of the stage before it."""
+        """Show how far a stage is; a new stage takes the place of the one before it.
+
+        Args:
+            stage: The name of the stage.
+            done: How much of it is done.
+            total: How much there is; None if unknown.
+        """
         if stage not in bars:
             for bar in bars.values():
                 bar.close()
@@ -37,7 +46,7 @@ def stage_progress() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 def _seconds_between_lines() -> float:
-    """How often a bar is drawn: a terminal shows it at once, a log gets a line a minute."""
+    """How many seconds lie between two drawings of a bar: 0.2 on a terminal, 60 in a log."""
     if sys.stderr.isatty():
         return 0.2
     return 60.0

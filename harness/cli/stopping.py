@@ -14,7 +14,9 @@ INTERRUPTED = 130
 
 
 def print_resume_command(outcome: str) -> None:
-    """Print the `outcome` of the work, then this command, which resumes it, passwords masked."""
+    """Print how the work ended (`outcome`), then this command, which resumes it, with passwords
+    masked.
+    """
     command = ["harness", *sys.argv[1:]]
     shown = [masked(word) for word in command]
     advice = "The same command resumes"
@@ -25,8 +27,10 @@ def print_resume_command(outcome: str) -> None:
 
 
 def until_interrupted(work: Callable[[], int], outcome: str) -> int:
-    """Call `work` and return its exit code; after Ctrl-C or SIGTERM print `outcome`, how to resume,
-    and return 130."""
+    """Call `work` and return its exit code.
+
+    After Ctrl-C or SIGTERM it prints `outcome` and the command that resumes, and returns 130.
+    """
     with interrupt_on_signals():
         try:
             return work()

@@ -17,11 +17,20 @@ FIGURES = ("curves", "front", "nodes", "queries", "sweep", "tokens")
 
 
 def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[StoredRun], int]:
-    """Every run at or below the folders that can be shown, each once, and how many damaged ones
-    were left out.
+    """Read every run at or below the folders that has an answer, each once.
 
-    Warns of runs left out. hold: what of their records is read (Hold). Raises UserError for a
-    folder without such runs.
+    Warns of each run that is left out.
+
+    Args:
+        folders: Run folders, or folders that hold runs.
+        hold: What of the records stays in memory: "all", the "numbers" that tables count,
+            "nothing".
+
+    Returns:
+        (runs, how many damaged ones were left out)
+
+    Raises:
+        UserError: A folder that is not there, or without such runs.
     """
     runs: dict[str, StoredRun] = {}
     n_damaged = 0
@@ -42,8 +51,12 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
 def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserError]]:
     """Read the runs below a folder that have records, with a warning for each run that is left out.
 
+    Args:
+        folder: A run folder, or one that holds runs.
+        hold: What of the records stays in memory.
+
     Returns:
-        The runs, and a sentence for each damaged one.
+        (runs, the error of each damaged one)
     """
     answered: list[StoredRun] = []
     damaged: list[UserError] = []
@@ -62,7 +75,9 @@ def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserE
 
 
 def _read(path: Path, hold: Hold) -> StoredRun:
-    """The run of a folder. Raises UserError."""
+    """Read the run of a folder, from its kept columns where numbers are enough. Raises
+    UserError.
+    """
     if hold == "numbers":
         return read_numbers(path)
     (run,) = read_runs([path], hold=hold)
@@ -70,7 +85,7 @@ def _read(path: Path, hold: Hold) -> StoredRun:
 
 
 def _no_folder_sentence(folder: str) -> str:
-    """Why no folder is found; a word near a figure's name may be meant as one."""
+    """Say that there is no such folder; a word near a figure's name gets that suggestion."""
     problem = "there is no folder"
     if set("*?[") & set(folder):
         problem = "no folder matches the pattern"
@@ -82,8 +97,10 @@ def _no_folder_sentence(folder: str) -> str:
 
 
 def with_records(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs that have an answered question; warns about the others. Raises UserError where none
-    has."""
+    """Leave out the runs without an answered question, with a warning for each.
+
+    Raises UserError where none has one.
+    """
     for run in runs:
         if not run.records:
             sys.stderr.write(f"warning: left out: {run.path} has no answered question yet\n")
@@ -94,8 +111,9 @@ def with_records(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def newest(runs: Sequence[StoredRun], all_code: bool) -> list[StoredRun]:
-    """The runs without those that an edited method or prompt made again; all of them for
-    --all-code."""
+    """Leave out runs that an edited method or prompt made again; --all-code (`all_code`) leaves all
+    in.
+    """
     if all_code:
         return list(runs)
     newest_runs, _ = newest_code(runs)
@@ -121,7 +139,10 @@ def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
 
 
 def average_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs for --average-seeds. Raises UserError where no two differ in their seed alone."""
+    """Join runs that differ in their seed alone to one each (--average-seeds).
+
+    Raises UserError where no two are such runs.
+    """
     means = average_over_seeds(runs)
     if len(means) == len(runs):
         raise UserError(

@@ -99,8 +99,16 @@ class FigureOutput:
 
 
 def format_of(form: str | None, out: str | None) -> str:
-    """The table format: --format (`form`), else by the ending of --out, else text. Raises
-    UnknownName, UserError."""
+    """Choose the format of a table: --format, else by the ending of --out, else "text".
+
+    Args:
+        form: What --format names; None without it.
+        out: The file of --out; None without it.
+
+    Raises:
+        UnknownName: There is no format `form`.
+        UserError: The ending belongs to no table.
+    """
     if form is not None:
         if form not in _NAMES:
             raise UnknownName(
@@ -123,8 +131,15 @@ def format_of(form: str | None, out: str | None) -> str:
 
 
 def write(content: str | bytes, out: str | None) -> None:
-    """Print a text, or a file's content in UTF-8, or write it to the file `out`, whose folder is
-    made. Raises SaveError."""
+    """Print a text, or write it to the file `out`, whose folder is made.
+
+    Args:
+        content: A text, or the bytes of a file; bytes are printed as UTF-8.
+        out: The file; None to print.
+
+    Raises:
+        SaveError: The file cannot be written.
+    """
     if out is None:
         if isinstance(content, bytes):
             content = content.decode()
@@ -142,16 +157,24 @@ def write(content: str | bytes, out: str | None) -> None:
 
 
 def terminal_width(form: str, out: str | None) -> int | None:
-    """The terminal's columns, where a table is printed there as text; None for another format, a
-    file or a pipe."""
+    """The columns of the terminal that a table is printed on; None where it goes to a file or a
+    pipe, or is no plain text.
+    """
     if out is not None or form != "text" or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
 
 
 def columns(rows: Iterable[Sequence[str]], widest: int = 44) -> str:
-    """Rows of text with their columns aligned; a cell over `widest` characters pushes only its own
-    row."""
+    r"""Write rows of texts with their columns aligned.
+
+    [("bm25", "top-5 chunks"), ("pecan", "a graph")]
+        -> "bm25   top-5 chunks\npecan  a graph"
+
+    Args:
+        rows: The cells of each row.
+        widest: A cell over this many characters pushes only its own row.
+    """
     table = [list(map(printable, row)) for row in rows]
     if not table:
         return ""

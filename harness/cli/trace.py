@@ -85,7 +85,13 @@ def trace(
 
 
 def _print_search(search: Search, graph: str | None, requests: Sequence[StoredRequest]) -> None:
-    """Print a search as a tree, then its requests; graph: the file of its page, if there is one."""
+    """Print a search as a tree, then its requests.
+
+    Args:
+        search: The search.
+        graph: The file of its page; None where none is written.
+        requests: Its requests, to be printed in full.
+    """
     print("\n".join(trace_lines(search)))
     if graph is not None:
         print(f"graph      {graph}")
@@ -94,14 +100,16 @@ def _print_search(search: Search, graph: str | None, requests: Sequence[StoredRe
 
 
 def _print_questions(run: str) -> None:
-    """List the questions of a run, failed ones first, cut to the terminal's width."""
+    """List the questions of a run, failed ones first, each line cut to the terminal's width."""
     width = terminal_width("text", None)
     for line in question_list(read_run(run_folder(run))):
         print(line[:width])
 
 
 def _stored_requests(search: Search) -> list[StoredRequest]:
-    """Every request of the question with its reply. Raises UserError for a run without them."""
+    """Read every request of the search's question, with its reply. Raises UserError where there is
+    none.
+    """
     requests = search.stored.requests(search.record.question_id)
     if not requests:
         raise UserError(
@@ -119,8 +127,15 @@ def _print_request(number: int, request: StoredRequest) -> None:
 
 
 def _page(search: Search, data: str | None) -> str:
-    """The HTML page of this question alone; data: as --data. Raises UserError for a search without
-    a graph."""
+    """Make the HTML page that plays the search of one question on its graph.
+
+    Args:
+        search: The search.
+        data: Where the rows of the data set are now (--data); None where they were.
+
+    Raises:
+        UserError: The search went over no graph.
+    """
     if search.graph is None:
         problem = search.problem or "this search went over no graph."
         raise UserError(f"nothing to draw: {problem[0].lower()}{problem[1:]}")

@@ -28,7 +28,7 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> in
             raise CannotRun(". ".join(problems))
 
     def log(folder: Path) -> None:
-        """Log a run and print its folder."""
+        """Log one run to MLflow and print its folder."""
         tracking.track(folder, uri, traces=traces)
         print(folder, flush=True)
 

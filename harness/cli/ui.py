@@ -60,8 +60,14 @@ def ui(
 
 
 def _say_comparisons(database: Path, server: str) -> None:
-    """Say the address of each data set's comparison, the newest first; nothing where the database
-    cannot be read."""
+    """Print the address of each data set's comparison in MLflow, the newest first.
+
+    Prints nothing where the database cannot be read.
+
+    Args:
+        database: The SQLite file of MLflow.
+        server: The address of MLflow's server.
+    """
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(database)) as store:
         experiments = store.execute(_NEWEST_FIRST, (VIEW_TAG,)).fetchall()
         for number, name in experiments:

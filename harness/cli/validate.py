@@ -37,7 +37,9 @@ def validate(selection: Selection, repetition: Repetition, json: Json = False) -
 
 
 def _plan_line(plan: PlannedRun, json: bool) -> str:
-    """A planned run as a line of JSON, or in words: questions, models, run folder, warnings."""
+    """Describe a planned run: as a line of JSON, or in words with its questions, models and
+    warnings.
+    """
     questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
     models = {role: model.name for role, model in plan.models.items()}
     encoders = {role: encoder.name for role, encoder in plan.encoders.items()}
@@ -65,8 +67,11 @@ def _plan_line(plan: PlannedRun, json: bool) -> str:
 
 
 def _check_all(json: bool) -> int:
-    """Check each file of each kind and print their counts; returns 0. Raises ConfigError with every
-    mistake."""
+    """Check each configuration file of each kind and print how many there are. Returns the exit
+    code 0.
+
+    Raises ConfigError with the mistakes of all files.
+    """
     problems: list[str] = []
     counts: dict[str, int] = {}
     for kind in presets.KINDS:
@@ -87,8 +92,15 @@ def _check_all(json: bool) -> int:
 
 
 def check_file(kind: str, name: str) -> None:
-    """Check keys, names and code of one configuration file, without data or models. Raises
-    UserError, ConfigError."""
+    """Check keys, names and code of one configuration file, without data or models.
+
+    Args:
+        kind: "methods", "datasets", "models", "encoders", "suites" or "profiles".
+        name: The name of the preset.
+
+    Raises:
+        UserError: A mistake; a ConfigError for several.
+    """
     if kind == "suites":
         _check_suite(name)
     elif kind == "profiles":
@@ -102,7 +114,10 @@ def check_file(kind: str, name: str) -> None:
 
 
 def _check_profile(name: str) -> None:
-    """Check that each setting of a profile for all methods is a setting of some method."""
+    """Check that each setting that a profile gives to all methods is one that some method has.
+
+    Raises UserError.
+    """
     known: set[str] = set()
     for method in presets.names("methods"):
         dataset = presets.names("datasets")[0]
@@ -116,7 +131,9 @@ def _check_profile(name: str) -> None:
 
 
 def _check_method(name: str) -> None:
-    """Check that a preset's parameters fit its method, and those for single data sets too."""
+    """Check that a preset's settings fit its method, also those for single data sets. Raises
+    UserError.
+    """
     datasets: list[str | None] = [None]
     for _, values in presets.read("methods", name):
         datasets += mapping_at(values, "by_dataset")
@@ -126,7 +143,7 @@ def _check_method(name: str) -> None:
 
 
 def _check_dataset(config: DatasetConfig) -> None:
-    """Check that the format and the scorers of a data set exist."""
+    """Check that the format and the scorers of a data set exist. Raises UserError."""
     if ":" in config.format:
         registry.load(config.format)
     elif config.format not in formats():

@@ -101,8 +101,13 @@ class _Server(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
 
     def content(self, path: str) -> tuple[str, str] | None:
-        """Content type and text at the path of an address, "/TOKEN/state"; None where nothing is
-        served."""
+        """What is served at a path: (content type, text); None where nothing is.
+
+        Makes the page or the state anew, one thread at a time.
+
+        Args:
+            path: The path of the address: "/TOKEN/" or "/TOKEN/state".
+        """
         with self._lock:
             if path == f"/{self.token}/state":
                 return "application/json", json.dumps(asdict(self._live.state()))
@@ -117,8 +122,7 @@ class _Server(ThreadingHTTPServer):
             return "text/html", html
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print the traceback of the exception that a request raised, unless the browser has gone
-        away."""
+        """Print the traceback of a request's exception, unless the browser has gone away."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 

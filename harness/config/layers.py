@@ -116,8 +116,10 @@ class Choices:
 
 
 def point_text(point: Mapping[str, object]) -> str:
-    """A point of a sweep as labels and messages say it: "k=3 chunk_tokens=150", "" without a
-    sweep."""
+    """Write a point of a sweep for labels and messages; "" without a sweep.
+
+    {"method.k": 3, "method.chunk_tokens": 150} -> "k=3 chunk_tokens=150"
+    """
     texts: list[str] = []
     for key, value in point.items():
         name = key.removeprefix("method.")
@@ -126,8 +128,15 @@ def point_text(point: Mapping[str, object]) -> str:
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
-    """Read suite, profile, files, --set and flags as layers, lowest first; mistakes are added to
-    `problems`."""
+    """Read suite, profile, files, --set and flags as layers, lowest first.
+
+    Args:
+        c: The user's choices.
+        problems: Mistakes are added to it.
+
+    Returns:
+        (origin, settings in the shape of a RunConfig) for each layer.
+    """
     files = [(name, _config_file(name, c.sets, problems)) for name in c.files]
     profile = _chosen_profile(c, files, problems)
     layers = _suite_and_profile(c.suite, profile, problems)
@@ -143,18 +152,20 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     layers += _flag_layers(c, problems)
     if profile.name:
         layers.append((profile.origin, {"profile": profile.name}))
-    return [(origin, _checked(values, origin, c.method, problems)) for origin, values in layers]
+    return [
+        (origin, _checked_layer(values, origin, c.method, problems)) for origin, values in layers
+    ]
 
 
 def _config_file(
     name: str, sets: Mapping[str, object], problems: list[HarnessError]
 ) -> dict[str, object]:
-    """The settings of a --config file, which may be a run.yaml.
+    """The settings in a --config file, which may be a run.yaml.
 
     Args:
         name: The file.
         sets: The values of --set, which say what of a run.yaml is trusted.
-        problems: Gets its mistakes.
+        problems: The file's mistakes are added to it.
     """
     values = attempt(problems, read_yaml, Path(name).expanduser()) or {}
     is_run = set(values) == {"config", "origins"} and isinstance(values["config"], dict)
@@ -175,7 +186,13 @@ def _config_file(
 
 @dataclass(frozen=True)
 class _Profile:
-    """The profile of a run, "" for none. origin: what named it; layers: of its preset."""
+    """The profile of a run.
+
+    Attributes:
+        name: Its name; "" for no profile.
+        origin: What named it: "--profile".
+        layers: The layers of its preset.
+    """
 
     name: str = ""
     origin: str = ""
@@ -183,7 +200,13 @@ class _Profile:
 
 
 def _chosen_profile(c: Choices, files: Sequence[Layer], problems: list[HarnessError]) -> _Profile:
-    """The profile of --profile, else of the last file that names one, else of the suite."""
+    """Find the profile that --profile names, else the last config file, else the suite.
+
+    Args:
+        c: The user's choices.
+        files: The layers of the config files, in order.
+        problems: Mistakes are added to it; then there is no profile.
+    """
     named: list[tuple[str, Any]] = [("--profile", c.profile)]
     for _, values in reversed(files):
         named.append(("config file", values.get("profile")))
@@ -203,15 +226,22 @@ def _chosen_profile(c: Choices, files: Sequence[Layer], problems: list[HarnessEr
 
 
 def _label_of(suite: Suite) -> str:
-    """A suite as an origin."""
+    """The origin of what a suite sets: "suite pecan-table1"."""
     return f"suite {suite.name}"
 
 
 def _suite_and_profile(
     suite: Suite | None, profile: _Profile, problems: list[HarnessError]
 ) -> list[Layer]:
-    """The layers of the suite and the profile; the suite lies above the profile that it names, and
-    below another one."""
+    """The layers of the suite and the profile, lowest first.
+
+    The suite lies above the profile that it names itself, and below another one.
+
+    Args:
+        suite: The suite; None without one.
+        profile: The chosen profile.
+        problems: Mistakes are added to it.
+    """
     if suite is None:
         return [*profile.layers]
     settings: dict[str, object] = {"methods": suite.methods}
@@ -225,7 +255,12 @@ def _suite_and_profile(
 
 
 def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
-    """The command line's flags, a layer each."""
+    """Make a layer of each flag that was given: ("--limit", {"limit": 5, "sample": None}).
+
+    Args:
+        c: The user's choices.
+        problems: Flags that do not go together are added to it.
+    """
     flags: dict[str, object] = {
         "method.name": c.method,
         "dataset.name": c.dataset,
@@ -260,7 +295,13 @@ def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 
 def _own_folder_flags(c: Choices, problems: list[HarnessError]) -> dict[str, object]:
-    """The data set of --documents and --questions, {} without these."""
+    """What --documents and --questions set of the data set: {"dataset.documents": ..., ...}; {}
+    without.
+
+    Args:
+        c: The user's choices.
+        problems: Flags that do not go together are added to it.
+    """
     if not c.documents and not c.questions and not c.columns:
         return {}
     if not c.documents or not c.questions or c.data or c.dataset not in (None, FOLDER):
@@ -278,8 +319,14 @@ def _own_folder_flags(c: Choices, problems: list[HarnessError]) -> dict[str, obj
 
 
 def _layer_of(sets: Mapping[str, object], problems: list[HarnessError]) -> dict[str, object]:
-    """--set, or a suite's, as a layer whose code is trusted: {"method.k": 3} -> {"method":
-    {"params": {"k": 3}}}."""
+    """Turn the values of --set, or of a suite, into one layer; the code that they name is trusted.
+
+    {"method.k": 3, "encoder": "e5"} -> {"method": {"params": {"k": 3}}, "encoder": {"name": "e5"}}
+
+    Args:
+        sets: Dotted key -> value.
+        problems: Keys that cannot be set so are added to it.
+    """
     layer: dict[str, object] = {}
     trust(*sets.values())
     for key, value in sets.items():
@@ -300,7 +347,12 @@ def _layer_of(sets: Mapping[str, object], problems: list[HarnessError]) -> dict[
 
 
 def _names_a_part(key: str, value: Any) -> bool:
-    """Whether a value of --set is the name of a part: encoder=NAME, roles.builder=NAME."""
+    """Whether a value of --set is the name of a part: encoder=NAME, roles.builder=NAME.
+
+    Args:
+        key: The dotted key.
+        value: Its value.
+    """
     if isinstance(value, dict):
         return False
     root, _, rest = key.partition(".")
@@ -308,16 +360,18 @@ def _names_a_part(key: str, value: Any) -> bool:
     return key in PARTS or is_role
 
 
-def _checked(
+def _checked_layer(
     values: Mapping[str, object], origin: str, method: str | None, problems: list[HarnessError]
 ) -> dict[str, object]:
-    """A layer with "model: NAME" as {"name": NAME}.
+    """Check the keys of a layer, and write a part's mere name as {"name": NAME}.
+
+    {"model": "llama"} -> {"model": {"name": "llama"}}
 
     Args:
-        values: Its settings.
+        values: The layer's settings.
         origin: Where they are from.
-        method: The run's, for hints.
-        problems: Gets its mistakes.
+        method: The run's method, for hints on unknown keys.
+        problems: Mistakes are added to it; such a key is left out.
     """
     layer: dict[str, object] = {}
     for key, given in values.items():
@@ -333,7 +387,11 @@ def _checked(
 
 
 def _with_names(key: str, value: Any) -> Any:
-    """The value of a part, or of all roles, with {"name": NAME} for a name alone."""
+    """Write a part's mere name as {"name": NAME}; in the value of "roles" for each role.
+
+    ("model", "llama")             -> {"name": "llama"}
+    ("roles", {"builder": "llama"}) -> {"builder": {"name": "llama"}}
+    """
     if key in PARTS and isinstance(value, str):
         return {"name": value}
     if key == "roles" and isinstance(value, dict):
@@ -347,8 +405,14 @@ def _with_names(key: str, value: Any) -> Any:
 
 
 def _unknown_key(key: str, origin: str, method: str | None) -> UserError:
-    """The error for a key that no part of a configuration has, with the keys that were meant: k ->
-    method.k."""
+    """Make the error for a key that no part of a configuration has; it names keys that may be
+    meant.
+
+    Args:
+        key: The key: "k", where "method.k" is meant.
+        origin: Where it is from.
+        method: The run's method, whose settings may be meant; None if unknown.
+    """
     roots = [*_MAPPINGS, *GeneralSettings.model_fields]
     known: list[str] = []
     for part, schema in PARTS.items():
@@ -381,15 +445,14 @@ class ChosenPreset:
     implementation: str
 
     def is_called(self, name: str) -> bool:
-        """Whether a name is one of its names."""
+        """Whether this is one of its names; case, "-" and "_" do not count."""
         return presets.fold(name) in self.names
 
 
 def chosen_by_name(
     layers: list[Layer], chosen: ChosenPreset, problems: list[HarnessError]
 ) -> Iterator[Layer]:
-    """Yield every layer; before it, as layers of their own, the settings that it has for the chosen
-    method or data set by name.
+    """Yield every layer, and before it what it sets for the chosen method or data set by name.
 
         before ("file.yaml", {"methods": {"pecan": {"t_p": 0.6}}}), if pecan is chosen,
         comes  ("file.yaml", {"method": {"params": {"t_p": 0.6}}})
@@ -401,7 +464,7 @@ def chosen_by_name(
     Args:
         layers: Lowest first.
         chosen: The preset.
-        problems: Gets mistakes.
+        problems: Mistakes are added to it.
     """
     for origin, values in layers:
         entries = mapping_at(values, chosen.kind)
@@ -415,13 +478,13 @@ def _settings_by_name(
     chosen: ChosenPreset,
     problems: list[HarnessError],
 ) -> Iterator[Layer]:
-    """What one layer sets for a preset by its name, "*" first, as settings of its part.
+    """Yield what one layer sets for a preset by its name, as layers of their own, "*" first.
 
     Args:
-        origin: Of the layer.
+        origin: The layer's origin.
         entries: Its `methods` or `datasets`: name -> settings.
         chosen: The preset.
-        problems: Gets mistakes.
+        problems: Mistakes are added to it.
     """
     if not entries:
         return
@@ -437,15 +500,15 @@ def _settings_by_name(
             if key == "*":
                 cls = method_class(chosen.implementation)
                 params = mapping_at(settings, "method", "params")
-                settings["method"] = {"params": _general(cls, params, origin)}
-            yield origin, _checked(settings, origin, None, problems)
+                settings["method"] = {"params": _params_that_fit(cls, params, origin)}
+            yield origin, _checked_layer(settings, origin, None, problems)
         elif presets.fold(key) not in known:
             what = f"{presets.singular(kind)} '{key}' ({origin})"
             problems.append(unknown(what, key, known.values()))
 
 
 def _settings_of_method(entry: Mapping[str, object]) -> dict[str, object]:
-    """The entry of a method as settings of a run:
+    """Turn the entry of a method, as a file has it, into settings of a run.
 
     {"k": 3, "roles": {"builder": "small"}}
         -> {"method": {"params": {"k": 3}}, "roles": {"builder": "small"}}
@@ -457,9 +520,19 @@ def _settings_of_method(entry: Mapping[str, object]) -> dict[str, object]:
     return settings
 
 
-def _general(cls: type[Method], params: dict[str, object], origin: str) -> dict[str, object]:
-    """Of `params` for every method those that the method has; prompts also by a name close to one:
-    a typing error."""
+def _params_that_fit(
+    cls: type[Method], params: dict[str, object], origin: str
+) -> dict[str, object]:
+    """Of the parameters set for every method, keep those that this method has.
+
+    Of `prompts` it keeps those with the name of one of the method's, or a name so close that it is
+    a typing error, which is reported later.
+
+    Args:
+        cls: The method.
+        params: The parameters by name.
+        origin: Where they are from.
+    """
     params = {name: value for name, value in params.items() if name in cls.Config.model_fields}
     if "prompts" in params:
         known = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
@@ -470,10 +543,16 @@ def _general(cls: type[Method], params: dict[str, object], origin: str) -> dict[
 
 
 def with_prompts(params: Any, origin: str) -> Any:
-    """A method's parameters with `prompts`, a mapping or a file's name, as prompt name -> {"user"
-    or "system": text}.
+    """Read `prompts` among a method's parameters, a mapping or the name of a file with one.
 
-    Raises UserError for prompts that are neither a mapping nor a file with one.
+    {"k": 3, "prompts": {"answer": "Who?"}} -> {"k": 3, "prompts": {"answer": {"user": "Who?"}}}
+
+    Parameters without prompts are returned as they are. Raises UserError for prompts that are
+    neither a mapping nor a file with one.
+
+    Args:
+        params: The parameters.
+        origin: Where they are from.
     """
     if not isinstance(params, dict) or "prompts" not in params:
         return params

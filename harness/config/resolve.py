@@ -81,7 +81,7 @@ class Settings:
 
     @property
     def config(self) -> RunConfig:
-        """The settings as one configuration, with the parts that the method does not use."""
+        """All settings as one RunConfig, also with the parts that the method does not use."""
         return RunConfig(
             **dict(self.general),
             method=self.method,
@@ -97,7 +97,9 @@ class Settings:
         return self.roles.get(role, self.model)
 
     def encoder_of(self, role: str) -> EncoderConfig | None:
-        """The encoder or the reranker."""
+        """The settings of the encoder or, for any other role, of the reranker; None where nothing
+        names one.
+        """
         if role == "encoder":
             return self.encoder
         return self.reranker
@@ -109,8 +111,12 @@ P = TypeVar("P", bound=Frozen)
 
 @dataclass(frozen=True)
 class ResolvedPart(Generic[P_co]):
-    """One part of a configuration, validated. origins: path of a value ("method.params.k") -> what
-    set it."""
+    """One validated part of a configuration.
+
+    Attributes:
+        value: The part.
+        origins: Path of a value ("method.params.k") -> what set it.
+    """
 
     value: P_co
     origins: Mapping[str, str]
@@ -137,7 +143,7 @@ def resolve(choices: Choices, check: Check | None = None) -> Settings:
 
     Args:
         choices: What the user chose.
-        check: Finds mistakes that are raised with those found here.
+        check: Finds further mistakes in the parts, which are raised with those found here.
 
     Raises:
         UserError: One mistake.
@@ -173,7 +179,13 @@ def resolve_encoder(choices: Choices) -> ResolvedPart[EncoderConfig]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part to resolve. path: "model", "roles.builder"; field: of Parts, "model" for a role."""
+    """A part that is to be resolved.
+
+    Attributes:
+        path: Where it stands in RunConfig: "model", "roles.builder".
+        field: Its field in Parts: "model", also for a role.
+        role: "builder"; "" for a part that is no role's model.
+    """
 
     path: str
     field: str
@@ -194,7 +206,9 @@ class _Part:
 
     @property
     def kind(self) -> str:
-        """The kind of its presets."""
+        """The kind of presets that it may name: "models" for field "model", "encoders" for a
+        reranker.
+        """
         if self.field == "reranker":
             return "encoders"
         return f"{self.field}s"
@@ -202,8 +216,13 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Name:
-    """The name of a part. chosen: whether a layer names it, and not a default; origin: what named
-    it."""
+    """The name of a part, and where it comes from.
+
+    Attributes:
+        name: The name; None where nothing names the part.
+        origin: What named it.
+        chosen: Whether the user's layers name it, so that it is no default.
+    """
 
     name: str | None
     origin: str
@@ -212,10 +231,10 @@ class _Name:
 
 @dataclass
 class _Base:
-    """What stands below the layers of a part: its preset, or the folder that it names.
+    """What the layers of a part are laid over: its preset, or the folder that it names.
 
     Attributes:
-        name: In tables.
+        name: The name in tables.
         origin: What named it.
         layers: The preset's values, the presets that it extends first.
         preset: Name of the preset; None without one.
@@ -228,7 +247,7 @@ class _Base:
 
     @property
     def values(self) -> dict[str, object]:
-        """The values of its layers."""
+        """All its layers merged into one mapping of settings."""
         return Tree(self.layers).values
 
 
@@ -256,7 +275,10 @@ class _Resolver:
         self.layers = read_layers(self.choices, self.problems)
 
     def resolve_all(self) -> None:
-        """Resolve every part that something names; mistakes are added to `problems`."""
+        """Resolve every part that something names, into `parts` and `general`.
+
+        Mistakes are added to `problems`, and the part stays None.
+        """
         parts = self.parts
         parts.method = attempt(self.problems, self._part, "method", MethodChoice)
         parts.dataset = attempt(self.problems, self._part, "dataset", DatasetConfig)
@@ -270,21 +292,28 @@ class _Resolver:
         attempt(self.problems, self._resolve_general)
 
     def _named_roles(self) -> list[str]:
-        """The roles that some layer gives a model."""
+        """The roles that some layer gives a model of their own, such as "builder"."""
         roles: dict[str, None] = {}
         for _, values in self.layers:
             roles |= dict.fromkeys(mapping_at(values, "roles"))
         return list(roles)
 
     def only(self, path: str, form: type[P]) -> ResolvedPart[P]:
-        """Resolve one part alone. Raises UserError for one mistake, ConfigError for several."""
+        """Resolve one part alone. Raises UserError for one mistake, ConfigError for several.
+
+        Args:
+            path: The part: "model".
+            form: What it is validated as.
+        """
         part = attempt(self.problems, self._part, path, form)
         raise_all(self.problems)
         assert part is not None  # who asks for an encoder has named it
         return ResolvedPart(part, self.origins)
 
     def settings(self) -> Settings:
-        """The settings. Raises UserError for one mistake, ConfigError for several."""
+        """All that was resolved as Settings. Raises UserError for one mistake, ConfigError for
+        several.
+        """
         raise_all(self.problems)
         parts = self.parts
         # Without a problem all of these are there.
@@ -306,7 +335,10 @@ class _Resolver:
         )
 
     def _resolve_general(self) -> None:
-        """Resolve seed, limit and what else a run has beside its parts. Raises ConfigError."""
+        """Resolve seed, limit and what else a run has beside its parts, into `general`.
+
+        Also notes their origins. Raises ConfigError.
+        """
         fields = GeneralSettings.model_fields
         own_layers: list[Layer] = []
         for origin, values in self.layers:
@@ -320,9 +352,9 @@ class _Resolver:
                 self.origins[key] = tree.origins.get(key, DEFAULT)
 
     def _part(self, path: str, form: type[P]) -> P | None:
-        """Resolve a part, and add the origins of its values; None for a part that nothing names.
+        """Resolve one part, and note the origins of its values; None for a part that nothing names.
 
-        What the layers set for the method or data set by name is put into them.
+        What the layers set for the method or data set by its name holds for it too.
 
         Args:
             path: "model", "roles.builder".
@@ -356,8 +388,9 @@ class _Resolver:
         return built
 
     def _name_of(self, part: _Part) -> _Name:
-        """The name of a part: of the highest layer, else of the method's preset, else the layers'
-        default, else ours."""
+        """Find the name of a part: of the highest layer that has one, else of the method's preset,
+        else the layers' default, else ours.
+        """
         settings = _settings_at(self.layers, part.path)
         chosen, origin = _highest(settings, "name")
         if chosen is not None:
@@ -376,14 +409,14 @@ class _Resolver:
         return _Name(DEFAULTS.get(part.path), DEFAULT)
 
     def _base_of(self, part: _Part, named: _Name) -> _Base | None:
-        """What stands below the layers of a part; None for a part that is not used.
+        """Find what the layers of a part are laid over; None for a part that is not used.
 
         That is its preset; without one, a folder or hub id by which it is named, or nothing where a
         layer describes it. A role without a name is the reader. Raises UserError.
         """
         settings = _settings_at(self.layers, part.path)
         if named.name is None:
-            return self._unnamed(part, settings)
+            return self._unnamed_base(part, settings)
         preset = attempt([], presets.find, part.kind, named.name)
         if preset:
             return self._preset_base(part, preset, named.origin)
@@ -391,8 +424,16 @@ class _Resolver:
             return _Base(named.name, named.origin, [])
         return _folder_base(part, named)
 
-    def _unnamed(self, part: _Part, settings: list[Layer]) -> _Base | None:
-        """What a part without a name is. Raises UserError for one that needs a name."""
+    def _unnamed_base(self, part: _Part, settings: list[Layer]) -> _Base | None:
+        """The base of a part without a name: the reader for a role, None for a part that is not
+        used.
+
+        Raises UserError for a part that needs a name.
+
+        Args:
+            part: The part.
+            settings: What the layers set for it.
+        """
         if part.role:
             reader = self.parts.model
             if reader is None:
@@ -409,7 +450,14 @@ class _Resolver:
         return None
 
     def _preset_base(self, part: _Part, preset: str, origin: str) -> _Base:
-        """The layers of a preset, with what a method's preset has for the data set."""
+        """Read a preset as the base of a part; a method's also with what it sets for the run's data
+        set.
+
+        Args:
+            part: The part.
+            preset: The preset's name.
+            origin: What named it.
+        """
         dataset, _ = _highest(_settings_at(self.layers, "dataset"), "name")
         layers: list[Layer] = []
         for source, values in presets.read(part.kind, preset):
@@ -425,15 +473,20 @@ class _Resolver:
         return _Base(name, origin, layers, preset)
 
     def _put_settings_by_name(self, part: _Part, base: _Base) -> None:
-        """Put what the layers set for a method or data set by its name into the layers."""
+        """Change `layers`: what they set for the method or data set by its name becomes a layer of
+        its own.
+        """
         names = {presets.fold(base.preset or base.name), presets.fold(base.name)}
         implementation = str(base.values.get("implementation"))
         chosen = ChosenPreset(part.kind, names, implementation)
         self.layers = list(chosen_by_name(self.layers, chosen, self.problems))
 
     def _default_encoder(self, base: _Base) -> list[Layer]:
-        """The layers' `encoder.default` as the lowest layer of a method that uses an encoder, so
-        that it holds where the method's preset names none; [] without it."""
+        """The layers' `encoder.default` as the lowest layer of a method that uses an encoder.
+
+        So it holds where the method's preset names none. [] where the layers have none, or the
+        method uses none.
+        """
         encoder, source = _highest(_settings_at(self.layers, "encoder"), "default")
         if not encoder:
             return []
@@ -444,8 +497,16 @@ class _Resolver:
         return [(source, {"encoder": encoder})]
 
     def _layers_above(self, part: _Part, named: _Name, base: _Base) -> list[Layer]:
-        """The values that higher layers set for a part; values for another part than the chosen one
-        are left out, and added to `warnings`."""
+        """The values that the user's layers set for a part, lowest first.
+
+        Values for another part than the chosen one are left out, and a sentence on them is added to
+        `warnings`.
+
+        Args:
+            part: The part.
+            named: Its name.
+            base: What the layers are laid over.
+        """
         layers: list[Layer] = []
         for source, values in _settings_at(self.layers, part.path):
             own = {key: value for key, value in values.items() if key not in ("name", "default")}
@@ -463,7 +524,7 @@ class _Resolver:
     def _beside_default(
         self, part: _Part, base: _Base, own: dict[str, object]
     ) -> dict[str, object]:
-        """What of the settings beside a `default` holds for a part.
+        """Choose, of the settings that stand beside a `default`, those that hold for what is used.
 
         Args:
             part: The part.
@@ -486,8 +547,8 @@ def _fitted(part: _Part, base: _Base, source: str, own: Mapping[str, object]) ->
 
     Args:
         part: The part.
-        base: What stands below.
-        source: Origin of the settings.
+        base: What the settings are laid over.
+        source: The origin of the settings.
         own: The settings.
     """
     fitted = dict(own)
@@ -500,18 +561,23 @@ def _fitted(part: _Part, base: _Base, source: str, own: Mapping[str, object]) ->
 
 
 def _names_another(values: Mapping[str, object], chosen: str) -> bool:
-    """Whether a layer names another part than the chosen one."""
+    """Whether a layer's `name`, if it has one, is another part's than the chosen one's."""
     return presets.fold(str(values.get("name", chosen))) != presets.fold(chosen)
 
 
 def _is_described(name: str, settings: list[Layer]) -> bool:
-    """Whether a layer describes the part `name`, so that it needs no preset."""
+    """Whether a layer describes the part `name` (says its source, format, ...), so that it needs no
+    preset.
+    """
     own = [values for _, values in settings if values.get("name", name) == name]
     return any(values.keys() & _DEFINING for values in own)
 
 
 def _folder_base(part: _Part, named: _Name) -> _Base:
-    """A model or encoder that is named by its folder, file or hub id. Raises UnknownName."""
+    """Make the base of a model or encoder that is named by its folder, file or hub id.
+
+    Raises UnknownName for a name that can be none of these.
+    """
     name = str(named.name)
     folder = Path(name).expanduser()
     is_local = folder.is_dir() or (part.field == "model" and folder.suffix == ".gguf")
@@ -525,15 +591,21 @@ def _folder_base(part: _Part, named: _Name) -> _Base:
 
 
 def _settings_at(layers: list[Layer], path: str) -> list[Layer]:
-    """What each layer sets at a dotted path, without layers that set nothing there."""
+    """What each layer sets at a dotted path, with its origin; layers that set nothing there are
+    left out.
+
+    [("--set", {"model": {"window": 9}})] at "model" -> [("--set", {"window": 9})]
+    """
     keys = path.split(".")
     inner = [(origin, mapping_at(layer, *keys)) for origin, layer in layers]
     return [(origin, values) for origin, values in inner if values]
 
 
 def _highest(settings: list[Layer], key: str) -> tuple[str | None, str]:
-    """The highest layer's value of a key as text, with its origin; (None, "default") where no layer
-    has one."""
+    """The highest layer's value of a key as text, with its origin.
+
+    (None, "default") where no layer has one.
+    """
     for origin, values in reversed(settings):
         if values.get(key):
             return str(values[key]), origin
@@ -541,8 +613,14 @@ def _highest(settings: list[Layer], key: str) -> tuple[str | None, str]:
 
 
 def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Layer]:
-    """The layers of a data set with options of its format under "options": dataset.tokens,
-    dataset.options.tokens."""
+    """Move options of the data set's format below "options": dataset.tokens -> dataset.options.tokens.
+
+    Keys that neither the data set nor its format has are added to `problems`.
+
+    Args:
+        layers: The layers of the data set.
+        problems: The mistakes so far; it is extended.
+    """
     fields = set(DatasetConfig.model_fields)
     if all(fields.issuperset(values) for _, values in layers):
         return layers
@@ -561,6 +639,12 @@ def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Lay
 def _unknown_keys(
     origin: str, values: Mapping[str, object], known: Collection[str]
 ) -> list[HarnessError]:
-    """An error for each key of a data set's layer that neither it nor its format has."""
+    """Make an error for each key of a data set's layer that is not among the known ones.
+
+    Args:
+        origin: The layer's origin.
+        values: The layer.
+        known: The keys of data sets and of this one's format.
+    """
     wrong = values.keys() - known
     return [unknown(f"key 'dataset.{key}' ({origin})", key, known) for key in wrong]

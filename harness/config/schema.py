@@ -43,22 +43,26 @@ _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys and no spaces, dataclasses as objects: the form that is hashed."""
+    """Write a value as JSON in one form, which is hashed: sorted keys, no spaces, dataclasses as
+    objects.
+    """
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_by_field
     )
 
 
 def _by_field(value: Any) -> dict[str, object]:
-    """A dataclass as field -> value, for json.dumps; its values are not copied, as asdict would.
-    Raises TypeError."""
+    """A dataclass as {field: value}, for json.dumps; its values are not copied, as asdict would.
+
+    Raises TypeError for any other value.
+    """
     if not dataclasses.is_dataclass(value):
         raise TypeError(f"a {type(value).__name__} is not a JSON value")
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def digest(value: Any) -> str:
-    """sha256 (hex) of the canonical JSON of `value`."""
+    """sha256 (hex) of a value's canonical JSON."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
@@ -319,7 +323,9 @@ class ModelConfig(_Weights):
 
     @property
     def sampling(self) -> dict[str, object]:
-        """The settings of SAMPLING that are not the defaults: {"temperature": 0.7}."""
+        """Those settings of how replies are drawn that are not the defaults: {"temperature":
+        0.7}.
+        """
         chosen: dict[str, object] = {}
         for name in SAMPLING:
             value = getattr(self, name)
@@ -438,5 +444,5 @@ class RunConfig(GeneralSettings):
     reranker: EncoderConfig | None = None
 
     def stored(self) -> StoredConfig:
-        """The configuration as a run folder holds it."""
+        """The configuration as a run folder's run.yaml holds it."""
         return StoredConfig.from_json(self.model_dump(mode="json"))

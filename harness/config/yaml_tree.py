@@ -29,7 +29,7 @@ from harness.storage.stored_config import StoredConfig
 from harness.storage.yaml_text import Loader as SafeLoader
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
-MOST = 2**53
+LARGEST_NUMBER = 2**53
 """The largest number of a setting: a float holds every whole number below it."""
 M = TypeVar("M", bound=BaseModel)
 Layer = tuple[str, Mapping[str, object]]
@@ -269,10 +269,12 @@ def _too_large(tree: Tree, path: str) -> list[str]:
     """
     problems = []
     for at, value in flatten(tree.values).items():
-        if isinstance(value, int | float) and MOST < abs(value) < math.inf:
+        if isinstance(value, int | float) and LARGEST_NUMBER < abs(value) < math.inf:
             key = as_typed(_joined_path(path, at))
             source = _in_brackets(origin_of(at, tree.origins))
-            problems.append(f"{key}={str(value)[:40]}{source}: should be at most {MOST:,}")
+            problems.append(
+                f"{key}={str(value)[:40]}{source}: should be at most {LARGEST_NUMBER:,}"
+            )
     return problems
 
 

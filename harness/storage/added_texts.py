@@ -18,8 +18,7 @@ from harness.types import GAP, Document, Example
 def with_texts(
     record: StoredRecord, example: Example, documents: Mapping[str, Document]
 ) -> tuple[StoredRecord, dict[str, str]]:
-    """The record with question, options, gold, lengths of the documents and texts of the spans that
-    were shown.
+    """Add to a record the question, options, gold, documents' lengths and texts of shown spans.
 
     Args:
         record: As the method's answer made it; it is not changed.
@@ -27,8 +26,8 @@ def with_texts(
         documents: The data set's documents, by id.
 
     Returns:
-        The record, with pointers in place of long texts; and these texts by checksum, for
-        texts.jsonl.
+        (a copy of the record that has pointers in place of long texts, checksum -> long text for
+        texts.jsonl)
     """
     question = example.question
     gold = cast(StoredGold, json_values(example.gold, lost=[]))
@@ -54,9 +53,10 @@ def with_texts(
 
 
 def _span_text(piece: StoredPiece, documents: Mapping[str, Document]) -> str:
-    """The text of a shown span.
+    """Read the text of a shown span from the documents, by id.
 
-    A step over several parts (document_view) has no place of its own: its sources are the parts.
+    A step over several parts of a document (document_view) has no place of its own: its text is
+    that of the parts, its sources, joined.
     """
     parts = piece["sources"]
     if piece["document_id"] in documents:

@@ -17,7 +17,7 @@ _NAMES = (RUN, MANIFEST, RECORDS, DOCUMENTS, TEXTS)
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """File name -> sha256 of its content, for the files of a run that are in `folder`."""
+    """Hash the files of a run that are in `folder`: {"records.jsonl": <sha256>, ...}."""
     return {name: file_hash(folder / name) for name in _NAMES if (folder / name).is_file()}
 
 

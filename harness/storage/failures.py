@@ -25,7 +25,8 @@ _NO_MEMORY = "can't allocate memory"  # torch's allocator for the main memory
 
 
 def one_line(error: Mapping[str, str]) -> str:
-    """A record's error in one line, with its place: "ValueError: no number (methods/mine.py:12)".
+    """Write a record's error in one line, with its place: "ValueError: no number
+    (methods/mine.py:12)".
 
     The place is the innermost one outside the harness, installed packages and Python, which a
     method's author can change; without a traceback there is none.
@@ -38,8 +39,11 @@ def one_line(error: Mapping[str, str]) -> str:
 
 
 def _place_to_mend(traceback_text: str) -> str | None:
-    """The innermost "file:line" of a traceback that its reader can change, else the innermost one;
-    None without a traceback."""
+    """Find the line of a traceback that its reader can change: "methods/mine.py:12".
+
+    It is the innermost one outside the harness and installed packages, else the innermost one; None
+    without a traceback.
+    """
     places = [f"{file}:{number}" for file, number in _FRAME.findall(traceback_text)]
     if not places:
         return None
@@ -53,8 +57,10 @@ def _place_to_mend(traceback_text: str) -> str | None:
 
 
 def describe_failure(error: Exception) -> dict[str, str]:
-    """Describe `error` as a record's {"type", "message", "traceback" if unexpected}; free memory if
-    it ran out."""
+    """Describe an error for a record: {"type", "message"}, and "traceback" where it was unexpected.
+
+    Also frees the memory that the failed question held, if memory ran out.
+    """
     if isinstance(error, IndexFailed):  # the index failed before, and was described then
         return error.error
     name = type(error).__name__
@@ -94,7 +100,9 @@ def _free_memory(error: Exception) -> None:
 
 
 def _traceback(error: Exception) -> str:
-    """Format the traceback without absolute paths: equal on every machine, and it names no user."""
+    """Format an error's traceback with paths shortened to their package: equal on every machine,
+    and it names no user.
+    """
     roots = [Path(__file__).resolve().parents[2]]
     roots += [Path(entry).resolve() for entry in sys.path if entry]
     captured = traceback.TracebackException.from_exception(error)
@@ -107,10 +115,9 @@ def _traceback(error: Exception) -> str:
 
 
 def _shortened(path: Path, roots: Iterable[Path]) -> str:
-    """The path of a module without the folder that it is imported from; its file name alone where
-    none of `roots` is that folder.
+    """The path of a module without the folder that it is imported from; else its file name alone.
 
-    Below the folder "/home/ann/venv/lib", "/home/ann/venv/lib/a/b" gives "a/b".
+    "/home/ann/venv/lib/a/b.py" -> "a/b.py", where "/home/ann/venv/lib" is among `roots`.
     """
     below = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
     return min(below, key=len, default=path.name)

@@ -12,8 +12,10 @@ _hashed: dict[tuple[str, int, int], str] = {}
 
 
 def file_hash(path: Path) -> str:
-    """sha256 (hex) of a file's content; remembered by path, size and time of change. Raises
-    OSError."""
+    """sha256 (hex) of a file's content. Raises OSError.
+
+    Remembered for as long as the file's path, size and time of change stay.
+    """
     stat = path.stat()
     key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
     if key not in _hashed:
@@ -23,7 +25,9 @@ def file_hash(path: Path) -> str:
 
 
 def hash_named(folder: Path, names: Iterable[str]) -> str:
-    """sha256 (hex) over names and contents of those of the named files that are in `folder`."""
+    """One sha256 (hex) over the names and contents of several files; those that `folder` lacks are
+    left out.
+    """
     whole = hashlib.sha256()
     for path in sorted(folder / name for name in names):
         if path.is_file():

@@ -41,7 +41,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
-    """A SaveError that says what could not be written and what to do.
+    """Make a SaveError that says what could not be written and what to do.
 
     Args:
         path: What could not be written.
@@ -63,7 +63,7 @@ def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
 
 
 def draft_path(path: Path) -> Path:
-    """The temporary file for a next version of `path`.
+    """A new path of a temporary file beside `path`: "a.json" -> ".a.json.<16 hex>.tmp".
 
     Its name is random: threads of one process, and machines that share the folder, may write the
     same file at once.
@@ -72,7 +72,9 @@ def draft_path(path: Path) -> Path:
 
 
 def make_folder(folder: Path, setting: str = "") -> None:
-    """Make a folder and those above it. setting: as in save_error. Raises SaveError."""
+    """Make a folder and those above it. Raises SaveError, whose advice names `setting`, the setting
+    that the folder is from ("": --out).
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -86,10 +88,10 @@ def write_atomic(
 
     Args:
         path: The file, in a folder that is there.
-        data: Its new content, or the pieces of it.
+        data: Its new content, whole or in pieces.
         sync_folder: Sync the folder too, so that the new name survives a power cut; False where
             another file of it follows.
-        setting: As in save_error.
+        setting: The setting that an error advises to change; "": --out.
 
     Raises:
         SaveError: The file cannot be written.
@@ -100,12 +102,15 @@ def write_atomic(
 
 @contextlib.contextmanager
 def replacing(path: Path, sync_folder: bool = True, setting: str = "") -> Iterator[IO[bytes]]:
-    """Open a file that replaces `path` if the block ends well. Raises SaveError.
+    """Open a temporary file that replaces `path` once the block ends well; else the old file stays.
 
     Args:
-        path: As of `write_atomic`.
-        sync_folder: As of `write_atomic`.
-        setting: As of `save_error`.
+        path: The file, in a folder that is there.
+        sync_folder: Sync the folder too, so that the new name survives a power cut.
+        setting: The setting that an error advises to change; "": --out.
+
+    Raises:
+        SaveError: The file cannot be written.
     """
     draft = draft_path(path)
     try:
@@ -126,10 +131,16 @@ def replacing(path: Path, sync_folder: bool = True, setting: str = "") -> Iterat
 
 @contextlib.contextmanager
 def new_folder(folder: Path, setting: str) -> Iterator[Path]:
-    """Give an empty folder to write into that becomes `folder` if the block ends well.
+    """Yield an empty folder to write into; it becomes `folder` once the block ends well.
 
-    If another process made `folder` meanwhile, that one stays. setting: as in save_error. Raises
-    SaveError.
+    If another process made `folder` meanwhile, that one stays and no error is raised.
+
+    Args:
+        folder: The folder that is to be made; those above it are made too.
+        setting: The setting that an error advises to change.
+
+    Raises:
+        SaveError: Something cannot be written.
     """
     draft = folder.with_name(f"{DRAFT_FOLDER}{secrets.token_hex(8)}")
     try:
@@ -149,7 +160,9 @@ def new_folder(folder: Path, setting: str) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder so that no reader sees half of it; one that cannot be removed stays."""
+    """Remove a folder: it is renamed first, so that no reader sees half of it. One that cannot be
+    renamed stays, without an error.
+    """
     draft = folder.with_name(f"{DRAFT_FOLDER}{secrets.token_hex(8)}")
     with contextlib.suppress(OSError):
         os.rename(folder, draft)
@@ -157,7 +170,9 @@ def remove_folder(folder: Path) -> None:
 
 
 def delete_old_folders(parent: Path) -> None:
-    """Delete what killed writers of `new_folder` left in `parent` more than a day ago."""
+    """Delete the drafts that killed writers of `new_folder` left in `parent` more than a day
+    ago.
+    """
     with contextlib.suppress(OSError):
         for draft in parent.glob(f"{DRAFT_FOLDER}*"):
             if time.time() - draft.stat().st_mtime > _ABANDONED:
@@ -165,7 +180,7 @@ def delete_old_folders(parent: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file or folder is on disk. Raises OSError."""
+    """Wait until the content of a file or folder is on disk. Raises OSError."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -189,7 +204,11 @@ def delete_drafts(folder: Path, name: str = "*") -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Make `folder` and check that it can be written by writing a file. Raises SaveError."""
+    """Make `folder` and check that it can be written: write a temporary file of 64 KiB and delete
+    it.
+
+    Raises SaveError.
+    """
     probe = draft_path(folder / "touch")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -205,7 +224,7 @@ def check_writable(folder: Path) -> None:
 
 
 def as_object(data: str | bytes) -> dict[str, Any]:
-    """Parse a JSON object. Raises ValueError, also for any other JSON value."""
+    """Parse a text that holds a JSON object. Raises ValueError, also for any other JSON value."""
     try:
         value = from_json(data)
     except ValueError:
@@ -217,7 +236,7 @@ def as_object(data: str | bytes) -> dict[str, Any]:
 
 
 def _slowly_parsed(data: str | bytes) -> Any:
-    """Parse JSON with Python's own parser. Raises ValueError."""
+    """Parse any JSON value with Python's own parser. Raises ValueError."""
     try:
         return json.loads(data)
     except RecursionError:
@@ -229,12 +248,18 @@ class WrongValue(ValueError):
     should be."""
 
     def __init__(self, key: str, problem: str) -> None:
+        """Keep the place of the value.
+
+        Args:
+            key: The place of the value: "config.dataset.name".
+            problem: What the value should be; the message of the error.
+        """
         super().__init__(problem)
         self.key = key
 
 
 def check(value: Any, form: TypeAdapter[Any]) -> None:
-    """Raise WrongValue where a key is missing or not of its type."""
+    """Raise WrongValue where parsed JSON does not have the keys and types that `form` asks for."""
     try:
         form.validate_python(value, strict=True)
     except ValidationError as error:
@@ -242,8 +267,12 @@ def check(value: Any, form: TypeAdapter[Any]) -> None:
 
 
 def wrong_value(error: ValidationError) -> WrongValue:
-    """The most deeply nested problem, the last of several; names of types in its place are no
-    keys."""
+    """Turn pydantic's error into one sentence about one value.
+
+    Of several problems it is the last of the most deeply nested ones.
+    {"loc": ("usage", "dict[str,float]", "search"), "msg": "Input should be a valid number"}
+        -> WrongValue("usage.search", "should be a valid number")
+    """
     deepest = max(reversed(error.errors()), key=lambda each: len(each["loc"]))
     place = [str(key) for key in deepest["loc"] if not _is_name_of_type(str(key))]
     problem = deepest["msg"].replace("Input should be", "should be")
@@ -258,7 +287,7 @@ def _is_name_of_type(key: str) -> bool:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read the JSON object in a file. Raises OSError, ValueError."""
+    """Read and parse the JSON object in a file. Raises OSError, ValueError."""
     return as_object(path.read_bytes())
 
 
@@ -268,15 +297,18 @@ def home() -> Path:
 
 
 def user_home() -> Path:
-    """The folder for what is made once for a user (not created here): HARNESS_HOME or the XDG cache
-    folder."""
+    """The folder for what is made once for a user: HARNESS_HOME, else longdoc-harness in the user's
+    cache folder (XDG_CACHE_HOME or ~/.cache). It is not created here.
+    """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(os.environ.get("HARNESS_HOME") or os.path.join(cache, "longdoc-harness"))
 
 
 def check_home() -> None:
-    """Make the folder that HARNESS_HOME names; the default one is not made: a run may need none.
-    Raises UserError."""
+    """Make the folder that HARNESS_HOME names and check that it can be listed. Raises UserError.
+
+    The default folder is not made: a run may need none.
+    """
     if not os.environ.get("HARNESS_HOME"):
         return
     try:
@@ -290,12 +322,12 @@ def check_home() -> None:
 
 
 def write_json(path: Path, value: Any, setting: str = "") -> None:
-    """Write a JSON object and make its folder. Raises SaveError.
+    """Write a JSON object into a file, whose folder is made. Raises SaveError.
 
     Args:
         path: The file.
         value: The object; its keys are sorted.
-        setting: As of `save_error`.
+        setting: The setting that an error advises to change; "": --out.
     """
     make_folder(path.parent, setting)
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
@@ -303,5 +335,5 @@ def write_json(path: Path, value: Any, setting: str = "") -> None:
 
 
 def read_json_or_empty(path: Path) -> dict[str, Any]:
-    """The JSON object in a file, {} where there is no file. Raises OSError, ValueError."""
+    """Read the JSON object in a file; {} where there is no file. Raises OSError, ValueError."""
     return read_object(path) if path.exists() else {}

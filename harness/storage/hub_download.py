@@ -49,7 +49,7 @@ class Kind:
 
     @property
     def lock_path(self) -> Path:
-        """The file that remembers which commit of each repository of this kind is used."""
+        """The file that remembers, for each repository of this kind, which commit is used."""
         return home() / self.lock
 
     def missing_item(self, repo: str) -> str:
@@ -89,8 +89,9 @@ _no_weights: ContextVar[bool] = ContextVar("no_weights", default=False)
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Take models from the cache alone inside the block: planning a run is no reason to download 16
-    GB."""
+    """Inside the block, take models from the cache alone: planning a run is no reason to download
+    16 GB.
+    """
     token = _no_weights.set(True)
     try:
         yield
@@ -99,8 +100,10 @@ def without_weights() -> Iterator[None]:
 
 
 def offline(kind: Kind = DATASETS) -> bool:
-    """Whether HF_HUB_OFFLINE, HF_DATASETS_OFFLINE, or `without_weights` for models, forbid requests
-    to the hub."""
+    """Whether requests to the hub are forbidden for this kind of repository.
+
+    By HF_HUB_OFFLINE or HF_DATASETS_OFFLINE, and for models also inside `without_weights`.
+    """
     if _no_weights.get() and kind.repo_type == MODELS.repo_type:
         return True
     values = (os.environ.get("HF_HUB_OFFLINE"), os.environ.get("HF_DATASETS_OFFLINE"))
@@ -116,8 +119,10 @@ class PinnedRepo:
 
 
 def _read_locked(kind: Kind, repo: str) -> PinnedRepo | None:
-    """The commit of a repository in the lock file, None without one. Raises CannotRun for
-    damage."""
+    """Look a repository up in the lock file of its kind; None where it is not listed.
+
+    Raises CannotRun for a damaged lock file.
+    """
     path = kind.lock_path
     try:
         entry = read_json_or_empty(path).get(repo)
@@ -165,7 +170,7 @@ def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> Non
 
 
 def _hub() -> Any:
-    """The package huggingface_hub, imported where it is needed: it takes long."""
+    """Import the package huggingface_hub, which takes long, and return it."""
     import huggingface_hub.errors
 
     return huggingface_hub
@@ -173,13 +178,16 @@ def _hub() -> Any:
 
 @contextmanager
 def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
-    """Turn errors of huggingface_hub, which are pages long, into CannotRun or Missing with one
-    sentence.
+    """Turn errors of huggingface_hub in the block, which are pages long, into one sentence.
 
     Args:
         kind: The kind of the repository.
         repo: Its name.
         revision: The one that was asked for, None for the default branch.
+
+    Raises:
+        Missing: The user must accept terms first, or nothing came from the hub.
+        CannotRun: There is no such repository or revision.
     """
     errors = _hub().errors
     try:
@@ -218,12 +226,12 @@ def _first_line(error: BaseException) -> str:
 
 
 def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
-    """The error for a repository that the hub did not give.
+    """Make the error for a repository that the hub did not give.
 
     Args:
         kind: The kind of the repository.
         repo: Its name.
-        why: In a few words.
+        why: The reason in a few words.
     """
     sentence = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
     return Missing(f"{sentence}: check the connection, or {kind.instead}", kind.missing_item(repo))
@@ -259,14 +267,17 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
 
 
 def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
-    """Return (commit, file names) of a repository, from its lock file or the hub.
+    """Find the commit that a repository is pinned to, from its lock file or else from the hub.
 
-    What the hub says is written to the lock file unless `revision` is given.
+    Also writes what the hub says to the lock file, unless `revision` is given.
 
     Args:
         kind: The kind of the repository.
         repo: "owner/name" or "owner/name@branch".
         revision: A commit that the settings name, None for none.
+
+    Returns:
+        (commit, names of the files at that commit)
 
     Raises:
         CannotRun: No connection or repository, a damaged lock file.
@@ -312,8 +323,10 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
 
 @contextmanager
 def _bars_allowed() -> Iterator[None]:
-    """Write to stderr unescaped in the block, for a library's progress bar; the caller checks what
-    the bar shows."""
+    """In the block, let sys.stderr pass control characters, for a library's progress bar.
+
+    The caller checks that what the bar shows is harmless.
+    """
     before = sys.stderr
     sys.stderr = unwrapped(before)
     try:

@@ -44,7 +44,9 @@ from harness.types import Document
 
 
 def cache_root() -> Path:
-    """HARNESS_CACHE, else `cache` in HARNESS_HOME, else .harness/cache in the current folder."""
+    """The folder of the index cache: HARNESS_CACHE, else `cache` in HARNESS_HOME, else
+    .harness/cache.
+    """
     folder = os.environ.get("HARNESS_CACHE")
     if folder:
         return local_folder(folder)
@@ -85,7 +87,9 @@ class IndexKey:
     question: Mapping[str, object] | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The key as it is hashed, without what is empty of the last three."""
+        """The key as it is hashed: a value by attribute. `code`, `packages` and `question` are left
+        out where they are empty, so that they change no older key.
+        """
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in ("code", "packages", "question"):
             if not values[name]:
@@ -94,20 +98,23 @@ class IndexKey:
 
     @property
     def digest(self) -> str:
-        """sha256 (hex) of the key."""
+        """sha256 (hex) of the key, which names the index's folder."""
         return key_digest(self.to_json())
 
 
 def key_digest(key: CacheKey) -> str:
-    """sha256 (hex) of a key with its names sorted; escapes keep lone surrogates hashable."""
+    """sha256 (hex) of a key as JSON with its names sorted; escapes keep lone surrogates
+    hashable.
+    """
     return hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
 # Questions on one document follow each other, and a book takes tens of milliseconds.
 @lru_cache(maxsize=8)
 def document_digest(document: Document) -> str:
-    """sha256 (hex) of all a method can see of a document, also of its id: an index may name its
-    document."""
+    """sha256 (hex) of all that a method can see of a document; its id too, as an index may hold
+    that.
+    """
     return key_digest(asdict(document))
 
 
@@ -129,12 +136,12 @@ class Entry:
 
     @classmethod
     def of(cls, value: Any, events: list[Event], meter: Meter) -> Entry:
-        """Serialise a value.
+        """Make the entry of a value that was just built.
 
         Args:
-            value: JSON values and arrays.
+            value: The value: JSON values and arrays.
             events: The model calls that built it.
-            meter: Has the shapes of their models.
+            meter: The meter that counted these calls; it has the sizes of their models.
 
         Raises:
             TypeError: The value holds something else.
@@ -144,12 +151,12 @@ class Entry:
         return cls(data, arrays, tuple(events), shapes)
 
     def value(self) -> Any:
-        """A fresh copy of the value."""
+        """Parse the stored bytes into a fresh copy of the value."""
         return load(self.data, self.arrays)
 
     @property
     def usage(self) -> Usage:
-        """The sum of the model calls: usage by phase, as `Meter.usage`."""
+        """The model calls summed up to a usage: phase -> its costs."""
         return usage_of(self.events, self.shapes)
 
 
@@ -174,7 +181,7 @@ class IndexCache:
 
         Args:
             root: The folder.
-            note: Gets a sentence for every entry that had to be deleted.
+            note: Called with a sentence for every entry that had to be deleted.
             served: The sizes of models behind servers. The user may correct these, so they are in
                 no key, and the cost of a stored index uses the current ones.
         """
@@ -184,14 +191,22 @@ class IndexCache:
         self.sharing = KeyedLocks()
 
     def folder(self, key: CacheKey) -> Path:
-        """The folder of the entry of `key`, below one with the name of its "method"."""
+        """The folder of a key's entry: ROOT/methods.pecan.Pecan/9f/9f3c.../, by the key's "method"
+        and hash.
+        """
         digest = key_digest(key)
         method = str(key["method"]).replace(":", ".").replace("/", "~")
         return self.root / method / digest[:2] / digest
 
     def get(self, folder: Path, key: CacheKey) -> Entry | None:
-        """Read the entry of `key` in `folder`; None without one. A damaged one is reported and
-        removed."""
+        """Read an entry; None where there is none.
+
+        A damaged entry is removed with a note, and None is returned.
+
+        Args:
+            folder: The folder of the entry (`folder`).
+            key: The key that it must have.
+        """
         try:
             if not folder.is_dir():
                 return None
@@ -215,7 +230,7 @@ class IndexCache:
 
         Args:
             folder: The folder of the entry (`folder`).
-            key: What it depends on.
+            key: What the entry depends on; it is written beside it.
             entry: The value with its cost.
         """
         usage = {
@@ -242,13 +257,15 @@ class IndexCache:
 
 
 def parts_folder(folder: Path) -> Path:
-    """Where parts of the unfinished index of `folder` are kept (index_parts.py)."""
+    """Where the finished parts of an index are kept while it is built: FOLDER.parts."""
     return folder.with_name(f"{folder.name}.parts")
 
 
 def read_packed(folder: Path, digest: str) -> tuple[bytes, bytes]:
-    """Read an entry's (data, arrays). Raises OSError, and ValueError where its key has another
-    digest."""
+    """Read an entry's two files: (data without arrays, arrays or b"").
+
+    Raises OSError, and ValueError where the entry's key.json has another digest.
+    """
     if key_digest(read_object(folder / "key.json")) != digest:
         raise ValueError("key.json is another entry's")
     data = (folder / "data.json").read_bytes()
@@ -259,13 +276,13 @@ def read_packed(folder: Path, digest: str) -> tuple[bytes, bytes]:
 
 
 def _read_entry(folder: Path, key: CacheKey, served: Served) -> Entry:
-    """Read an entry.
+    """Read and check an entry of the cache.
 
     Args:
         folder: The folder of the entry.
         key: The key that it must have.
-        served: The sizes by which FLOPs of these roles' calls are counted, in place of the stored
-            ones.
+        served: Role -> sizes by which FLOPs of that role's calls are counted, in place of the
+            stored ones.
 
     Raises:
         OSError, ValueError, KeyError, TypeError: It is damaged, or another key's.
@@ -288,13 +305,13 @@ def _read_entry(folder: Path, key: CacheKey, served: Served) -> Entry:
 def _shape_of(
     row: Mapping[str, str], stored: Mapping[str, ModelShape], served: Served
 ) -> ModelShape | None:
-    """The sizes by which the FLOPs of a stored event are counted; None where they are unknown.
+    """Find the model sizes by which the FLOPs of a stored call are counted; None if unknown.
 
     Args:
-        row: The event.
-        stored: Sizes by their key; by the name of the model in entries of before events named
-            their shape.
-        served: The sizes that count in place of the stored ones.
+        row: The call (Event) as it is stored.
+        stored: Stored sizes by `Event.shape`; in older entries by the model's name.
+        served: Role -> sizes that count in place of the stored ones, but for encoders and
+            rerankers.
     """
     if row["role"] in served and row["kind"] not in ("embed", "rerank"):
         return served[row["role"]]

@@ -22,14 +22,14 @@ from harness.storage.index_cache import (
 
 
 def keep(cache: IndexCache, index: CacheKey, name: str, fn: Callable[[], Any], meter: Meter) -> Any:
-    """Return the part `name` of an index if a stopped run stored it, else fn(), which is stored.
+    """Return a part of an unfinished index that a stopped run stored, or else compute and store it.
 
     Args:
         cache: Holds the parts of an index until it is complete.
         index: The key of the index.
         name: The name of the part.
         fn: Computes it.
-        meter: Gets its cost, also where it was stored.
+        meter: Books the part's cost, also where it was stored.
     """
     key = {"index": key_digest(index), "part": name}
     return _get_or_build(cache, parts_folder(cache.folder(index)) / key_digest(key), key, fn, meter)
@@ -37,10 +37,10 @@ def keep(cache: IndexCache, index: CacheKey, name: str, fn: Callable[[], Any], m
 
 @dataclass(frozen=True)
 class SharedPart:
-    """A part that indexes of any method may use.
+    """A part of an index that indexes of any method may use.
 
     Attributes:
-        name: "tree".
+        name: What the part is: "tree".
         role: The role whose model computes it.
         needs: All else that it depends on, with the "version" of the code that computes it.
     """
@@ -50,8 +50,9 @@ class SharedPart:
     needs: Mapping[str, object]
 
     def key(self, index: IndexKey) -> dict[str, object]:
-        """Its key in the cache, the same for every index with equal `needs`, model, seed and
-        code."""
+        """The part's key in the cache: the same for every index with equal `needs`, model, seed and
+        code.
+        """
         key: dict[str, object] = {
             "method": f"shared.{self.name}",
             "needs": key_digest(self.needs),
@@ -68,14 +69,16 @@ class SharedPart:
 def share(
     cache: IndexCache, index: IndexKey, part: SharedPart, fn: Callable[[], Any], meter: Meter
 ) -> Any:
-    """Return a part if an index of any method stored it, else fn(), which is stored.
+    """Return a part that an index of any method stored, or else compute and store it.
+
+    Of several threads that need the same part one computes it, and the others wait.
 
     Args:
         cache: Holds the parts.
         index: The key of the index that uses the part.
         part: Names it.
         fn: Computes it.
-        meter: Gets its cost, also where it was stored.
+        meter: Books the part's cost, also where it was stored.
 
     Raises:
         LookupError: The part has no "version", or fn used the model of another role.
@@ -86,7 +89,7 @@ def share(
         )
 
     def build() -> Any:
-        """Compute the value. Raises LookupError where it used a model of another role."""
+        """Compute the part. Raises LookupError where that used a model of another role."""
         before = len(meter.events)
         value = fn()
         used = {event.role for event in meter.events[before:]}
@@ -106,14 +109,14 @@ def share(
 def _get_or_build(
     cache: IndexCache, folder: Path, key: CacheKey, fn: Callable[[], Any], meter: Meter
 ) -> Any:
-    """Return the value of an entry, else fn(), which is stored if possible.
+    """Return the value of a cache entry, or else compute it and store it if possible.
 
     Args:
         cache: The cache of the entry.
         folder: The folder of the entry.
         key: What the value depends on.
         fn: Computes the value.
-        meter: Gets the cost in both cases.
+        meter: Books the cost of the value in both cases.
     """
     entry = cache.get(folder, key)
     if entry is not None:

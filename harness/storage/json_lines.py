@@ -23,12 +23,12 @@ from harness.storage.files import WrongValue, as_object, check, save_error
 
 
 def append_line(fd: int, path: Path, data: bytes) -> None:
-    """Append a line, synced. A failed write is cut off again.
+    """Append data to a file and wait until it is on disk. A failed write is cut off again.
 
     Args:
         fd: The open file.
         path: Its name.
-        data: The line, or several.
+        data: One line or several, line ends included.
 
     Raises:
         SaveError: The write failed, or `path` is another file by now: an open file outlives its
@@ -60,7 +60,9 @@ def check_in_place(fd: int, path: Path) -> None:
 
 
 def json_line(value: object) -> bytes:
-    """Strict JSON on one line, readable UTF-8 unless a lone surrogate forces escapes."""
+    """Write a value as strict JSON (no NaN) on one line: UTF-8, with escapes only where a lone
+    surrogate forces them.
+    """
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except UnicodeEncodeError:
@@ -74,15 +76,15 @@ def read_lines(
     form: TypeAdapter[Any] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the object of every line; a missing file has none.
+    """Yield the JSON object of every line; a missing file has none.
 
     A bad last line is what a killed writer leaves: it is skipped.
 
     Args:
         path: The file.
-        field: A key that must have a text.
-        notes: Gets a sentence on a bad last line.
-        form: Checks each object (run_schema.py).
+        field: A key that every object must have, with a text.
+        notes: A sentence on a bad last line is added to it.
+        form: What each object must look like (run_schema.py); None: no check.
         wanted: Called with a line's bytes; False skips the line, also a damaged one.
 
     Raises:
@@ -93,10 +95,15 @@ def read_lines(
 
 
 def read_with_older(path: Path, field: str) -> Iterator[dict[str, object]]:
-    """Yield the lines of PATH.gz, which older versions wrote, then those of `path` as `read_lines`
-    does.
+    """Yield the JSON objects of the lines in PATH.gz, which older versions wrote, then those in
+    `path`.
 
-    Raises DataError for damage before the end of PATH.gz.
+    Args:
+        path: The file as it is named today.
+        field: A key that every object must have, with a text.
+
+    Raises:
+        DataError: PATH.gz is damaged before its end, or `path` before its last line.
     """
     old = path.with_name(f"{path.name}.gz")
     if old.exists():
@@ -119,14 +126,16 @@ def indexed_lines(
     form: TypeAdapter[Any] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield (byte offset, length, object) of every line.
+    """Yield (byte offset, length in bytes, JSON object) of every line; a missing file has none.
+
+    A bad last line is what a killed writer leaves: it is skipped.
 
     Args:
-        path: As of `read_lines`.
-        field: As of `read_lines`.
-        notes: As of `read_lines`.
-        form: As of `read_lines`.
-        wanted: As of `read_lines`.
+        path: The file.
+        field: A key that every object must have, with a text.
+        notes: A sentence on a bad last line is added to it.
+        form: What each object must look like (run_schema.py); None: no check.
+        wanted: Called with a line's bytes; False skips the line, also a damaged one.
 
     Raises:
         DataError: A line before the last is damaged.
@@ -157,7 +166,9 @@ def indexed_lines(
 
 
 def _object_in(line: bytes, field: str) -> dict[str, Any]:
-    """The object of a line. Raises ValueError where it is none, or its `field` is no text."""
+    """Parse a line that holds a JSON object with a text under the key `field`. Raises
+    ValueError.
+    """
     try:
         value = as_object(line)
     except ValueError as error:
@@ -168,7 +179,7 @@ def _object_in(line: bytes, field: str) -> dict[str, Any]:
 
 
 def _check_form(value: object, form: TypeAdapter[Any], path: Path, number: int) -> None:
-    """Raise DataError where an object is not of a form.
+    """Raise DataError, with file and line, where a JSON object does not have the form it should.
 
     Args:
         value: The object.
@@ -184,7 +195,12 @@ def _check_form(value: object, form: TypeAdapter[Any], path: Path, number: int) 
 
 
 def lines_at(path: Path, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-    """Yield the lines of a file that begin at these offsets and have these lengths."""
+    """Read the lines of a file at given places.
+
+    Args:
+        path: The file.
+        places: (byte offset, length in bytes) of each line.
+    """
     with open(path, "rb") as file:
         for offset, length in places:
             file.seek(offset)

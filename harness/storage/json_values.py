@@ -42,11 +42,11 @@ class JsonValues(BaseModel):
             raise wrong_value(error) from None
 
     def to_json(self) -> dict[str, object]:
-        """The object, without the keys that it lacked."""
+        """The JSON object, without the keys that it lacked when it was read."""
         return self.model_dump(exclude_unset=True, warnings=False)
 
     def with_values(self, **values: Any) -> Self:
-        """A copy in which these keys have these values."""
+        """A copy in which these keys have these values; they are not checked."""
         return self.model_copy(update=values)
 
     def without(self, *keys: str) -> Self:
@@ -57,15 +57,15 @@ class JsonValues(BaseModel):
         return self.from_json(values)
 
     def has(self, key: str) -> bool:
-        """Whether the object has a key, also one with an empty value."""
+        """Whether the object has a key, even with an empty value."""
         return key in self.model_fields_set
 
     @property
     def has_values(self) -> bool:
-        """Whether the object has any key: it has none where its file is not written yet."""
+        """Whether the object has any key; that of a file that is not written yet has none."""
         return bool(self.model_fields_set)
 
 
 def json_file(values: JsonValues) -> bytes:
-    """The content of a file that holds these values."""
+    """The bytes of a JSON file that holds these values, indented, with a line end."""
     return json.dumps(values.to_json(), indent=2, allow_nan=False).encode() + b"\n"

@@ -50,10 +50,13 @@ class StoredRequest:
 
 
 def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[dict[str, object]]:
-    """The rows of the requests of one question, or of one index, in order.
+    """Make the rows of requests.jsonl for the requests of one question, or of one index.
+
+    Each row holds only what is new in its prompt: "Read." then "Read. Answer." ->
+    [{..., "same": 0, "prompt": "Read.", ...}, {..., "same": 5, "prompt": " Answer.", ...}]
 
     Args:
-        requests: All of them.
+        requests: All of them, in order.
         owner: {"question_id": ...}, or {"document_id": ..., "key": ...}; put into each row.
     """
     rows: list[dict[str, object]] = []
@@ -75,12 +78,16 @@ def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[
 def read_requests(
     folder: Path, question_ids: Container[str], shortened: Callable[[str], str] = str
 ) -> dict[str, list[StoredRequest]]:
-    """Question id -> its requests in order; {} without a file.
+    """Read the stored requests of some questions, with their whole prompts.
 
     Args:
         folder: The run's folder.
         question_ids: The questions whose requests are read.
-        shortened: Applied to every prompt and reply, so that memory holds the shortened texts alone.
+        shortened: Applied to every prompt and reply, so that memory holds the shortened texts
+            alone. By default they stay whole.
+
+    Returns:
+        Question id -> its requests in order, those of its last try; {} without a file.
 
     Raises:
         DataError: The file is damaged.
@@ -106,12 +113,14 @@ def read_requests(
 
 
 def _whole_request(path: Path, row: Row, before: str) -> StoredRequest:
-    """The request of a row with its whole prompt. Raises DataError for a row that does not fit.
+    """Make the request of a row, with its whole prompt. Raises DataError for a row that does not
+    fit.
 
     Args:
-        path: The file.
+        path: The file, for errors.
         row: A row of a question.
-        before: The prompt of the row before, of which this one may repeat the beginning.
+        before: The whole prompt of the row before; the first `same` characters of this prompt are
+            taken from it.
     """
     texts: dict[str, str] = {}
     for key in ("question_id", "phase", "role", "kind", "prompt", "reply"):
@@ -128,14 +137,16 @@ def _whole_request(path: Path, row: Row, before: str) -> StoredRequest:
 
 
 def _misfit(path: Path, row: Row) -> DataError:
-    """The error for a row that does not follow from the rows before it."""
+    """Make the error for a row of `path` that does not follow from the rows before it."""
     problem = f"request {row.get('number')} of '{row.get('question_id')}' does not fit the others"
     return DataError(path, None, None, problem)
 
 
 def without_requests(path: Path, questions: Container[str]) -> Sequence[Row] | None:
-    """The rows of a file less the requests of these questions; None if it has none of them. Raises
-    DataError."""
+    """The rows of a file without those of these questions; None if it has none of theirs.
+
+    Raises DataError for a damaged file.
+    """
     if not any(row.get("question_id") in questions for row in read_with_older(path, "kind")):
         return None
     return [row for row in read_with_older(path, "kind") if row.get("question_id") not in questions]

@@ -77,7 +77,9 @@ class DatasetRows(JsonValues):
 
 
 class Shard(JsonValues):
-    """Part `number` of `of`, which ask `asked` questions together; a merged run has `asked` alone."""
+    """Which part of a run a folder holds: part `number` of `of`; all parts together ask `asked`
+    questions. A merged run has `asked` alone.
+    """
 
     number: int | None = None
     of: int | None = None
@@ -180,7 +182,9 @@ class JudgeEntry(JsonValues):
 
     @property
     def prices(self) -> Prices:
-        """What tokens of the judge's model cost."""
+        """What a token of the judge's model costs; nothing is known where the run names no
+        price.
+        """
         if self.price is None:
             return Prices()
         return Prices(self.price.billed(in_batches=False))
@@ -247,23 +251,34 @@ class Start(JsonValues):
     served: list[str] = Field(default_factory=list)
 
     def with_changes(self, changed: RunManifest) -> Start:
-        """The start with more keys that differed by then; of a key in both the new value counts."""
+        """A copy of this start that notes further changed keys of the manifest.
+
+        Args:
+            changed: A manifest with these keys alone and their values at this start; they replace
+                the values noted before.
+        """
         return self.with_values(changed=_together(self.changed, changed))
 
     def with_earlier_changes(self, changed: RunManifest) -> Start:
-        """The start with more keys that differed by then; of a key in both the old value counts."""
+        """A copy of this start that notes further changed keys of the manifest.
+
+        Args:
+            changed: A manifest with these keys alone; a value that was noted before stays.
+        """
         return self.with_values(changed=_together(changed, self.changed))
 
     @property
     def changed_keys(self) -> set[str]:
-        """The keys of the manifest that differed by then."""
+        """The keys of the manifest whose values at this start differed from the run's first."""
         if self.changed is None:
             return set()
         return self.changed.model_fields_set
 
 
 def _together(first: RunManifest | None, second: RunManifest | None) -> RunManifest:
-    """Merge two mappings; the keys of the second stand first."""
+    """Merge two manifests that hold only some keys; None is one without any. The second's value
+    counts.
+    """
     values: dict[str, object] = {}
     for part in (first, second):
         if part is not None:
@@ -272,7 +287,9 @@ def _together(first: RunManifest | None, second: RunManifest | None) -> RunManif
 
 
 class RunManifest(JsonValues):
-    """All that a run was made with. A key that the file lacks has an empty value."""
+    """All that a run was made with: manifest.json. A key that the file lacks has an empty value
+    here.
+    """
 
     id: str | None = None
     command: Annotated[list[str], NULL_IS_NO_ITEM] = Field(default_factory=list)
@@ -318,25 +335,29 @@ class RunManifest(JsonValues):
 
     @property
     def run_and_starts(self) -> list[Start]:
-        """The run from its first start to its last end, then each of its starts."""
+        """The whole run written as one start (from its first start to its last end), then each
+        start.
+        """
         run = Start(command=self.command, started=self.started, finished=self.finished)
         return [run, *self.starts]
 
     @property
     def most_in_flight(self) -> int:
-        """The most questions that were in flight at once."""
+        """The most questions that any start had in flight at once; at least 1."""
         return max([1, *(start.parallel or 1 for start in self.starts)])
 
     @property
     def changed_keys(self) -> set[str]:
-        """The keys that differed in any later start."""
+        """The keys of the manifest whose values changed at any later start of the run."""
         keys: set[str] = set()
         for start in self.starts:
             keys |= start.changed_keys
         return keys
 
     def identity(self, role: str) -> ModelIdentity:
-        """What distinguishes the model of a role; {} where it is not recorded."""
+        """What distinguishes the model of a role: {"weights": "9f…", "dtype": "float32"}; {} where
+        it is not recorded.
+        """
         return self.models.get(role) or {}
 
     def shape(self, role: str) -> ModelShape | None:
@@ -351,7 +372,7 @@ class RunManifest(JsonValues):
         return self.first_prompts.get(role) or FirstPrompt()
 
     def with_last_start(self, start: Start) -> RunManifest:
-        """The manifest with another last start."""
+        """A copy of the manifest with `start` in place of its last start."""
         return self.with_values(starts=[*self.starts[:-1], start])
 
 

@@ -18,7 +18,7 @@ from harness.storage.run_folder import Hold, StoredRun, find_runs, read_run
 
 
 def run_folder(text: str) -> Path:
-    """The run folder at the path `text`. Raises UserError that names similar ones."""
+    """The run folder at a path that the user gave. Raises UserError that names similar ones."""
     _check_named(text)
     folder = local_folder(text)
     if (folder / RUN).is_file():
@@ -35,8 +35,10 @@ def run_folder(text: str) -> Path:
 
 
 def _other_runs(folder: Path) -> list[str]:
-    """Paths of the runs to suggest in place of `folder`: those below the nearest folder above it
-    that exists, else those below results/."""
+    """Paths of runs to suggest for a `folder` that is no run.
+
+    They are those below the nearest folder above it that exists, else those below results/.
+    """
     root = folder
     while not root.is_dir():  # "." at the latest, or "/"
         root = root.parent
@@ -54,14 +56,18 @@ def _similar_folders(text: str, folders: list[str]) -> list[str]:
 
 
 def _check_named(text: str) -> None:
-    """Raise UserError for an empty path, as of a shell's variable that is not set: it would mean
-    the current folder."""
+    """Raise UserError for an empty path: it would mean the current folder, and often comes of a
+    shell variable that is not set.
+    """
     if not text.strip():
         raise UserError("the name of a run folder is empty; name one, or '.' for this folder")
 
 
 def run_folders(texts: Iterable[str]) -> list[Path]:
-    """The run folders at or below the paths `texts`, each once. Raises UserError."""
+    """Find the run folders at or below the paths that the user gave, each once, in that order.
+
+    Raises UserError for a path with no run.
+    """
     folders: list[Path] = []
     for text in texts:
         _check_named(text)
@@ -74,7 +80,9 @@ def run_folders(texts: Iterable[str]) -> list[Path]:
 
 
 def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs; several with the same data set and folder name are called by their paths."""
+    """The same runs; where several have the same data set and folder name, each is called by its
+    path.
+    """
     keys = [(run.config.dataset.name, run.name) for run in runs]
     counts = Counter(keys)
     named: list[StoredRun] = []
@@ -86,11 +94,16 @@ def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]:
-    """Read run folders; hold and errors: as for harness.storage.run_folder.read_run.
+    """Read run folders, in their order; raises as `read_run`.
 
     The garbage collector is off meanwhile: records are trees without cycles, and walking those
     already read again and again takes most of the time (100,000 records on 2 cores: 8.1 s with it,
     1.9 s without).
+
+    Args:
+        folders: The run folders.
+        hold: What of the records stays in memory: "all", the "numbers" that tables count, or
+            "nothing".
     """
     was_on = gc.isenabled()
     gc.disable()

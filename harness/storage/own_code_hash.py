@@ -53,8 +53,10 @@ class _Found(NamedTuple):
 class _FirstHash(NamedTuple):
     """A file as it was when it was first hashed.
 
-    spec: of the module that is or names it, None where that was not loaded yet; sha256: of the
-    file.
+    Attributes:
+        spec: The import spec of the module that is or names the file; None where that was not
+            loaded yet.
+        sha256: The file's hash then.
     """
 
     spec: ModuleSpec | None
@@ -66,7 +68,9 @@ _first_hashes: dict[tuple[str, Path], _FirstHash] = {}
 
 
 def own_code(root: Code | str, parameters: Iterable[object] = ()) -> dict[str, str]:
-    """Hash the user's own code.
+    """Hash the user's own code, so that an edited class or function is another one.
+
+        own_code(Lead) -> {"lead": "<sha256 of lead.py>", "util": "...", "words.txt": "..."}
 
     Nothing is imported. Code typed into a notebook has no file: its compiled code is hashed, with
     the functions and constants that it uses.
@@ -93,8 +97,11 @@ def own_code(root: Code | str, parameters: Iterable[object] = ()) -> dict[str, s
 
 
 def _code_hashes(root: Code | str) -> dict[str, str]:
-    """Module or file name -> sha256 of the code of a class with its bases, a function or a module,
-    and of what it uses."""
+    """Hash a class with its bases, a function or a module (by its name), and all that it uses.
+
+    Returns:
+        Module or file name -> sha256; {} for code of this project.
+    """
     if isinstance(root, str):
         collected = _CodeHashes(root)
         collected.add_module(root)
@@ -116,13 +123,21 @@ class _CodeHashes:
     """
 
     def __init__(self, root: str) -> None:
-        """root: the user's module, hashed even if it is installed."""
+        """Begin with no hashes.
+
+        Args:
+            root: The name of the user's module; its top package is hashed even where it is
+                installed.
+        """
         self.hashes: dict[str, str] = {}
         self._top = root.partition(".")[0]
         self._without_file: set[int] = set()  # ids of the parts that are hashed without a file
 
     def add(self, part: Code | ModuleType) -> None:
-        """Hash a loaded class, function or module with all that it uses."""
+        """Hash a loaded class, function or module with all that it uses, into `hashes`.
+
+        By its module's file; where there is none (a notebook), by its compiled code.
+        """
         if isinstance(part, ModuleType):
             self.add_module(part.__name__)
             return
@@ -134,7 +149,15 @@ class _CodeHashes:
             self._add_without_file(module, part)
 
     def add_module(self, name: str) -> None:
-        """Hash a module's file, the files that it names and what it imports."""
+        """Hash a module's file, the files that it names and the modules that it imports, into
+        `hashes`.
+
+        Modules of Python, of other packages and of this project are left out, as is one without a
+        file.
+
+        Args:
+            name: The module's full name, as "lead.util".
+        """
         spec, path = _find(name)
         if name in self.hashes or path is None or self._is_of_others(name, path):
             return
@@ -152,7 +175,14 @@ class _CodeHashes:
             self.add_module(imported)
 
     def _is_of_others(self, name: str, path: Path) -> bool:
-        """Whether a module is Python's own, of an installed package, or of this project."""
+        """Whether a module is Python's own, of an installed package, or of this project.
+
+        The root's own package counts as the user's, also where it is installed.
+
+        Args:
+            name: The module's full name.
+            path: Its file.
+        """
         if _is_of_python(name):
             return True
         is_users = name.partition(".")[0] == self._top
@@ -161,14 +191,14 @@ class _CodeHashes:
         return any(path.is_relative_to(folder) for folder in _SHIPPED)
 
     def _add_file(self, module: str, label: str, spec: ModuleSpec | None, path: Path) -> None:
-        """Hash a file, and remember its hash for as long as this process runs.
+        """Put the hash of a file into `hashes`.
 
         Args:
-            module: The module that the file is, or that names it.
-            label: Under which the hash is stored; with eight digits of the hash if another file has
-                the label.
-            spec: The spec of the module.
-            path: The path of the file.
+            module: The name of the module that the file is, or that names it.
+            label: The key under which the hash is stored; with eight digits of the hash behind it
+                if another file has the key.
+            spec: The import spec of the module.
+            path: The file.
 
         Raises:
             UserError: The file changed since Python imported the module.
@@ -180,8 +210,10 @@ class _CodeHashes:
         self.hashes[label] = now
 
     def _add_without_file(self, module: str, part: Code) -> None:
-        """Hash a class or function typed into a notebook, and what it uses, under the name
-        `module`."""
+        """Hash a class or function typed into a notebook, and what it uses.
+
+        The hash goes into `hashes[module]`, joined with the hash that may stand there.
+        """
         members: list[tuple[str, object]] = [(getattr(part, "__name__", ""), part)]
         if isinstance(part, type):
             members = sorted(vars(part).items())
@@ -192,13 +224,16 @@ class _CodeHashes:
         self.hashes[module] = hashlib.sha256((before + digest.hexdigest()).encode()).hexdigest()
 
     def _add_member(self, module: str, name: str, value: object, digest: _Digest) -> None:
-        """Hash a function, or one attribute of a class, that is typed into a notebook.
+        """Add a function, or one attribute of a class, that is typed into a notebook to `digest`.
+
+        A class of the same module is not added to `digest` but hashed by itself (`add`); an
+        attribute like "__doc__" is left out.
 
         Args:
             module: The module of the function or class.
-            name: The name of the attribute.
-            value: The value of the attribute.
-            digest: Gets the code or the value; a class of the module gets a hash of its own.
+            name: The name of the function or attribute.
+            value: The function, or the value of the attribute.
+            digest: It is updated with the compiled code or the value.
         """
         function = _function_of(value)
         if isinstance(value, type) and value.__module__ == module and name != "__class__":
@@ -210,7 +245,10 @@ class _CodeHashes:
             digest.update(name.encode() + _marshalled(value))
 
     def _add_globals_used(self, function: FunctionType, digest: _Digest) -> None:
-        """Hash the globals that a function uses: code as by `add`, values into `digest`."""
+        """Hash the global names that a function uses.
+
+        Classes, functions and modules go into `hashes`, other values into `digest`.
+        """
         used: set[str] = set()
         for code in _code_objects(function.__code__):
             used.update(code.co_names)
@@ -235,19 +273,16 @@ def _is_of_python(module: str) -> bool:
 
 
 def _check_is_as_imported(module: str, spec: ModuleSpec | None, path: Path, now: str) -> None:
-    """Remember the hash of a file of a module, and check that a loaded module was imported from
-    this content.
+    """Raise UserError where a loaded module's file is no longer what Python imported.
 
-    A module that was reloaded has another spec; of one that was not loaded yet none is remembered.
+    Also remembers the file's hash for the next call. A module that was reloaded (it has another
+    spec) starts anew; for a module that is not loaded any content is accepted.
 
     Args:
-        module: Its name.
+        module: The module's name.
         spec: Its import spec now.
         path: A file that it is or names.
-        now: The hash of the file.
-
-    Raises:
-        UserError: The file changed since Python imported the module.
+        now: The hash of the file now.
     """
     is_loaded = module in sys.modules
     first = _first_hashes.get((module, path), _FirstHash(None, now))
@@ -268,7 +303,9 @@ def _function_of(value: object) -> object:
 
 
 def _add_code(function: FunctionType, digest: _Digest) -> None:
-    """Add the compiled code of a function and of those inside it to `digest`, with its defaults."""
+    """Update `digest` with the compiled code of a function, of functions inside it, and its
+    defaults.
+    """
     for code in _code_objects(function.__code__):
         constants = tuple(each for each in code.co_consts if not isinstance(each, CodeType))
         names = _marshalled((constants, code.co_names, code.co_varnames))
@@ -277,7 +314,7 @@ def _add_code(function: FunctionType, digest: _Digest) -> None:
 
 
 def _code_objects(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and those of the functions inside it."""
+    """Yield a code object, then those of the functions inside it at any depth."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -292,7 +329,7 @@ def _marshalled(value: Any) -> bytes:
 
 
 def _find(module: str) -> _Found:
-    """Find a module's import spec and its file, without importing it."""
+    """Find a module's import spec and its file, without importing it; None for what it has not."""
     loaded = sys.modules.get(module)
     if loaded is not None:
         spec = getattr(loaded, "__spec__", None)
@@ -307,8 +344,9 @@ def _find(module: str) -> _Found:
 
 
 def _spec_of(module: str) -> ModuleSpec | None:
-    """The spec of a module that is not loaded; its packages are looked up, not imported. Raises
-    ImportError, ValueError."""
+    """Find the import spec of a module that is not loaded, without importing its packages; None
+    where there is none. Raises ImportError, ValueError.
+    """
     parent = module.rpartition(".")[0]
     if not parent:
         return importlib.util.find_spec(module)
@@ -341,7 +379,16 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 def _imported_by(node: ast.AST, package: str) -> list[str]:
-    """The names that one import statement, or one call of import_module("x"), may import."""
+    """The modules that one syntax node imports, or may import; [] for a node that imports nothing.
+
+    "import a.b, c"              -> ["a.b", "c"]
+    "from a import b"            -> ["a", "a.b"]    b may be a module or a name in a
+    'import_module("plugins.x")' -> ["plugins.x"]
+
+    Args:
+        node: Any syntax node of a module.
+        package: The package that relative imports begin with.
+    """
     names: list[str] = []
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
@@ -355,7 +402,11 @@ def _imported_by(node: ast.AST, package: str) -> list[str]:
 
 
 def _base_of(node: ast.ImportFrom, package: str) -> str:
-    """The module that "from ... import" names: "lead.util" for "from .util import" in "lead"."""
+    """The full name of the module behind "from", for a module in `package`.
+
+    "from .util import fold" in "lead" -> "lead.util"
+    "from .. import fold" in "lead.a"  -> "lead"
+    """
     parts: list[str] = []
     if node.level:
         above = package.split(".")
@@ -372,8 +423,10 @@ def _name_of_call(node: ast.Call) -> str:
 
 
 def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
-    """Yield the files that string literals of a syntax tree name and that it does not open to
-    write.
+    """Yield the existing files that the string literals of a module name, to be hashed with it.
+
+    Files that the module opens to write are left out. Names are also joined: "data", "words.txt" in
+    os.path.join("data", "words.txt") or folder / "data" / "words.txt" is data/words.txt.
 
     Args:
         tree: The syntax tree of the module.
@@ -398,7 +451,9 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
 
 
 def _matching_files(call: ast.Call, folder: Path) -> list[Path]:
-    """The files below a folder that fit a pattern in a call of glob()."""
+    """The files below `folder` that fit a pattern in a call such as folder.glob("*.txt"),
+    sorted.
+    """
     files: list[Path] = []
     for pattern in _string_literals(ast.walk(call)):
         if "*" in pattern and not pattern.startswith("/"):
@@ -407,7 +462,12 @@ def _matching_files(call: ast.Call, folder: Path) -> list[Path]:
 
 
 def _files_called(words: Sequence[str], folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files with the path that `words` join to, in these folders."""
+    """Yield the files with one path in several folders.
+
+    Args:
+        words: The parts of the path: ["data", "words.txt"].
+        folders: Where it is looked up.
+    """
     for folder in folders:
         with suppress(OSError):  # a text that is too long for a name
             path = folder / os.path.join(*words)
@@ -416,6 +476,6 @@ def _files_called(words: Sequence[str], folders: Iterable[Path]) -> Iterator[Pat
 
 
 def _string_literals(nodes: Iterable[ast.AST]) -> list[str]:
-    """The string constants among syntax nodes."""
+    """The string constants among syntax nodes, in their order."""
     constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
     return [value for value in constants if isinstance(value, str)]

@@ -6,13 +6,13 @@ from importlib import metadata
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:
-    """Package -> its installed version, "not installed" for one that is missing."""
+    """Package -> its installed version, or "not installed": {"umap-learn": "0.5.7"}."""
     names = sorted(names)
     return dict.fromkeys(names, "not installed") | installed(names)
 
 
 def installed(names: Iterable[str]) -> dict[str, str]:
-    """Package -> its version, of those that are installed."""
+    """Package -> its installed version; packages that are not installed are left out."""
     by_name = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):

@@ -18,6 +18,7 @@ class PackedRecords(Sequence[StoredRecord]):
     """Records that are appended, and made anew at each access; a slice makes all."""
 
     def __init__(self, records: Iterable[StoredRecord] = ()) -> None:
+        """Begin with `records`, packed without the names of their fields."""
         self._packed = Packed(map(_values_of, records))
 
     def append(self, record: StoredRecord) -> None:
@@ -25,7 +26,7 @@ class PackedRecords(Sequence[StoredRecord]):
         self._packed.append(_values_of(record))
 
     def replace(self, changes: Mapping[int, StoredRecord]) -> None:
-        """Put other records at these places."""
+        """Put other records at positions: {3: record} replaces the fourth one."""
         self._packed.replace({place: _values_of(record) for place, record in changes.items()})
 
     def __len__(self) -> int:
@@ -35,7 +36,7 @@ class PackedRecords(Sequence[StoredRecord]):
         return map(_record, self._packed)
 
     def __getitem__(self, at: Any) -> Any:
-        """One record, or a list for a slice."""
+        """The record at a position, or the list of records of a slice, made now."""
         found = self._packed[at]
         if isinstance(at, slice):
             return [_record(values) for values in found]
@@ -43,5 +44,5 @@ class PackedRecords(Sequence[StoredRecord]):
 
 
 def _record(values: Sequence[Any]) -> StoredRecord:
-    """A record from the values of its fields, in their order."""
+    """Make a record of the values of all its fields, in the order of the fields."""
     return StoredRecord(**dict(zip(_NAMES, values, strict=True)))

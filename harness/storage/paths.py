@@ -35,16 +35,20 @@ _SECRET = re.compile(
 
 
 def expanded(path: str) -> str:
-    """`path` with its leading ~ or ~user as a folder; unchanged without one, or for an unknown
-    user."""
+    """Replace a leading ~ or ~user by that home folder: "~/models/x" -> "/home/ann/models/x".
+
+    Other paths, and those of an unknown user, stay as they are.
+    """
     if not path.startswith("~"):
         return path
     return os.path.expanduser(path)
 
 
 def inside(folder: Path, *names: str) -> Path:
-    """Join `folder` with names from data or a server. Raises UserError for an absolute one, "..",
-    NUL or line end."""
+    """Join `folder` with names that come from data or a server.
+
+    Raises UserError for a name that could lead out of it: an absolute one, "..", NUL or line end.
+    """
     for name in names:
         if Path(name).is_absolute() or ".." in Path(name).parts or re.search(r"[\0\n\r]", name):
             raise UserError(
@@ -54,8 +58,10 @@ def inside(folder: Path, *names: str) -> Path:
 
 
 def package_folder(name: str) -> Path | None:
-    """The folder of an installed package, None for other names, also dotted ones: finding "a.b"
-    would import a."""
+    """The folder of an installed package, found without importing it; None for any other name.
+
+    A dotted name gives None too: finding "a.b" would import a.
+    """
     module = name.replace("-", "_")
     if not module.isidentifier():
         return None
@@ -69,9 +75,9 @@ def package_folder(name: str) -> Path | None:
 
 
 def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
-    """A run's folder below the results: <data set>/<method>--<model>--<hash8>.
+    """The path of a run below the results folder: <data set>/<method>--<model>--<hash8>.
 
-    A "/" in a name becomes "~".
+    A "/" in a name becomes "~": "ruler/niah" -> "ruler~niah".
 
     Args:
         dataset: Name of the data set.
@@ -80,7 +86,7 @@ def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
         hash8: The run's hash, eight digits.
 
     Raises:
-        UserError: As `inside`.
+        UserError: A name could lead out of the results folder.
     """
     return inside(
         Path(), dataset.replace("/", "~"), f"{method}--{model}--{hash8}".replace("/", "~")
@@ -88,8 +94,9 @@ def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
 
 
 def local_folder(text: str | os.PathLike[str]) -> Path:
-    """The folder that a user names, with its ~ expanded. Raises UserError for an address
-    (s3://...)."""
+    """The folder that a user names, with its ~ expanded. Raises UserError for an address like
+    s3://...
+    """
     if "://" in str(text):
         raise UserError(
             f"{text} is no folder of this machine; copy runs to and from it with: aws s3 sync"
@@ -98,7 +105,10 @@ def local_folder(text: str | os.PathLike[str]) -> Path:
 
 
 def without_home(value: Any) -> Any:
-    """`value` with each text in it that is a path of the home folder written as ~/..."""
+    """Shorten each text in a JSON value that is a path in the home folder.
+
+    {"data": "/home/ann/d.json"} -> {"data": "~/d.json"}
+    """
     home = _home()
     if home is None:
         return value
@@ -112,7 +122,10 @@ def without_home(value: Any) -> Any:
 
 
 def with_home(value: Any) -> Any:
-    """The inverse of `without_home`: each text that begins with ~/ as a whole path."""
+    """Expand each text in a JSON value that begins with ~/, the inverse of `without_home`.
+
+    {"data": "~/d.json"} -> {"data": "/home/ann/d.json"}
+    """
 
     def expand(text: str) -> str:
         """Write "~/d.json" as "/home/ann/d.json"; "~ann/d.json" stays."""
@@ -124,7 +137,10 @@ def with_home(value: Any) -> Any:
 
 
 def sentence_without_home(sentence: str) -> str:
-    """`sentence` with every path of the home folder in it written as ~/..."""
+    """Shorten every path in the home folder that a sentence names.
+
+    "no file '/home/ann/x'" -> "no file '~/x'"
+    """
     home = _home()
     if home is None:
         return sentence
@@ -146,7 +162,9 @@ def command_without_home(words: Sequence[str]) -> list[str]:
 
 
 def _home() -> str | None:
-    """The home folder; None if it is the root folder, which every path begins with."""
+    """The path of the home folder without a slash at its end; None where it is the root folder,
+    which every path begins with.
+    """
     home = os.path.expanduser("~").rstrip(os.sep)
     if len(Path(home or os.sep).parts) == 1:
         return None
@@ -154,7 +172,9 @@ def _home() -> str | None:
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """`value` with change(text) for every text in its lists and mappings; tuples become lists."""
+    """Copy a JSON value with change(text) in place of each text in it; keys stay, tuples become
+    lists.
+    """
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -165,8 +185,8 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def masked(text: str) -> str:
-    """`text` with users, passwords and keys in the addresses that it holds as ***; other texts as
-    they are.
+    """Write users, passwords and keys in the addresses of a text as ***; other texts stay as they
+    are.
 
     A text that is one address is masked up to its last "@", so that a password with a space in it
     leaves nothing.
@@ -176,4 +196,6 @@ def masked(text: str) -> str:
     """
     if "://" not in text:
         return text
-    return _SECRET.sub(r"\1***", _USER.sub("***@", _WHOLE.sub(r"\1***@", text)))
+    without_whole = _WHOLE.sub(r"\1***@", text)
+    without_users = _USER.sub("***@", without_whole)
+    return _SECRET.sub(r"\1***", without_users)

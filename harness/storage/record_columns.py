@@ -57,43 +57,51 @@ class SearchSummary:
 
 @dataclass(frozen=True)
 class Coded(Generic[_Value]):
-    """Values of which many records share one: each once, and the place of each record's own."""
+    """A value for each record, where many records share one.
+
+    Attributes:
+        values: Each different value once.
+        places: For each record, the position of its value in `values`; shape (records,).
+    """
 
     values: list[_Value]
     places: NDArray[np.int32]
 
     def of(self, record: int) -> _Value:
-        """The value of a record."""
+        """The value of the record at this position."""
         return self.values[int(self.places[record])]
 
     def count(self, holds: Callable[[_Value], Any]) -> int:
-        """The number of records for whose value something holds."""
+        """Count the records whose value `holds` is true of."""
         return int(self.where(holds).sum())
 
     def where(self, holds: Callable[[_Value], Any]) -> NDArray[np.bool_]:
-        """For each record, whether something holds for its value."""
+        """An array of shape (records,): whether `holds` is true of each record's value. It is
+        called once for each different value.
+        """
         chosen = np.array([bool(holds(value)) for value in self.values], dtype=bool)
         return cast(NDArray[np.bool_], chosen[self.places])
 
     def by_record(self) -> list[_Value]:
-        """The value of each record."""
+        """The value of each record, in the order of the records."""
         return [self.values[place] for place in self.places.tolist()]
 
 
 @dataclass(frozen=True)
 class RecordColumns:
-    """The records of a run, in their order.
+    """The numbers of a run's records; each array has shape (records,), in the order of the records.
 
     Attributes:
-        ids: The questions.
-        documents: The documents of each question.
-        clusters: A number for each question, the same for those that are resampled as one.
-        failed: Whether it failed.
+        ids: The question ids.
+        documents: The document ids of each question.
+        clusters: A number for each question, the same for those that are resampled together.
+        failed: Whether the question failed.
         truncated: Whether its context was cut.
-        scores: By name, in the order in which records name them; nan where a record has none.
-        phases: By phase, whether a record has any cost of it.
-        usage: Costs by their place; nan where a record has none.
-        usage_keys: The keys of all phases, also of those that hold nothing.
+        scores: Name of a score -> its values, in the order in which records name them; nan where a
+            record has none.
+        phases: Phase ("search") -> whether a record has any cost of it.
+        usage: Place of a cost ("search", "tokens_in") -> its values; nan where a record has none.
+        usage_keys: The keys of all phases ("tokens_in"), also of those that hold nothing.
         notes: Flags of scorers, judgements and what methods note.
         searches: What is counted of a record's steps; None for a record without any.
     """
@@ -115,23 +123,29 @@ class RecordColumns:
 
     @functools.cached_property
     def answered(self) -> NDArray[np.bool_]:
-        """For each question, whether it was answered."""
+        """For each question, whether it did not fail."""
         return ~self.failed
 
     @functools.cached_property
     def id_set(self) -> frozenset[str]:
-        """The questions in no order."""
+        """The question ids as a set, which runs with the same questions share."""
         return _as_set(self.ids)
 
     def cost(self, *path: str) -> Floats:
-        """The costs at a place of the usage; 0 where a record has none."""
+        """Each record's cost at a place of the usage, 0 where it has none.
+
+        cost("search", "tokens_in") -> array([812.0, 790.0, 0.0])
+        """
         column = self.usage.get(path)
         if column is None:
             return np.zeros(len(self))
         return np.nan_to_num(column, nan=0.0)
 
     def has_cost(self, *path: str) -> NDArray[np.bool_]:
-        """For each record, whether it has a cost at `path` or below it."""
+        """For each record, whether it has any cost at a place of the usage or below it.
+
+        has_cost("search") is True of a record with ("search", "tokens_in").
+        """
         found = np.zeros(len(self), dtype=bool)
         for place, column in self.usage.items():
             if place[: len(path)] == path:
@@ -139,8 +153,10 @@ class RecordColumns:
         return found
 
     def usage_sum(self, among: NDArray[np.bool_] | None = None) -> Usage:
-        """The costs of records, summed as by harness.cost.usage.add_usage; among: which records,
-        all by default."""
+        """Sum the costs of the records where `among` is True (of all by default) into one usage.
+
+        -> {"search": {"tokens_in": 1602, "tokens_out": 11}}; what no record has is left out.
+        """
         total: Usage = {}
         for path, column in self.usage.items():
             known = ~np.isnan(column)
@@ -151,7 +167,9 @@ class RecordColumns:
         return total
 
     def places_of(self, ids: tuple[str, ...]) -> NDArray[np.int64]:
-        """For each question its place here; -1 for one that is not here."""
+        """For each of `ids`, the position of that question's record; -1 for one without a
+        record.
+        """
         if ids == self.ids:
             return np.arange(len(ids))
         places = {question_id: place for place, question_id in enumerate(self.ids)}
@@ -160,22 +178,26 @@ class RecordColumns:
 
 @functools.lru_cache(maxsize=256)
 def _as_set(ids: tuple[str, ...]) -> frozenset[str]:
-    """Runs with the same questions share one set of them."""
+    """The ids as a set; cached, so that runs with the same questions share one."""
     return frozenset(ids)
 
 
 def _sum_in_order(values: Floats) -> float:
-    """The sum of values, added one after the other as a loop does; an int where it is whole."""
+    """The sum of at least one value, added one after the other as a loop does; an int where it is
+    whole.
+    """
     total = float(np.add.accumulate(values)[-1])
     return int(total) if total.is_integer() else total
 
 
 def _put(total: dict[str, object], path: Path, value: float) -> None:
-    """Set a value at a place in nested mappings.
+    """Set a value in nested mappings.
+
+    _put({}, ("search", "tokens_in"), 9) makes of {}: {"search": {"tokens_in": 9}}
 
     Args:
         total: The outermost mapping; it is changed.
-        path: The keys of the mappings, which are made where they are missing, and of the value.
+        path: The keys that lead to the value; mappings that are missing are made.
         value: The value.
     """
     *folders, name = path
@@ -185,11 +207,12 @@ def _put(total: dict[str, object], path: Path, value: float) -> None:
 
 
 def columns_of(records: Iterable[StoredRecord], dataset_format: str) -> RecordColumns:
-    """The columns of records, which are read once.
+    """Turn records into columns of numbers; they are read once, in their order.
 
     Args:
         records: One a question.
-        dataset_format: It says which questions are resampled as one.
+        dataset_format: The format of their data set ("longbench"), which decides which questions
+            are resampled together.
     """
     builder = ColumnsBuilder()
     for record in records:
@@ -201,16 +224,17 @@ class _SparseColumn:
     """The values of a column and the records that have them."""
 
     def __init__(self) -> None:
+        """Begin without values: `values[i]` belongs to the record at position `places[i]`."""
         self.values = array("d")
         self.places = array("I")
 
     def add(self, place: int, value: float) -> None:
-        """Set the value of a record."""
+        """Add the value of the record at position `place`."""
         self.values.append(value)
         self.places.append(place)
 
     def filled(self, size: int) -> Floats:
-        """A value for each record, nan where it has none."""
+        """An array of shape (size,): each record's value, nan for a record without one."""
         column = np.full(size, np.nan)
         column[np.frombuffer(self.places, dtype=np.uint32)] = np.frombuffer(self.values)
         return column
@@ -220,12 +244,20 @@ class _Coder(Generic[_Value]):
     """Collects a value for each record, each different one once."""
 
     def __init__(self) -> None:
+        """Begin without values: `_places[i]` is the position in `_values` of the i-th record's
+        value, and `_codes` finds that position by the value's key.
+        """
         self._codes: dict[Any, int] = {}
         self._values: list[_Value] = []
         self._places = array("i")
 
     def add(self, value: _Value, key: Any = None) -> None:
-        """Add the value of the next record; key: equal for equal values that cannot be hashed."""
+        """Add the value of the next record.
+
+        Args:
+            value: The value.
+            key: Stands for a value that cannot be hashed: equal for equal values. None: the value.
+        """
         key = value if key is None else key
         code = self._codes.setdefault(key, len(self._values))
         if code == len(self._values):
@@ -233,7 +265,7 @@ class _Coder(Generic[_Value]):
         self._places.append(code)
 
     def finished(self) -> Coded[_Value]:
-        """What was collected."""
+        """The values of all records that were added."""
         return Coded(self._values, np.array(self._places, dtype=np.int32))
 
 
@@ -241,6 +273,7 @@ class ColumnsBuilder:
     """Collects the columns of records, one record after the other."""
 
     def __init__(self) -> None:
+        """Begin with empty columns; the attributes are those of RecordColumns while they grow."""
         self._ids: list[str] = []
         self._documents = _Coder[tuple[str, ...]]()
         self._failed = array("b")
@@ -253,7 +286,7 @@ class ColumnsBuilder:
         self._searches = _Coder[SearchSummary | None]()
 
     def add(self, record: StoredRecord) -> None:
-        """Add the next record."""
+        """Add the next record's numbers to the columns."""
         place = len(self._ids)
         self._ids.append(record.question_id)
         self._documents.add(tuple(record.document_ids))
@@ -269,7 +302,7 @@ class ColumnsBuilder:
         """Add what a record cost in each phase to the columns of costs.
 
         Args:
-            place: Of the record, from 0.
+            place: The record's position, from 0.
             usage: Phase -> its costs; the column of a phase gets 1 for a record with any.
         """
         for phase, spent in usage.items():
@@ -279,12 +312,12 @@ class ColumnsBuilder:
             self._add_costs(place, (phase,), spent)
 
     def _add_costs(self, place: int, path: Path, costs: Mapping[str, object]) -> None:
-        """Add the numbers at any depth below a place to their columns.
+        """Add the numbers of nested costs to their columns.
 
         Args:
-            place: The place of the record.
-            path: The place of `costs` in the usage.
-            costs: Numbers and mappings of them.
+            place: The record's position, from 0.
+            path: The keys that lead to `costs` in the usage: ("search",).
+            costs: Numbers, or further mappings of them, by key.
         """
         for key, value in costs.items():
             if isinstance(value, dict):
@@ -293,7 +326,12 @@ class ColumnsBuilder:
                 _column(self._usage, (*path, key)).add(place, value)
 
     def finished(self, dataset_format: str) -> RecordColumns:
-        """The columns; dataset_format: the format of the data set, which says what a cluster is."""
+        """Make the columns of all records that were added.
+
+        Args:
+            dataset_format: The format of the data set, which decides which questions are resampled
+                together.
+        """
         size = len(self._ids)
         documents = self._documents.finished()
         questions = zip(self._ids, documents.by_record(), strict=True)
@@ -316,7 +354,7 @@ _Key = TypeVar("_Key")
 
 
 def _column(columns: dict[_Key, _SparseColumn], key: _Key) -> _SparseColumn:
-    """The column of a key, a new one the first time."""
+    """The column of a key; an empty one is added to `columns` the first time."""
     column = columns.get(key)
     if column is None:
         column = columns[key] = _SparseColumn()
@@ -324,14 +362,14 @@ def _column(columns: dict[_Key, _SparseColumn], key: _Key) -> _SparseColumn:
 
 
 def _json_key(notes: Notes) -> str:
-    """A text that is equal for equal notes."""
+    """A text that is equal for equal notes, which cannot be hashed themselves."""
     if not notes:
         return "{}"
     return json.dumps(notes)
 
 
 def _summary(record: StoredRecord) -> SearchSummary:
-    """What tables count of the record's steps."""
+    """Count in a record's steps what tables show of a search."""
     actions = {step.get("action") for step in record.steps}
     probes = [step.get("p_yes") for step in record.steps]
     stop_reason = record.stop_reason
@@ -349,7 +387,10 @@ def _summary(record: StoredRecord) -> SearchSummary:
 
 
 def _nodes_hash(steps: Sequence[StoredStep]) -> str:
-    """A hash of the nodes that a search visited: number, level and tokens, as graphs may differ."""
+    """Hash which nodes a search visited, in any order; "" where it visited none.
+
+    A node is its number, level and tokens, as graphs may differ.
+    """
     nodes = set()
     for step in steps:
         if step.get("node") is not None:

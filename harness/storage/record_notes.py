@@ -29,20 +29,30 @@ class JudgeNote(TypedDict):
 
 
 def flags_of(notes: Notes) -> Mapping[str, str]:
-    """Score -> why it is odd: left out, or 0 although nothing was found wrong."""
+    """The flags in a record's notes: score -> why it is odd (left out, or 0 with nothing wrong).
+
+    {"flags": {"flashrag.acc": "nan counts as 0"}} -> {"flashrag.acc": "nan counts as 0"}
+    """
     return cast(Mapping[str, str], notes.get("flags") or {})
 
 
 def judgements_of(notes: Notes) -> Mapping[str, JudgeNote]:
-    """Score of a judge -> what the judge decided."""
+    """The judgements in a record's notes: name of a judge's score -> what the judge decided.
+
+    {"judges": {"judge.llama": {"verdict": "yes"}}} -> {"judge.llama": {"verdict": "yes"}}
+    """
     return cast(Mapping[str, JudgeNote], notes.get(JUDGES) or {})
 
 
 def counts_of(notes: Notes) -> Mapping[str, list[float]]:
-    """Score of the whole corpus (BLEU) -> the counts of this answer that it is made of."""
+    """The counts in a record's notes for scores of the whole corpus (BLEU): score -> this answer's
+    counts, from which the score of all answers is computed.
+    """
     return cast(Mapping[str, list[float]], notes.get(COUNTS) or {})
 
 
 def is_joined(notes: Notes) -> bool:
-    """Whether the method read the documents of the question joined into one."""
+    """Whether a record's notes say that the method read the question's documents joined into
+    one.
+    """
     return bool(notes.get("joined"))

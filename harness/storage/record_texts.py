@@ -29,8 +29,11 @@ POINTER: Literal["text_sha256"] = "text_sha256"
 
 
 def without_texts(record: StoredRecord) -> StoredRecord:
-    """A copy of a record without texts that reveal the document: question, options, gold answers,
-    queries, shown texts (generated ones too) and titles, and the words of judges' replies."""
+    """A copy of a record without texts that reveal the document.
+
+    Question, options and gold become None; queries, titles and shown texts (generated ones too)
+    become ""; replies of judges go.
+    """
     bare = replace(with_own_pieces(record), question=None, options=None, gold=None)
     for piece in bare.pieces():
         piece.pop(POINTER, None)
@@ -47,8 +50,10 @@ def without_texts(record: StoredRecord) -> StoredRecord:
 
 
 def with_own_pieces(record: StoredRecord) -> StoredRecord:
-    """A copy of a record whose pieces of text can be changed without changing the record; it has
-    all keys, ours first."""
+    """A copy of a record whose pieces of text can be changed without changing the record.
+
+    Its line has all our keys in our order, then those of other versions.
+    """
     searches = None
     if record.searches is not None:
         searches = [_own_search(search) for search in record.searches]
@@ -63,7 +68,7 @@ def with_own_pieces(record: StoredRecord) -> StoredRecord:
 
 
 def _with_own_piece(step: StoredStep) -> StoredStep:
-    """A copy of a step that shares no mapping with it."""
+    """A copy of a step, whose shown piece is a copy too."""
     own = step.copy()
     piece = own.get("shown")
     if piece:
@@ -72,21 +77,21 @@ def _with_own_piece(step: StoredStep) -> StoredStep:
 
 
 def _own_search(search: StoredSearch) -> StoredSearch:
-    """A copy of a search whose pieces of text can be changed."""
+    """A copy of a search, whose passages and their pieces are copies too."""
     own = search.copy()
     own["found"] = [_own_passage(passage) for passage in search["found"]]
     return own
 
 
 def _own_passage(passage: StoredFound) -> StoredFound:
-    """A copy of a passage that was found, whose pieces of text can be changed."""
+    """A copy of a passage that was found, whose pieces are copies too."""
     own = passage.copy()
     own["shown"] = [piece.copy() for piece in passage["shown"]]
     return own
 
 
 def _without_replies(judgements: Mapping[str, JudgeNote]) -> dict[str, JudgeNote]:
-    """What judges decided, by judge, without the words of their replies."""
+    """A copy of what judges decided (score -> note), without the words of their replies."""
     verdicts: dict[str, JudgeNote] = {}
     for name, judgement in judgements.items():
         verdict = judgement.copy()
@@ -96,7 +101,7 @@ def _without_replies(judgements: Mapping[str, JudgeNote]) -> dict[str, JudgeNote
 
 
 def gold_of(record: StoredRecord) -> Gold | None:
-    """The gold answers and supporting marks that a record holds; None if it holds none."""
+    """The gold answers and supporting marks of a record as a Gold; None where the run kept none."""
     gold = record.gold
     if gold is None:
         return None
@@ -105,5 +110,8 @@ def gold_of(record: StoredRecord) -> Gold | None:
 
 
 def checksum(text: str) -> str:
-    """The first 32 hexadecimal digits of the text's sha256; a lone surrogate has its own bytes."""
+    """The key of a long text in texts.jsonl: the first 32 hexadecimal digits of its sha256.
+
+    A lone surrogate is hashed by bytes of its own.
+    """
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

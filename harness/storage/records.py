@@ -98,7 +98,7 @@ class StoredGold(TypedDict):
 
 
 def parse_shown(piece: StoredPiece) -> Shown:
-    """A piece of what the reader saw, from a record."""
+    """Turn a stored piece of text into a Shown; its keys but "kind" may be missing."""
     return Shown(
         kind=cast(ShownKind, piece["kind"]),
         document_id=piece.get("document_id", ""),
@@ -110,20 +110,20 @@ def parse_shown(piece: StoredPiece) -> Shown:
 
 
 def parse_searches(searches: Sequence[StoredSearch] | None) -> tuple[Searched, ...] | None:
-    """The searches of a record; None where it has none recorded."""
+    """Turn a record's stored searches into Searched values; None where none were recorded."""
     if searches is None:
         return None
     return tuple(map(_parse_search, searches))
 
 
 def _parse_search(search: StoredSearch) -> Searched:
-    """A search with what it found, from a record's JSON values."""
+    """Turn one stored search, with the passages it found, into a Searched."""
     found = tuple(map(_parse_found, search["found"]))
     return Searched(search["query"], search["phase"], search["seconds"], found)
 
 
 def _parse_found(found: StoredFound) -> Found:
-    """A passage that a search found, from a record's JSON values."""
+    """Turn one stored passage of a search into a Found; its texts and pages become tuples."""
     shown = tuple(map(parse_shown, found["shown"]))
     pages = tuple((name, start, end) for name, start, end in found["pages"])
     return Found(found["id"], found["title"], found["score"], shown, pages)
@@ -203,12 +203,12 @@ class StoredRecord:
 
     @property
     def flags(self) -> Mapping[str, str]:
-        """Score -> why it is odd."""
+        """What is odd about a score, by the score's name: {"qa-f1": "empty answer"}."""
         return flags_of(self.notes)
 
     @property
     def judgements(self) -> Mapping[str, JudgeNote]:
-        """Score of a judge -> what the judge decided."""
+        """What a judge decided, by the name of its score."""
         return judgements_of(self.notes)
 
     @property
@@ -232,21 +232,25 @@ class StoredRecord:
 
     @property
     def gold_answers(self) -> list[str]:
-        """The gold answers; none where they were not kept."""
+        """The gold answers; [] where the run did not keep them."""
         return [] if self.gold is None else self.gold.get("answers") or []
 
     @property
     def gold_extra(self) -> Mapping[str, object]:
-        """The data set's own fields of the gold answers; none where they were not kept."""
+        """The data set's own fields of the gold answers, by name; {} where the run did not keep
+        them.
+        """
         return {} if self.gold is None else self.gold.get("extra") or {}
 
     @property
     def supporting(self) -> list[StoredSupport]:
-        """The supporting parts of documents; none where they were not kept."""
+        """The supporting parts of documents, from the gold; [] where the run did not keep them."""
         return [] if self.gold is None else self.gold.get("supporting") or []
 
     def pieces(self) -> Iterator[StoredPiece]:
-        """Yield the pieces of text that it shows: those for the reader, of steps and of searches."""
+        """Yield all pieces of text in the record: what the reader saw, then those of each step,
+        then those of each search.
+        """
         yield from self.shown
         for step in self.steps:
             piece = step.get("shown")
@@ -258,7 +262,10 @@ class StoredRecord:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> StoredRecord:
-        """Parse the values of a line, which run_schema.RECORD has checked."""
+        """Make a record of a parsed line, which run_schema.RECORD has checked.
+
+        Keys that are not ours go to `other`, and the order of all keys to `key_order`.
+        """
         layout = _layout_of(tuple(values))
         other = _NO_OTHER_KEYS
         if layout.other_keys:
@@ -286,14 +293,18 @@ class StoredRecord:
         )
 
     def with_other(self, key: str, value: object) -> StoredRecord:
-        """The record with a value under a key that is not ours, at the end of the line."""
+        """A copy of the record with a value under a key that is not ours; a new key comes last in
+        the line.
+        """
         key_order = self.key_order
         if key not in key_order:
             key_order = (*key_order, key)
         return replace(self, other={**self.other, key: value}, key_order=key_order)
 
     def to_json(self) -> dict[str, object]:
-        """The values of the line, in the order of the file."""
+        """The values of the line by key, in the order in which the line was read or is to be
+        written.
+        """
         values: dict[str, object] = {}
         for key in self.key_order:
             if key in _RECORD_KEYS:
@@ -313,7 +324,9 @@ class _Layout:
 
 @functools.lru_cache(maxsize=64)
 def _layout_of(keys: tuple[str, ...]) -> _Layout:
-    """The layout of a line with these keys; a run's records share one."""
+    """Split a line's keys into all and those that are not ours; cached, as lines of a run share
+    it.
+    """
     return _Layout(keys, tuple(key for key in keys if key not in _RECORD_KEYS))
 
 
@@ -322,11 +335,11 @@ def read_records(
     notes: list[str] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[StoredRecord]:
-    """Yield the lines of a records.jsonl.
+    """Yield the records of a records.jsonl, one for each line.
 
     Args:
         path: The file.
-        notes: Gets a sentence on a torn last line.
+        notes: A sentence on a torn last line is added to it.
         wanted: Called with a line's bytes; False skips the line.
 
     Raises:
@@ -361,7 +374,7 @@ class IndexLine:
 
     @property
     def failed(self) -> bool:
-        """Whether there is no index."""
+        """Whether the run did not get the index."""
         return self.status == "failed"
 
     @property
@@ -376,7 +389,9 @@ class IndexLine:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> IndexLine:
-        """Parse the values of a line, which run_schema.DOCUMENT has checked."""
+        """Make an index line of a parsed line, which run_schema.DOCUMENT has checked. Keys that are
+        not ours go to `other`.
+        """
         return cls(
             document_id=values["document_id"],
             key=values.get("key"),
@@ -387,7 +402,9 @@ class IndexLine:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The values of the line, in the order of the file."""
+        """The values of the line by key, in the order of the file; a key or question of None is
+        left out.
+        """
         values: dict[str, object] = {"document_id": self.document_id}
         if self.key is not None:
             values["key"] = self.key
@@ -400,11 +417,11 @@ class IndexLine:
 
 
 def read_index_lines(folder: Path, notes: list[str] | None = None) -> Iterator[IndexLine]:
-    """Yield the lines of the folder's documents.jsonl.
+    """Yield the index lines of the folder's documents.jsonl.
 
     Args:
         folder: A run folder, or that of a part.
-        notes: Gets a sentence on a torn last line.
+        notes: A sentence on a torn last line is added to it.
 
     Raises:
         DataError: A line before the last is damaged.

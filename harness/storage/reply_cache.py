@@ -58,7 +58,9 @@ class StoredReply:
 
     @classmethod
     def read(cls, path: Path, digest: str) -> StoredReply | None:
-        """Read a reply; None where the file is missing, torn, or not of the key `digest`."""
+        """Read a reply of the cache; None where the file is missing, torn, or not of the key
+        `digest`.
+        """
         try:
             stored = read_object(path)
         except (OSError, ValueError):
@@ -69,7 +71,7 @@ class StoredReply:
         return cls(digest, stored["value"], events)
 
     def to_json(self) -> dict[str, object]:
-        """The object in its file."""
+        """The JSON object that its file holds: {"key": ..., "value": ..., "events": [...]}."""
         events = [asdict(event) for event in self.events]
         return {"key": self.key, "value": self.value, "events": events}
 
@@ -80,13 +82,13 @@ class ReplyCache:
     def __init__(
         self, root: Path, model: str, identity: Mapping[str, object], note: Callable[[str], None]
     ) -> None:
-        """Name the folder of the replies; nothing is made yet.
+        """Name the folder of the model's replies; nothing is made yet.
 
         Args:
             root: The cache folder.
             model: The model's name.
-            identity: All that changes its output.
-            note: Gets a sentence if replies cannot be written.
+            identity: All that changes the model's output; the folder is named by its hash.
+            note: Called with a sentence if replies cannot be written.
         """
         self._about = {"version": _VERSION, "identity": dict(identity)}
         self._model = model
@@ -101,17 +103,21 @@ class ReplyCache:
         role: str,
         shape: ModelShape | None,
     ) -> tuple[dict[str, object], bool]:
-        """Return (reply, whether it was stored): the stored reply to a request, else the one that
-        `send` gets, which is then stored.
+        """Return the stored reply to a request, or else send it and store its reply.
 
-        A reply that cannot be stored costs a warning.
+        The cost is booked in `meter` in both cases; that of a stored reply as `recalled`. A reply
+        that cannot be stored costs a warning.
 
         Args:
             key: All that the reply depends on beside the model.
-            send: Sends the request, and returns its reply as JSON values.
-            meter: Gets the cost of both.
-            role: Under which a stored reply is booked.
+            send: Sends the request, books its cost in `meter`, and returns its reply as JSON
+                values.
+            meter: The meter of the question.
+            role: The role that a stored reply is booked under.
             shape: The sizes of the model, for a stored reply.
+
+        Returns:
+            (reply, whether it was stored)
         """
         digest = key_digest({**self._about, **key})
         path = self.folder / digest[:2] / f"{digest}.json"
@@ -132,7 +138,9 @@ class ReplyCache:
         return value, False
 
     def _store(self, path: Path, reply: StoredReply) -> None:
-        """Write a reply, and before the first of a model what it is. Raises SaveError."""
+        """Write a reply into its file; before a model's first one also model.json, which says what
+        the model is. Raises SaveError.
+        """
         make_folder(path.parent, _SETTING)
         about = self.folder / "model.json"
         if not about.exists():
@@ -142,7 +150,9 @@ class ReplyCache:
 
 
 def cached_models() -> list[CachedModel]:
-    """The replies of every model in this machine's cache."""
+    """List the models whose replies are in this machine's cache, with the number and bytes of
+    each.
+    """
     models = []
     for folder in sorted((cache_root() / _FOLDER).glob("*")):
         try:
@@ -155,6 +165,6 @@ def cached_models() -> list[CachedModel]:
 
 
 def clear(models: list[CachedModel]) -> None:
-    """Delete the replies of these models."""
+    """Delete the stored replies of these models."""
     for model in models:
         shutil.rmtree(model.folder)

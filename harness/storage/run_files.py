@@ -54,20 +54,20 @@ class Part:
     ids: frozenset[str]
 
     def folder(self, run: Path) -> Path:
-        """The folder of its files in the folder of the run."""
+        """Where the part's files are in the folder of the run: RUN/parts/3-of-16."""
         return run / PARTS / f"{self.number}-of-{self.of}"
 
     @property
     def described(self) -> Shard:
-        """The part as its manifest.json has it."""
+        """The part as its manifest.json writes it."""
         return Shard(number=self.number, of=self.of, asked=self.asked)
 
 
 def parts_in(run: Path) -> list[Path]:
-    """The folders of the parts that are not merged yet, by number."""
+    """The folders of a run's parts that are not merged yet, in the order of their numbers."""
 
     def number(folder: Path) -> int:
-        """ "3-of-16" -> 3."""
+        """The number of a part, of its folder: "3-of-16" -> 3."""
         return int(folder.name.partition("-")[0])
 
     return sorted((run / PARTS).glob("*-of-*"), key=number)
@@ -110,11 +110,19 @@ def folder_lock(folder: Path, check: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
-    """Hold the writer's lock of a run, or of a part of it; yields the folder of its files, without
-    old drafts.
+    """Hold the writer's lock of a run, or of a part of it, and yield the folder of its files.
 
-    Raises RunLocked, SaveError (it cannot be written), and UserError for a whole run with parts:
-    their questions would be asked again.
+    The folder is made if need be, and temporary files of a killed writer are deleted.
+
+    Args:
+        run: The folder of the run.
+        part: The part that is written; None for the whole run.
+
+    Raises:
+        RunLocked: Another process writes it, or the whole run while a part is to be written.
+        SaveError: It cannot be written.
+        UserError: The whole run is to be written and has parts that are not merged, whose
+            questions would be asked again.
     """
     folder = run if part is None else part.folder(run)
     if part is not None:
@@ -130,7 +138,7 @@ def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
 
 
 def _check_merged(run: Path) -> None:
-    """Raise UserError for a run with parts."""
+    """Raise UserError where a run has parts that are not merged."""
     names = [part.name for part in parts_in(run)]
     if not names:
         return
@@ -143,7 +151,7 @@ def _check_merged(run: Path) -> None:
 
 
 def _check_unlocked(run: Path) -> None:
-    """Raise RunLocked while another process writes the run folder."""
+    """Raise RunLocked where another process is writing the run folder."""
     if (run / LOCK).exists():
         with folder_lock(run, check=True):
             pass
@@ -153,27 +161,31 @@ T = TypeVar("T", bound=JsonValues)
 
 
 def read_summary(folder: Path) -> RunSummary:
-    """The summary.json of a run folder; one without values before the first end of the run. Raises
-    DataError for a damaged one."""
+    """Read the summary.json of a run folder; a summary without values where there is none yet.
+
+    Raises DataError for a damaged file.
+    """
     return _read_values(folder / SUMMARY, RunSummary)
 
 
 def read_manifest(folder: Path) -> RunManifest:
-    """The manifest.json of a run folder, or of a part; one without values before the first. Raises
-    DataError for a damaged one."""
+    """Read the manifest.json of a run folder or a part; a manifest without values where there is
+    none yet. Raises DataError for a damaged file.
+    """
     return _read_values(folder / MANIFEST, RunManifest)
 
 
 def _read_values(path: Path, form: type[T]) -> T:
-    """The object in a file as a typed value; one without values where there is no file. Raises
-    DataError for a damaged one."""
+    """Read the JSON object in a file as a value of type `form`; one without values where there is
+    no file. Raises DataError for a damaged file.
+    """
     with _value_error_as_data_error(path), os_error_as_data_error(path):
         return form.from_json(read_json_or_empty(path))
 
 
 @contextlib.contextmanager
 def _value_error_as_data_error(path: Path) -> Iterator[None]:
-    """Turn a ValueError of the block into a DataError about the file."""
+    """Turn a ValueError in the block into a DataError about the file `path`."""
     try:
         yield
     except ValueError as error:
@@ -186,8 +198,9 @@ def _value_error_as_data_error(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def os_error_as_data_error(path: Path) -> Iterator[None]:
-    """Turn an OSError of the block into a DataError about the file that it names, else about
-    `path`."""
+    """Turn an OSError in the block into a DataError about the file that the error names, or else
+    `path`.
+    """
     try:
         yield
     except OSError as error:
@@ -205,14 +218,14 @@ class UsedSettings(NamedTuple):
 def used_settings(
     config: Mapping[str, object], origins: Mapping[str, str], path: str = ""
 ) -> UsedSettings:
-    """The settings without values that are null or empty because nothing set them.
+    """Leave out the settings that are null or empty because nothing set them.
 
     {"seed": 1, "limit": None}, {"seed": "--set", "limit": "default"}
         -> UsedSettings({"seed": 1}, {"seed": "--set"})
 
     Args:
-        config: Settings, mappings of settings, ...
-        origins: Path of a value -> what set it.
+        config: Settings by name; a value may be a mapping of further settings.
+        origins: Path of a value ("method.params.k") -> what set it.
         path: The path of `config` in the whole configuration; "" for all of it.
     """
     used = UsedSettings({}, {})

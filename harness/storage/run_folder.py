@@ -93,54 +93,71 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """The run's name among those of its data set that are shown: its folder's, unless two have
-        that."""
+        """The name that tables show: the folder's name, or `known_as` where two shown runs of one
+        data set have the same folder name.
+        """
         return self.known_as or self.path.name
 
     @functools.cached_property
     def columns(self) -> RecordColumns:
-        """What tables count of the records, of one pass."""
+        """The numbers of the records that tables count, one array a column; read once, then
+        kept.
+        """
         if isinstance(self.records, NumbersInFile):
             return self.records.columns
         return _columns_of(self.records, self.config.dataset.format)
 
     @functools.cached_property
     def prices(self) -> Prices:
-        """What tokens of the run's models cost."""
+        """What a token of each of the run's models costs, as its settings say."""
         return self.config.prices
 
     @functools.cached_property
     def keys(self) -> tuple[list[str], frozenset[str]]:
-        """(Names of all scores that records have, in order; keys that any phase of their usage has,
-        as "tokens_in")."""
+        """(names of all scores that records have, keys of their costs in any phase).
+
+        E.g. (["qa-f1", "exact-match"], {"tokens_in", "tokens_out", "seconds"}); the scores stand in
+        the order in which the records name them.
+        """
         return list(self.columns.scores), self.columns.usage_keys
 
     @property
     def whole_records(self) -> Sequence[StoredRecord]:
-        """The records with their texts, read again from disk where `records` are their numbers."""
+        """The records with their texts. They are read from disk again at each pass where the run
+        holds only their numbers.
+        """
         if isinstance(self.records, NumbersInFile):
             return self.records.whole
         return self.records
 
     @property
     def is_in_file(self) -> bool:
-        """Whether `records` are the numbers of those in the folder's records.jsonl."""
+        """Whether the run holds only the numbers of its records, and their texts stay in the
+        file.
+        """
         return isinstance(self.records, NumbersInFile)
 
     def usages(self) -> Iterator[Usage]:
-        """The costs of all records, then those of all indexes, failed ones too."""
+        """Yield what each record cost, then what each index cost, those of failed builds too."""
         for record in self.records:
             yield record.usage
         for line in self.documents:
             yield line.usage
 
     def texts(self, records: Iterable[StoredRecord]) -> dict[str, str]:
-        """Long texts that these records point to, by text_sha256. Raises DataError for a damaged
-        texts.jsonl."""
+        """Read the long texts that these records point to: sha256 of a text -> the text.
+
+        Texts that texts.jsonl lacks are left out. Raises DataError for a damaged texts.jsonl.
+        """
         return dict(self.stream_texts(records))
 
     def stream_texts(self, records: Iterable[StoredRecord]) -> Iterator[tuple[str, str]]:
-        """Yield (text_sha256, text) as `texts` does: those of a large run may not fit in memory."""
+        """Yield (sha256 of the text, text) for each long text in texts.jsonl that the records point
+        to.
+
+        One at a time, as the texts of a large run may not fit in memory. Raises DataError for a
+        damaged texts.jsonl.
+        """
         wanted: set[str] = set()
         for record in records:
             wanted.update(text_pointers(record))
@@ -159,7 +176,9 @@ class StoredRun:
                 yield key, text
 
     def requests(self, question_id: str) -> list[StoredRequest]:
-        """A question's requests (--keep-prompts) in order. Raises DataError."""
+        """The stored requests of one question, in order; none where the run kept no prompts
+        (--keep-prompts). Raises DataError for a damaged requests.jsonl.
+        """
         with os_error_as_data_error(self.path / REQUESTS):
             return read_requests(self.path, {question_id}).get(question_id, [])
 
@@ -188,15 +207,15 @@ class StreamedRecords(Sequence[StoredRecord]):
     def __init__(
         self, path: Path, notes: list[str] | None = None, texts: _Pointers | None = None
     ) -> None:
-        """Read the places of the records.
+        """Read once through the file, to learn where the last record of each question lies.
 
         Args:
-            path: The file.
-            notes: Gets a sentence on a torn line.
-            texts: Gets question id -> checksums of its long texts.
+            path: A records.jsonl.
+            notes: A sentence on a torn last line is added to it.
+            texts: Filled with question id -> checksums of the long texts that its record points to.
 
         Raises:
-            DataError: The file is damaged; in a later pass, also where it was replaced.
+            DataError: The file is damaged. A later pass also raises it where the file was replaced.
         """
         self.path = path
         self.offsets: dict[str, tuple[int, int]] = {}
@@ -212,19 +231,23 @@ class StreamedRecords(Sequence[StoredRecord]):
         return self._read(self.offsets)
 
     def __getitem__(self, at: Any) -> Any:
-        """One record, or a list for a slice."""
+        """The record at a position, or the list of records of a slice; read from the file now."""
         ids = list(self.offsets)[at]
         if isinstance(ids, str):
             return self.record_of(ids)
         return list(self._read(ids))
 
     def record_of(self, question_id: str) -> StoredRecord:
-        """The record of a question. Raises KeyError for one without a record."""
+        """Read the record of a question from the file. Raises KeyError for a question without
+        one.
+        """
         return next(self._read([question_id]))
 
     def _read(self, ids: Iterable[str]) -> Iterator[StoredRecord]:
-        """Yield the records of these questions. Raises DataError for one that is not at its offset
-        any more."""
+        """Yield the records of these questions, each read at its remembered offset in the file.
+
+        Raises DataError where another record lies at that offset: the file was replaced meanwhile.
+        """
         if not self.offsets:
             return
         with open(self.path, "rb") as file:
@@ -243,7 +266,7 @@ class StreamedRecords(Sequence[StoredRecord]):
 
 
 def _record_in(line: bytes) -> StoredRecord | None:
-    """The record of a line; None where it is no record."""
+    """Parse a line of records.jsonl; None where it is no JSON object or lacks keys of a record."""
     try:
         values = as_object(line)
         check(values, run_schema.RECORD)
@@ -256,6 +279,9 @@ class RecordsByQuestion(Mapping[str, StoredRecord]):
     """Question id -> record; records that stay on disk are read at each access."""
 
     def __init__(self, records: Sequence[StoredRecord]) -> None:
+        """Keep the records in a dict by question; of records that stay on disk keep their
+        offsets.
+        """
         self._places: Mapping[str, object]
         self._read: Callable[[str], StoredRecord]
         if isinstance(records, StreamedRecords):
@@ -281,6 +307,12 @@ class NumbersInFile(Sequence[StoredRecord]):
     read when one of them is asked for."""
 
     def __init__(self, path: Path, columns: RecordColumns) -> None:
+        """Keep the columns and the file; no record is read yet.
+
+        Args:
+            path: The records.jsonl that the columns were read from.
+            columns: The numbers of its records.
+        """
         self.columns = columns
         self._path = path
 
@@ -295,17 +327,25 @@ class NumbersInFile(Sequence[StoredRecord]):
 
     @functools.cached_property
     def _records(self) -> PackedRecords:
-        """The records without their texts, read at the first use."""
+        """The records without their texts, all read from the file at the first use, and packed."""
         return PackedRecords(map(numbers_of, self.whole))
 
     @functools.cached_property
     def whole(self) -> StreamedRecords:
-        """The records with their texts, read from the file."""
+        """The records with their texts; their offsets are found at the first use, and each record
+        is read from the file at each access.
+        """
         return StreamedRecords(self._path)
 
 
 def _columns_of(records: Iterable[StoredRecord], dataset_format: str | None) -> RecordColumns:
-    """The columns of records; the format of their data set says which are resampled as one."""
+    """Turn records into columns of numbers.
+
+    Args:
+        records: The records, one a question; read once.
+        dataset_format: The format of their data set ("longbench"), which decides which questions
+            are resampled together; None for an unknown one.
+    """
     # Loaded here: a run and its trackers read records without numpy.
     from harness.storage.record_columns import columns_of
 
@@ -327,10 +367,14 @@ class RecordPass:
     texts: _Pointers = field(default_factory=dict)
 
     def columns(self, watch: Watch = iter) -> RecordColumns:
-        """The columns of the records. Raises DataError for a damaged file.
+        """Read the records from disk into columns of numbers, the last record of each question.
 
-        watch: Called with the records, texts included, and yields them on; called again where a
-            question comes twice, as the first of its records does not count.
+        Also fills `notes` and `texts`. Raises DataError for a damaged file.
+
+        Args:
+            watch: Called with the iterator of records, texts included, and must yield each of them
+                on. It is called a second time, with the last records only, where a question turns
+                out to have several records.
         """
         path = self.run.path / RECORDS
         try:
@@ -342,12 +386,14 @@ class RecordPass:
             return self._columns(watch(iter(StreamedRecords(path, self.notes))))
 
     def _columns(self, records: Iterable[StoredRecord]) -> RecordColumns:
-        """The columns of records; their pointers to long texts go to `texts`."""
+        """Turn records into columns of numbers; their pointers to long texts go to `self.texts`."""
         read = _with_pointers(records, self.texts)
         return _columns_of(map(numbers_of, read), self.run.config.dataset.format)
 
     def finished(self, records: Sequence[StoredRecord]) -> StoredRun:
-        """The run with its records, and notes on what could not be read."""
+        """The run of this pass with `records`, and with the notes on torn lines and missing
+        texts.
+        """
         notes = [*self.notes, *self.run.notes]
         lost = lost_texts(self.run.path, set(chain.from_iterable(self.texts.values())))
         if lost:
@@ -356,11 +402,11 @@ class RecordPass:
 
 
 class _QuestionAgain(Exception):
-    """A question has several records."""
+    """Raised within a pass: a question has several records."""
 
 
 def _once_each(records: Iterable[StoredRecord]) -> Iterator[StoredRecord]:
-    """Yield the records. Raises _QuestionAgain at the second one of a question."""
+    """Yield the records unchanged. Raises _QuestionAgain at the second record of a question."""
     seen: set[str] = set()
     for record in records:
         if record.question_id in seen:
@@ -370,14 +416,15 @@ def _once_each(records: Iterable[StoredRecord]) -> Iterator[StoredRecord]:
 
 
 def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
-    """Read a run folder, a running one too.
+    """Read a run folder; the run may still be going on.
 
     A summary or manifest that is not written yet has no values. If a question has several records,
     the last one counts.
 
     Args:
         folder: The run folder.
-        hold: How much of its records stays in memory.
+        hold: What of its records stays in memory: "all", the "numbers" that tables count, or
+            "nothing" (each access reads the file).
 
     Raises:
         UserError: It is no run folder.
@@ -389,7 +436,14 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
 
 
 def _held_records(reading: RecordPass, hold: Hold) -> Sequence[StoredRecord]:
-    """The records as `hold` says."""
+    """The last record of each question of the pass's run, held in memory as `hold` says.
+
+    Also fills the notes and text pointers of `reading`.
+
+    Args:
+        reading: The pass, which names the folder.
+        hold: "all": a list; "numbers": columns, texts on disk; "nothing": offsets, all on disk.
+    """
     path = reading.run.path / RECORDS
     if hold == "nothing":
         return StreamedRecords(path, reading.notes, reading.texts)
@@ -401,12 +455,11 @@ def _held_records(reading: RecordPass, hold: Hold) -> Sequence[StoredRecord]:
 
 
 def _with_pointers(records: Iterable[StoredRecord], texts: _Pointers) -> Iterator[StoredRecord]:
-    """Yield the records, and put into `texts` which long texts each points to; of several records
-    of a question the last one counts.
+    """Yield the records unchanged, and note in `texts` which long texts each one points to.
 
     Args:
-        records: The records.
-        texts: Gets question id -> checksums of its long texts.
+        records: The records; of several of one question the last one counts.
+        texts: Filled with question id -> checksums of the long texts of its record.
     """
     for record in records:
         pointers = text_pointers(record)
@@ -416,7 +469,9 @@ def _with_pointers(records: Iterable[StoredRecord], texts: _Pointers) -> Iterato
 
 
 def numbers_of(record: StoredRecord) -> StoredRecord:
-    """The part of a record that tables read: no texts, scores of nodes, or zero counters."""
+    """A copy of a record with what tables read alone: no prediction, question, gold or shown texts,
+    no texts and scores in steps, no counters that are 0.
+    """
     usage = {phase: _without_zeros(used) for phase, used in record.usage.items()}
     steps = [_without_step_texts(step) for step in record.steps]
     return StoredRecord(
@@ -436,7 +491,14 @@ def numbers_of(record: StoredRecord) -> StoredRecord:
 
 
 def _without_zeros(used: PhaseUsage) -> PhaseUsage:
-    """The costs of a phase without counters of 0, where it has all costs."""
+    """Leave out a phase's counters that are 0, to save memory.
+
+    {"tokens_in": 9, "tokens_out": 0, "seconds": 1.2, "retries": 0}
+        -> {"tokens_in": 9, "tokens_out": 0, "seconds": 1.2}
+
+    Tokens, seconds and waiting stay, as there 0 is another thing than unknown. A phase that lacks
+    tokens or seconds is returned as it is.
+    """
     if used.keys() >= _COSTS:
         kept = {key: value for key, value in used.items() if value or key in _KEPT}
         return cast(PhaseUsage, kept)
@@ -444,7 +506,7 @@ def _without_zeros(used: PhaseUsage) -> PhaseUsage:
 
 
 def _without_step_texts(step: StoredStep) -> StoredStep:
-    """A step without the fields that hold text."""
+    """A copy of a search step without its texts, node scores and FLOPs, which no table reads."""
     kept = step.copy()
     for key in _STEP_KEYS:
         kept.pop(key, None)  # type: ignore[misc]
@@ -452,16 +514,15 @@ def _without_step_texts(step: StoredStep) -> StoredStep:
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:
-    """Read a run with the record of one question alone; with all records if it has none of that
-    question.
+    """Read a run with the record of one question alone, its last one.
 
-    Only lines that contain the id are parsed: damage elsewhere in records.jsonl raises nothing.
-    Else as `read_run`.
+    Only lines that contain the id are parsed, so that damage elsewhere in records.jsonl raises
+    nothing. If the question has no record, the whole run is read. Raises as `read_run`.
     """
     keys = _written_keys(question_id)
 
     def has_key(line: bytes) -> bool:
-        """Whether a line may be of the question."""
+        """Whether a line contains the question's id, as a line of records.jsonl would write it."""
         return any(key in line for key in keys)
 
     reading = RecordPass(read_without_records(folder))
@@ -475,9 +536,11 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
 
 
 def _written_keys(question_id: str) -> set[bytes]:
-    """How a line of records.jsonl may begin its question's id: with escapes, or without.
+    r"""The bytes by which a line of records.jsonl names its question, with JSON's escapes and
+    without.
 
     "q1" -> {b'"question_id": "q1"'}
+    "é"  -> {b'"question_id": "\\u00e9"', b'"question_id": "\xc3\xa9"'}
     """
     keys: set[bytes] = set()
     for escaped in (True, False):
@@ -487,7 +550,11 @@ def _written_keys(question_id: str) -> set[bytes]:
 
 
 def read_without_records(folder: Path) -> StoredRun:
-    """A run folder but for its records. Raises as `read_run`."""
+    """Read a run folder's settings, manifest, index lines and summary; `records` stays empty.
+
+    Settings of encoders that the run did not use, which old runs list, are dropped. Raises
+    UserError for no run folder, DataError for a damaged file.
+    """
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
     file, manifest = run_yaml(folder), read_manifest(folder)
@@ -513,7 +580,10 @@ def read_without_records(folder: Path) -> StoredRun:
 
 
 def run_yaml(folder: Path) -> RunFile:
-    """Parse and check run.yaml. Raises DataError for a damaged one."""
+    """Parse and check the run.yaml of a run folder: its settings, and where each came from.
+
+    Raises DataError for a damaged file.
+    """
     path = folder / RUN
     try:
         with os_error_as_data_error(path):
@@ -533,7 +603,7 @@ def run_yaml(folder: Path) -> RunFile:
 
 
 def text_pointers(record: StoredRecord) -> list[str]:
-    """The checksums of the long texts that a record points to."""
+    """The checksums (sha256) by which a record points to long texts in texts.jsonl, in order."""
     pointers = []
     for piece in record.pieces():
         pointer = piece.get("text_sha256")
@@ -543,14 +613,23 @@ def text_pointers(record: StoredRecord) -> list[str]:
 
 
 def _is_its_text(line: Mapping[str, object]) -> bool:
-    """Whether a line of texts.jsonl holds the text that its checksum is of."""
+    """Whether a line of texts.jsonl ({"sha256": ..., "text": ...}) has a text with that
+    checksum.
+    """
     text = line.get("text")
     return isinstance(text, str) and checksum(text) == line["sha256"]
 
 
 def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
-    """A sentence on how many of the texts `wanted` (checksums) the folder lacks; None where it has
-    all."""
+    """A sentence on how many long texts are missing from a run's texts.jsonl; None where none is.
+
+    Args:
+        folder: The run folder.
+        wanted: The checksums of the texts that its records point to.
+
+    Returns:
+        For a texts.jsonl that cannot be read, the error's own sentence.
+    """
     if not wanted:
         return None
     try:

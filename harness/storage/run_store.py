@@ -85,7 +85,7 @@ class RunStore:
     """
 
     def __init__(self, run: Path, part: Part | None, folder: Path) -> None:
-        """Look what the folder holds; `open` then opens its files.
+        """Note what the folder holds; `open` then opens its files.
 
         Args:
             run: The folder of the run.
@@ -115,14 +115,15 @@ class RunStore:
         note: Callable[[str], None],
         part: Part | None = None,
     ) -> Iterator[RunStore]:
-        """Lock the folder, repair what a killed writer left, and check the fingerprint of the data.
+        """Lock a run folder and yield its store; the files are closed when the `with` block ends.
 
-        run.yaml stays as it is until `describe`.
+        Before, it cuts off the torn lines that a killed writer left, and checks that the data set
+        is the one that the run was begun with. run.yaml stays as it is until `describe`.
 
         Args:
             run: The folder of the run.
             fingerprint: The hash of the rows; None: no check.
-            note: Gets a sentence for each repair.
+            note: Called with a sentence for each repair.
             part: The part of the run that is written, None for all.
 
         Raises:
@@ -144,7 +145,10 @@ class RunStore:
                 store._close()
 
     def _open_files(self) -> None:
-        """Open the files of every run, and read what they hold. Raises SaveError."""
+        """Open the files that every run has, and read what this store must know of them.
+
+        That is: which indexes and texts they hold, and answers without scores. Raises SaveError.
+        """
         for name in (RECORDS, DOCUMENTS, UNSCORED):
             self._fds[name] = self._open_to_append(name)
         self._document_keys |= {_document_key(line) for line in self.index_lines()}
@@ -153,18 +157,26 @@ class RunStore:
         self.unscored = self._answers_without_record()
 
     def records(self) -> Iterator[StoredRecord]:
-        """Stream all lines of records.jsonl in order. A question that was asked again has several;
-        for the caller its last one counts."""
+        """Stream all lines of records.jsonl in order. A question that was asked again has several,
+        of which the caller lets the last one count.
+        """
         yield from _records_in(self.folder / RECORDS)
 
     def known_records(self) -> Iterator[StoredRecord]:
-        """Stream the records of the open run. Where other processes ask the rest of its questions:
-        first the records of its own questions in the whole run's file, then those in its own
-        file."""
+        """Stream the records that earlier starts left for the questions of this store.
+
+        A store of a part of the run first yields what the whole run's file has of its questions,
+        then what its own file has.
+        """
         yield from self._with_merged(RECORDS)
 
     def _with_merged(self, name: str) -> Iterator[StoredRecord]:
-        """Stream records from the file `name`; order as of `known_records`."""
+        """Stream the records of a file for the questions of this store.
+
+        Args:
+            name: RECORDS or UNSCORED. A store of a part first yields what the whole run's file of
+                this name has of its questions, then what its own file has.
+        """
         if self.part is not None:
             for record in _records_in(self.run / name):
                 if record.question_id in self.part.ids:
@@ -172,7 +184,10 @@ class RunStore:
         yield from _records_in(self.folder / name)
 
     def _answers_without_record(self) -> dict[str, StoredRecord]:
-        """Answers by question that have no record, or whose record has no answer."""
+        """Read the stored answers that are still to be scored: question id -> answer.
+
+        An answer counts where its question has no record, or only a record of a failure.
+        """
         kept = {answer.question_id: answer for answer in self._with_merged(UNSCORED)}
         if not kept:
             return {}
@@ -185,7 +200,7 @@ class RunStore:
         return unscored
 
     def manifest(self) -> RunManifest:
-        """The manifest on disk, without values before the first one."""
+        """Read the manifest on disk; one without values before the first is written."""
         return read_manifest(self.folder)
 
     def describe(self, config: StoredConfig, origins: Mapping[str, str]) -> None:
@@ -202,8 +217,11 @@ class RunStore:
         self._replace_file(self.folder / MANIFEST, json_file(manifest))
 
     def write_summary(self, summary: RunSummary) -> RunSummary:
-        """Write summary.json with the checksums of all other files, the last that a writer does,
-        and return it. Raises SaveError."""
+        """Write summary.json, the last file that a writer writes, and return what it holds.
+
+        That is `summary` with the checksums of all other files, and with the names of files that
+        were changed by others since the last end. Raises SaveError.
+        """
         complete = summary.with_values(files=checksums(self.folder))
         if self.edited:
             complete = complete.with_values(edited=self.edited)
@@ -217,8 +235,8 @@ class RunStore:
 
         Args:
             path: The file.
-            data: As of `write_atomic`.
-            sync_folder: As of `write_atomic`.
+            data: Its bytes, whole or in pieces that are written one after the other.
+            sync_folder: Whether the new name is on disk too when this returns.
 
         Raises:
             SaveError: It cannot be written, or the folder was removed or replaced.
@@ -228,8 +246,14 @@ class RunStore:
             write_atomic(path, data, sync_folder=sync_folder)
 
     def _append(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Append rows to a JSON-lines file, which is opened at the first of them. Raises
-        SaveError."""
+        """Append rows to a JSON-lines file of the folder, which is opened at its first row.
+
+        Nothing is written once the store is closed. Raises SaveError.
+
+        Args:
+            name: The file's name in the folder.
+            rows: A JSON object for each line.
+        """
         with self._lock:
             if self._closed or not rows:
                 return
@@ -238,7 +262,7 @@ class RunStore:
             append_line(self._fds[name], self.folder / name, b"".join(map(json_line, rows)))
 
     def _open_to_append(self, name: str) -> int:
-        """Open a file of the folder to append. Raises SaveError."""
+        """Open a file of the folder to append and return its descriptor. Raises SaveError."""
         path = self.folder / name
         try:
             return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -246,12 +270,18 @@ class RunStore:
             raise save_error(path, error) from error
 
     def keep_answer(self, answer: StoredRecord) -> None:
-        """Append an answer that is not scored yet, a record without scores, to answered.jsonl.
-        Raises SaveError."""
+        """Append an answer, a record without scores, to the file of unscored answers.
+
+        It is on disk when this returns. Raises SaveError.
+        """
         self._answers.write(answer)
 
     def _append_answers(self, answers: Sequence[StoredRecord]) -> None:
-        """Append answers that have no scores yet."""
+        """Append answers, records without scores, to the file of unscored answers.
+
+        Called with what several threads gave to `keep_answer` at about the same time. Raises
+        SaveError, also where the folder was moved away.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -266,8 +296,11 @@ class RunStore:
         self.append_records([record])
 
     def append_records(self, records: Sequence[StoredRecord]) -> None:
-        """Append records to records.jsonl; they are on disk when this returns, all or, with a
-        SaveError, none."""
+        """Append records to records.jsonl; they are on disk when this returns, or none is
+        (SaveError).
+
+        Also empties the file of unscored answers once each answer in it has a record.
+        """
         with self._lock:
             if self._closed or not records:
                 return
@@ -280,13 +313,18 @@ class RunStore:
                     os.ftruncate(self._fds[UNSCORED], 0)
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
-        """Append texts (checksum -> text) that texts.jsonl lacks, before a row points to them.
-        Raises SaveError."""
+        """Append those of the texts (sha256 -> text) that texts.jsonl lacks; called before a record
+        points to them. Raises SaveError.
+        """
         if texts:
             self._texts.write(texts)
 
     def _append_texts(self, each: Sequence[Mapping[str, str]]) -> None:
-        """Append texts that are not stored yet, each once, under their checksums."""
+        """Append those texts that texts.jsonl lacks, each once.
+
+        Args:
+            each: Of each thread that writes now, its texts: sha256 -> text.
+        """
         with self._lock:
             together: dict[str, str] = {}
             for texts in each:
@@ -296,12 +334,14 @@ class RunStore:
             self._text_checksums.update(new)
 
     def keep_requests(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Append the requests of a question or an index to requests.jsonl. Raises SaveError."""
+        """Append the requests of a question or an index, a row each, to requests.jsonl. Raises
+        SaveError.
+        """
         if rows:
             self._requests.write(rows)
 
     def _append_requests(self, each: Sequence[Sequence[Mapping[str, object]]]) -> None:
-        """Append the requests of several questions or indexes."""
+        """Append the requests that several threads write now, each a list of rows, in one go."""
         self._append(REQUESTS, list(chain.from_iterable(each)))
 
     def index_lines(self) -> Iterator[IndexLine]:
@@ -309,9 +349,9 @@ class RunStore:
         return read_index_lines(self.folder)
 
     def add_document(self, line: IndexLine) -> None:
-        """Append an index's line to documents.jsonl, unless it is there already. Raises SaveError.
+        """Append the line of an index to documents.jsonl, unless an equal one is there.
 
-        A try that failed is a line each time, as each has a cost.
+        A build that failed gets a line each time, as each had a cost. Raises SaveError.
         """
         with self._lock:
             key = _document_key(line)
@@ -320,15 +360,18 @@ class RunStore:
                 self._document_keys.add(key)
 
     def drop_requests(self, questions: Container[str]) -> None:
-        """Remove the requests of these questions that an earlier try left. Raises SaveError."""
+        """Remove these questions' requests, left by an earlier try, from requests.jsonl. Raises
+        SaveError.
+        """
         rows = without_requests(self.folder / REQUESTS, questions)
         if rows is not None:
             self._replace_file(self.folder / REQUESTS, map(json_line, rows))
             self._remove(f"{REQUESTS}.gz")
 
     def drop_texts(self) -> None:
-        """Delete texts.jsonl and requests.jsonl, before a record points to them. Raises
-        SaveError."""
+        """Delete texts.jsonl and requests.jsonl; for a run in which no record points to them yet.
+        Raises SaveError.
+        """
         self._remove(TEXTS, REQUESTS, f"{TEXTS}.gz", f"{REQUESTS}.gz")
         self._text_checksums.clear()
 
@@ -353,10 +396,10 @@ class RunStore:
 
     def sort_records(self, order: Sequence[str]) -> None:
         """Sort records.jsonl by `order` (question ids), keeping the last record of each question.
-        Raises SaveError.
 
-        Lines are copied as they are, one in memory at a time. A file in order is not written again.
-        If writing fails, the unsorted file is kept.
+        Questions that `order` lacks come last. Lines are copied as they are, one in memory at a
+        time. A file in order is not written again. If writing fails (SaveError), the unsorted file
+        is kept.
         """
         path = self.folder / RECORDS
         position = {question_id: number for number, question_id in enumerate(order)}
@@ -370,8 +413,11 @@ class RunStore:
             self._replace_record_lines(lines_at(path, [places[each] for each in in_order]))
 
     def delete_if_nothing_recorded(self) -> None:
-        """Delete the run folder if this process made it, no question is recorded in it and no batch
-        was sent."""
+        """Delete the run folder, also the folder above if that is then empty.
+
+        Only where this process made the folder, no question is recorded in it and no batch was
+        sent.
+        """
         used = (self.folder / BATCHES).exists() or next(self.records(), None) is not None
         if self.fresh and not used:
             with contextlib.suppress(SaveError, OSError):
@@ -381,7 +427,9 @@ class RunStore:
                 self.folder.parent.rmdir()  # the folder above, unless it holds others
 
     def _close(self) -> None:
-        """Close the files; delete the one of unscored answers where every one has a record."""
+        """Close all files; also delete the file of unscored answers where each has a record by
+        now.
+        """
         with self._lock:
             if RECORDS in self._fds and not self.unscored:
                 with contextlib.suppress(SaveError, OSError):
@@ -393,7 +441,9 @@ class RunStore:
 
 
 def _names_in(folder: Path) -> list[str]:
-    """The names in a run folder. Raises SaveError where it was moved away meanwhile."""
+    """The names of the files in a run folder. Raises SaveError where it was moved away
+    meanwhile.
+    """
     try:
         return os.listdir(folder)
     except OSError as error:
@@ -401,7 +451,10 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _repair(folder: Path, note: Callable[[str], None]) -> None:
-    """Cut off the torn lines that a killed writer left, and note each. Raises DataError."""
+    """Cut off the torn last lines that a killed writer left in the files of a run folder.
+
+    `note` is called with a sentence for each. Raises DataError for other damage.
+    """
     stored = sorted(_KEYS.keys() & _names_in(folder))
     if not stored:
         return
@@ -413,11 +466,11 @@ def _repair(folder: Path, note: Callable[[str], None]) -> None:
 
 
 def _check_same_data(folders: Iterable[Path], fingerprint: str | None) -> None:
-    """Raise UserError where a run was begun with other rows.
+    """Raise UserError where a run was begun with other rows of its data set.
 
     Args:
         folders: The folders of the run and of its part.
-        fingerprint: The hash of the rows; None: no check.
+        fingerprint: The hash of the rows now; None: no check.
     """
     if fingerprint is None:
         return
@@ -432,19 +485,22 @@ def _check_same_data(folders: Iterable[Path], fingerprint: str | None) -> None:
 
 
 def _records_in(path: Path) -> Iterator[StoredRecord]:
-    """Stream the lines of a file of records, which `open` has checked."""
+    """Stream the records of a file, unchecked, as opening the store has checked its lines."""
     for values in read_lines(path, "question_id"):
         yield StoredRecord.from_json(values)
 
 
 def _edited(folder: Path) -> list[str]:
-    """Names of files that were changed since the last end of the run, or before an earlier one."""
+    """The sorted names of a run folder's files that were changed by others than this program, since
+    the last end of the run or before.
+    """
     summary = read_summary(folder)
     changed = changed_files(folder, read_manifest(folder), summary) or []
     return sorted({*summary.edited, *changed})
 
 
 def _document_key(line: IndexLine) -> tuple[str | bool | None, ...]:
-    """What identifies a line: of two lines about the same index with the same outcome the second is
-    not written."""
+    """What two lines on the same index with the same outcome share: (document, question or None,
+    cache key or None, whether it failed). The second of two such lines is not written.
+    """
     return *line.identity, line.failed

@@ -39,12 +39,12 @@ def summarise(
     documents: Iterable[IndexLine],
     config: StoredConfig | None = None,
 ) -> RunSummary:
-    """Return the numbers above. A failed question scores 0, as its record says, or is left out where
-    the run's setting `failed` is "skip".
+    """Compute the numbers of summary.json from a run's records and index lines.
 
-    n_scored + n_failed = n_total. Costs are those of questions answered and of indexes built or
-    hit, since a hit knows what building cost. Costs of failed questions are left out: they stopped
-    midway.
+    A failed question scores 0, as its record says, or is left out where the run's setting `failed`
+    is "skip". n_scored + n_failed = n_total. Costs are those of questions answered and of indexes
+    built or found in the cache, since a cached index knows what building it cost. Costs of failed
+    questions are left out: they stopped midway.
 
     Args:
         records: One a question, streamed, of which memory holds about 30 bytes each.
@@ -60,14 +60,22 @@ def summarise(
 
 
 class _Column:
-    """The values of one score, and the places of their questions among those that are scored."""
+    """The values of one score: `values[i]` is that of the `places[i]`-th question that is
+    scored.
+    """
 
     def __init__(self) -> None:
         self.values = array("d")
         self.places = array("I")
 
     def mean(self, clusters: NDArray[np.int32], seed: int) -> ScoreMean:
-        """The mean with its interval; clusters: of all scored questions."""
+        """The mean of the score with its 95 % interval.
+
+        Args:
+            clusters: For every scored question of the run, the number of its cluster; int32, shape
+                (questions,).
+            seed: The seed of the bootstrap.
+        """
         own_clusters = clusters[np.frombuffer(self.places, dtype=np.uint32)]
         found = interval(np.frombuffer(self.values), own_clusters, seed=seed)
         return ScoreMean(mean=found.mean, low=found.low, high=found.high, n=found.n)
@@ -81,7 +89,9 @@ class _EncoderTexts:
         self.cut = 0
 
     def add(self, usage: Usage) -> None:
-        """Add the counts of a question or an index."""
+        """Add the texts that one question or index gave to encoders, and how many of them were
+        cut.
+        """
         given, cut = texts_and_cut([usage])
         self.cut += cut
         if given is None or self.given is None:
@@ -94,6 +104,9 @@ class _Numbers:
     """What is counted in one pass over the records and one over the indexes."""
 
     def __init__(self, config: StoredConfig | None) -> None:
+        """Begin all counts at 0; the settings say how failed questions count and which counts are
+        shown.
+        """
         self.failed_count_as = "zero"
         self.seed = 0
         self.dataset_format = ""
@@ -111,8 +124,8 @@ class _Numbers:
         self.not_followed = 0
         self.usage: Usage = {}
         self.columns: dict[str, _Column] = {}  # by score
-        self.said: set[str] = set()  # scores that answered questions have
-        self.unsaid: set[str] = set()  # scores that an application's replies do not allow
+        self.answered_scores: set[str] = set()  # scores that answered questions have
+        self.absent_scores: set[str] = set()  # scores that its replies do not allow
         # Of indexes.
         self.index_counts = {"built": 0, "hit": 0, "failed": 0}
         self.indexed: set[str] = set()  # documents
@@ -122,7 +135,10 @@ class _Numbers:
         self.texts = _EncoderTexts()
 
     def count_records(self, records: Iterable[StoredRecord]) -> Iterator[tuple[str, Sequence[str]]]:
-        """Count each record; yield (id, documents) of those whose scores count."""
+        """Count each record, and yield (question id, its document ids) of those whose scores count.
+
+        A failed question's scores do not count where the run's setting `failed` is "skip".
+        """
         n_scored = 0
         for record in records:
             self._count_record(record)
@@ -136,7 +152,7 @@ class _Numbers:
             yield record.question_id, record.document_ids
 
     def _count_record(self, record: StoredRecord) -> None:
-        """Add a record to the counts; a failed one adds no cost."""
+        """Add a record to the counts; a failed one adds nothing to the costs."""
         self.total += 1
         if record.truncated is not None:
             self.truncated += 1
@@ -151,11 +167,14 @@ class _Numbers:
             self.errors[record.error["type"]] += 1
             return
         add_usage(self.usage, record.usage)
-        self.said.update(record.scores)
-        self.unsaid.update(_unsaid(record))
+        self.answered_scores.update(record.scores)
+        self.absent_scores.update(_absent_scores(record))
 
     def count_indexes(self, lines: Iterable[IndexLine]) -> None:
-        """Count the lines of documents.jsonl; one that failed in several starts has failed once."""
+        """Count the lines of documents.jsonl and add up what the indexes cost.
+
+        An index that failed in several starts counts as failed once.
+        """
         tried = set[tuple[str, str | None, str | None]]()
         for line in lines:
             if line.identity not in tried:
@@ -169,7 +188,12 @@ class _Numbers:
         self.replies.update(lacking_replies(self.index_usage))
 
     def summary(self, clusters: NDArray[np.int32]) -> RunSummary:
-        """The numbers of the module; clusters: of the questions that count_records yielded."""
+        """Make the summary of all that was counted.
+
+        Args:
+            clusters: For each question that count_records yielded, the number of its cluster;
+                int32, shape (questions,).
+        """
         n_failed = self.errors.total()
         summary = RunSummary(
             n_total=self.total,
@@ -195,8 +219,12 @@ class _Numbers:
         return summary
 
     def _scores(self, clusters: NDArray[np.int32]) -> dict[str, ScoreMean]:
-        """Each score's mean; a failed question has no 0 of what no reply says."""
-        absent = self.unsaid - self.said
+        """The mean of each score by its name.
+
+        A score that no answered question has, as the application's replies do not allow it, is left
+        out: failed questions alone would give it a mean of 0.
+        """
+        absent = self.absent_scores - self.answered_scores
         scores = {}
         for name, column in self.columns.items():
             if name not in absent:
@@ -204,7 +232,7 @@ class _Numbers:
         return scores
 
     def _index(self) -> IndexSummary:
-        """What the indexes cost, in all and per document."""
+        """Sum up the indexes: how many were built, found and failed, and what they cost."""
         return IndexSummary(
             documents=len(self.indexed),
             built=self.index_counts["built"],
@@ -215,14 +243,19 @@ class _Numbers:
         )
 
 
-def _unsaid(record: StoredRecord) -> list[str]:
-    """The scores that a record lacks as an application does not say what it used."""
+def _absent_scores(record: StoredRecord) -> list[str]:
+    """The names of scores that a record lacks because the application does not say what it used."""
     return [name for name, why in record.flags.items() if why == NOT_SAID]
 
 
 def lacking_replies(usage: Mapping[str, PhaseUsage]) -> dict[str, int]:
-    """Replies with a problem, or with reasoning that was left out, by kind; those that were cut at
-    their limit count in the phase "answer" alone."""
+    """Count the replies with a problem, or with reasoning that was left out, over all phases.
+
+    {"answer": {"replies": {"empty": 1, "unfinished": 2}}, "search": {"replies": {"unfinished": 5}}}
+        -> {"empty": 1, "unfinished": 2}
+
+    Replies that were cut at their limit ("unfinished") count in the phase "answer" alone.
+    """
     by_sentence: Counter[str] = Counter()
     for phase, spent in usage.items():
         for problem, count in (spent.get("replies") or {}).items():
@@ -232,8 +265,12 @@ def lacking_replies(usage: Mapping[str, PhaseUsage]) -> dict[str, int]:
 
 
 def reply_sentences(replies: Mapping[str, float], config: StoredConfig) -> list[str]:
-    """A sentence for each kind of `replies` (a summary's) that lack something; config: of the
-    run."""
+    """Say how many replies had each kind of problem: {"empty": 3} -> ["empty replies: 3"].
+
+    Args:
+        replies: Kind of problem -> number, as in a summary.
+        config: The run's settings, which the advice names.
+    """
     sentences = {
         "refused": "refusals: {}",
         "thought": f"replies whose limit went into thinking: {{}}; {_thinking_advice(config)}",
@@ -248,7 +285,9 @@ def reply_sentences(replies: Mapping[str, float], config: StoredConfig) -> list[
 
 
 def _thinking_advice(config: StoredConfig) -> str:
-    """How to give a model more room to think."""
+    """The setting to change so that a model has more tokens to think with: "raise
+    model.thinking.tokens, now 512".
+    """
     thinking = config.model.thinking
     if thinking is not None:
         return f"raise model.thinking.tokens, now {thinking.tokens}"
@@ -267,8 +306,10 @@ def _answer_limit(config: StoredConfig) -> str:
 
 
 def _divide_all(value: Any, by: int) -> Any:
-    """Divide all numbers in nested mappings; by 0 they stay: {"search": {"seconds": 6.0}} by 2 is
-    {"search": {"seconds": 3.0}}."""
+    """Divide all numbers in nested mappings; dividing by 0 leaves them as they are.
+
+    ({"search": {"seconds": 6.0}}, 2) -> {"search": {"seconds": 3.0}}
+    """
     if isinstance(value, dict):
         return {key: _divide_all(inner, by) for key, inner in value.items()}
     if not by:

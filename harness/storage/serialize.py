@@ -25,12 +25,13 @@ Other = Callable[[object, str], object]
 
 
 def _plain(value: Any, at: str, other: Other) -> Any:
-    """`value` as JSON values.
+    """Turn a value into JSON values: tuples become lists, NumPy scalars Python's numbers.
 
     Args:
         value: Lists, tuples, mappings and plain values, at any depth.
         at: Its place, for errors: "index.levels[2]".
-        other: Converts floats and what JSON has no form for.
+        other: Called with (value, place) for each float and each value that JSON has no form for;
+            returns what stands for it, or raises TypeError.
 
     Raises:
         TypeError: A key is no text, or is reserved; whatever `other` raises.
@@ -49,7 +50,10 @@ def _plain(value: Any, at: str, other: Other) -> Any:
 
 
 def _check_keys(mapping: Mapping[object, object], at: str) -> None:
-    """Raise TypeError for a key that JSON cannot hold, or that stands for an array or a float."""
+    """Raise TypeError for a key that is no text, or that stands for an array or a float here.
+
+    `at` is the mapping's place, for the message: "index.levels[2]".
+    """
     for key in mapping:
         if not isinstance(key, str):  # JSON turns 1 into "1", so a cached index would differ
             raise TypeError(f"{at} has the key {key!r}; keys must be strings")
@@ -58,16 +62,17 @@ def _check_keys(mapping: Mapping[object, object], at: str) -> None:
 
 
 def dump(value: Any) -> tuple[bytes, bytes]:
-    """Serialise `value` to UTF-8 JSON and an npz file (empty where it has no array); equal values
-    give equal bytes.
+    """Serialise a value to (UTF-8 JSON, npz file); the second is b"" where it has no array.
 
-    Raises TypeError naming the place of what cannot be held.
+    Equal values give equal bytes. Raises TypeError, naming the place, for what is neither JSON nor
+    a NumPy array.
     """
     arrays: dict[str, np.ndarray] = {}
 
     def pack(value: object, at: str) -> object:
-        """Replace an array or a number that is not finite by what JSON can hold; an array goes to
-        `arrays`."""
+        """Replace an array or a number that is not finite by what JSON can hold; also puts an array
+        into `arrays`.
+        """
         if isinstance(value, float):
             if math.isfinite(value):
                 return value
@@ -92,7 +97,9 @@ def dump(value: Any) -> tuple[bytes, bytes]:
 
 
 def load(data: bytes, arrays: bytes) -> Any:
-    """The inverse of `dump`; each call returns a fresh copy."""
+    """Parse what `dump` made: (JSON, npz file or b""). Each call returns a fresh copy of the
+    value.
+    """
     named: dict[str, np.ndarray] = {}
     if arrays:
         with np.load(io.BytesIO(arrays), allow_pickle=False) as file:
@@ -110,22 +117,22 @@ def load(data: bytes, arrays: bytes) -> Any:
 
 
 def json_values(value: Any, lost: list[str]) -> Any:
-    """Return `value` as strict JSON values: tuples become lists, dataclasses dicts, NaN and
-    infinities None.
+    """Turn a value into strict JSON values: tuples become lists, dataclasses dicts, NaN None.
 
         Answer("Rome", (Shown(...),)) -> {"text": "Rome", "shown": [{...}], ...}
 
     Args:
         value: Dataclasses, lists, tuples, mappings and plain values, at any depth.
-        lost: Gets the places of NaN and infinities: "steps[2].p_yes".
+        lost: The place of each NaN or infinity, such as "steps[2].p_yes", is added to it.
 
     Raises:
         TypeError: JSON cannot hold something; the message names its place.
     """
 
     def convert(value: object, at: str) -> object:
-        """Turn a dataclass into a mapping; a number that is not finite becomes None and is noted in
-        `lost`."""
+        """Turn a dataclass into JSON values, and a float that is not finite into None, which is
+        noted in `lost`. Raises TypeError for anything else.
+        """
         if isinstance(value, float):
             if math.isfinite(value):
                 return value

@@ -17,16 +17,17 @@ T = TypeVar("T")
 
 
 class _Waiting(Generic[T]):
-    """An item that is not written yet.
+    """An item that waits to be written, with the thread that brought it.
 
     Attributes:
         item: The item.
-        written: Whether it was tried.
-        error: Why it is not written.
-        gate: Released once it was tried, or once its thread is to write.
+        written: Whether writing it was tried.
+        error: Why it is not written; None where it is.
+        gate: A lock, released once writing was tried or once its thread is to write.
     """
 
     def __init__(self, item: T) -> None:
+        """Begin with the gate closed: its thread waits."""
         self.item = item
         self.written = False
         self.error: BaseException | None = None
@@ -39,14 +40,21 @@ class SharedWrites(Generic[T]):
     at a time."""
 
     def __init__(self, write_all: Callable[[Sequence[T]], None]) -> None:
+        """Begin with nothing to write.
+
+        Args:
+            write_all: Writes items in the order in which they came; called by one thread at a time.
+        """
         self._write_all = write_all
         self._waiting: list[_Waiting[T]] = []
         self._busy = False  # whether a thread writes, or was told to
         self._lock = threading.Lock()
 
     def write(self, item: T) -> None:
-        """Return once the item is written. Raises what `write_all` raised for it, or for items that
-        were written with it."""
+        """Write an item, alone or with those of other threads; returns once it is written.
+
+        Raises what `write_all` raised for the items that were written together.
+        """
         mine = _Waiting(item)
         with self._lock:
             self._waiting.append(mine)
@@ -60,7 +68,9 @@ class SharedWrites(Generic[T]):
             raise mine.error
 
     def _write_waiting(self) -> None:
-        """Write all that wait, and have the next thread write what has come meanwhile."""
+        """Write all items that wait, wake their threads, and have one thread of those that came
+        meanwhile write next.
+        """
         with self._lock:
             batch, self._waiting = self._waiting, []
         error: BaseException | None = None

@@ -40,7 +40,7 @@ class _InOrder(JsonValues):
     @model_validator(mode="wrap")
     @classmethod
     def _with_order(cls, values: object, parse: ModelWrapValidatorHandler[Self]) -> Self:
-        """Parse the values and hold the order of their keys."""
+        """Parse the values with pydantic, and remember the order of their keys."""
         parsed = parse(values)
         if isinstance(values, Mapping):
             parsed._keys = tuple(values)
@@ -48,7 +48,9 @@ class _InOrder(JsonValues):
 
     @model_serializer(mode="wrap")
     def _in_order(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """The values, in the order in which they were read; added ones last."""
+        """The values as a dict, in the order in which they were read; keys that were added come
+        last.
+        """
         values: dict[str, object] = dump(self)
         ordered = {key: values[key] for key in self._keys if key in values}
         return ordered | values
@@ -107,10 +109,13 @@ class StoredPrice(_InOrder):
     batch: float = 0.5
 
     def billed(self, *, in_batches: bool) -> BilledTokens:
-        """Money of a million tokens of each kind.
+        """What a million tokens of each kind (input, cached, output) cost.
 
-        Cached ones cost as input unless the price says otherwise, and requests that are sent in
-        batches the share `batch` of the others.
+        Cached ones cost as input unless the price says otherwise.
+
+        Args:
+            in_batches: Whether requests were sent in batches, which cost the share `batch` of
+                others.
         """
         cached = self.input
         if self.cached is not None:
@@ -153,7 +158,7 @@ class StoredModel(_InOrder):
 
     @property
     def sampling(self) -> dict[str, float | int | None]:
-        """How replies were drawn: setting -> value, defaults too."""
+        """The settings by which replies were drawn, by name; defaults too."""
         return {
             "temperature": self.temperature,
             "top_p": self.top_p,
@@ -162,7 +167,7 @@ class StoredModel(_InOrder):
 
     @property
     def billed_price(self) -> BilledTokens | None:
-        """Money of a million tokens of each kind; None without a price."""
+        """What a million of the model's tokens of each kind cost; None where it has no price."""
         if self.price is None:
             return None
         return self.price.billed(in_batches=self.batch)
@@ -179,8 +184,9 @@ class StoredEncoder(_InOrder):
 
     @property
     def billed_price(self) -> BilledTokens | None:
-        """Money of a million tokens: 0 for one that was loaded; None for a server without a
-        price."""
+        """What a million tokens cost: 0 for an encoder on this machine, None for a server without a
+        price.
+        """
         if not self.base_url:
             return FREE
         if self.price is None:
@@ -236,7 +242,9 @@ class StoredConfig(_InOrder):
 
     @property
     def prices(self) -> Prices:
-        """What tokens of the run's models cost."""
+        """What a token costs of each model of the run: the reader, those of roles, and the
+        encoders.
+        """
         roles = {role: model.billed_price for role, model in self.roles.items()}
         encoders = {}
         for role, encoder in (("encoder", self.encoder), ("reranker", self.reranker)):
@@ -245,11 +253,13 @@ class StoredConfig(_InOrder):
         return Prices(self.model.billed_price, roles, encoders)
 
     def model_of(self, role: str) -> StoredModel:
-        """The language model of a role: its own, else the reader."""
+        """The language model that played a role: its own if the settings gave it one, else the
+        reader.
+        """
         return self.roles.get(role, self.model)
 
     def encoder_of(self, role: str) -> StoredEncoder | None:
-        """The encoder or the reranker; None for another role."""
+        """The settings of the role "encoder" or "reranker"; None for any other role."""
         if role == "encoder":
             return self.encoder
         if role == "reranker":
@@ -257,7 +267,7 @@ class StoredConfig(_InOrder):
         return None
 
     def with_dataset(self, **values: object) -> StoredConfig:
-        """A copy whose data set has these values."""
+        """A copy with these values changed in the settings of its data set."""
         return self.with_values(dataset=self.dataset.with_values(**values))
 
 

@@ -105,25 +105,30 @@ class RunSummary(JsonValues):
 
     @property
     def n_to_record(self) -> int:
-        """The questions that were to get a record: those that were asked and not left out."""
+        """How many questions were to get a record: those that were asked, less those that were left
+        out.
+        """
         return (self.n_asked or 0) - (self.n_left_out or 0)
 
     @property
     def means(self) -> dict[str, float | None]:
-        """Score -> its mean."""
+        """The mean of each score, by the score's name."""
         return {name: score.mean for name, score in self.scores.items()}
 
     def with_numbers(self, numbers: RunSummary) -> RunSummary:
-        """New numbers, computed from the records, with what records do not determine: the state of
-        the run and what it asked.
+        """A copy of `numbers` that keeps what this summary says and records cannot say: the state
+        of the run, and how much it asked.
 
-        numbers: What `summarise` returns.
+        Args:
+            numbers: Numbers that were just computed from the records (`summarise`).
         """
         values = {name: getattr(self, name) for name in _NOT_OF_RECORDS & self.model_fields_set}
         return numbers.with_values(**values)
 
     def of_records(self) -> dict[str, object]:
-        """The numbers that records and indexes determine, as in the file."""
+        """The values that records and indexes determine, as the file has them: without the run's
+        state, what it asked, and checksums.
+        """
         left_out = {*_NOT_OF_RECORDS, *_OF_THE_FILES}
         return self.model_dump(exclude_unset=True, exclude=left_out, warnings=False)
 
@@ -133,14 +138,15 @@ _OF_THE_FILES = {"files", "edited", "interval_rule"}
 
 
 def counts_of(asked: int, recorded: int, skipped: Mapping[str, int]) -> RunSummary:
-    """A summary with n_asked, n_left_out and n_not_asked alone, the last two where there are any.
+    """A summary of how many questions were asked, left out and not asked, and nothing else.
 
-    n_scored + n_failed + n_left_out + n_not_asked = n_asked.
+    n_left_out and n_not_asked are set where they are not 0. Later holds: n_scored + n_failed +
+    n_left_out + n_not_asked = n_asked.
 
     Args:
-        asked: Questions that this command asks.
-        recorded: Questions with a record, also those of earlier commands.
-        skipped: Rows that the loader left out, by reason.
+        asked: How many questions this command asks.
+        recorded: How many questions have a record, also those of earlier commands.
+        skipped: Reason -> number of rows that the loader left out for it.
     """
     left_out = sum(skipped.values())
     counts = RunSummary(n_asked=max(asked, recorded) + left_out)

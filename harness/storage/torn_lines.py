@@ -11,12 +11,12 @@ from harness.storage.json_lines import indexed_lines
 
 
 def cut_torn_line(path: Path, field: str, form: TypeAdapter[Any] | None = None) -> str | None:
-    """Repair a torn last line: cut it off, or add its missing line end.
+    """Repair the last line of a file that a killed writer left: cut it off, or add its line end.
 
     Args:
-        path: The file; a missing one is in order.
-        field: As of `read_lines`.
-        form: As of `read_lines`.
+        path: A JSON-lines file; a missing one is in order.
+        field: A key that every line's object must have, with a text.
+        form: What each object must look like; None: no check.
 
     Returns:
         A sentence on the repair; None where nothing was torn.
@@ -46,7 +46,7 @@ def cut_torn_line(path: Path, field: str, form: TypeAdapter[Any] | None = None) 
 
 
 def _cut(path: Path, size: int) -> None:
-    """Cut a file to its first `size` bytes, on disk."""
+    """Cut a file to its first `size` bytes and wait until that is on disk."""
     with open(path, "r+b") as file:
         file.truncate(size)
         os.fsync(file.fileno())
@@ -60,7 +60,7 @@ def _last_byte(path: Path) -> bytes:
 
 
 def _add_line_end(path: Path) -> None:
-    """Add a line end to a file, on disk."""
+    """Add a line end to a file and wait until that is on disk."""
     with open(path, "ab") as file:
         file.write(b"\n")
         file.flush()

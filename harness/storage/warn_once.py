@@ -11,15 +11,18 @@ class WarnOnce:
     run."""
 
     def __init__(self, note: Callable[[str], None], lost: str) -> None:
-        """Args:
-        note: Prints a sentence.
-        lost: What is lost, the start of the sentence."""
+        """Begin without a warning.
+
+        Args:
+            note: Called with the sentence to print.
+            lost: What is lost, the start of that sentence.
+        """
         self._note, self._lost = note, lost
         self._warned = False
         self._lock = threading.Lock()
 
     def __call__(self, error: SaveError) -> None:
-        """Note `error` if it is the first; any thread may call this."""
+        """Print a warning for this error if it is the first one; any thread may call this."""
         with self._lock:
             is_first = not self._warned
             self._warned = True

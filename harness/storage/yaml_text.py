@@ -23,12 +23,21 @@ class YAMLProblem(ValueError):
     """A text that is no YAML, or none that is read. line: counted from 1, None if unknown."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
+        """Keep the line.
+
+        Args:
+            problem: What is wrong; the message of the error.
+            line: The number of the line, from 1; None if unknown.
+        """
         super().__init__(problem)
         self.line = line
 
 
 def parse_yaml(text: str | bytes, loader: Any = Loader) -> Any:
-    """Parse a YAML text by PyYAML's safe loader, or one made from it. Raises YAMLProblem."""
+    """Parse a YAML text by PyYAML's safe loader, or by `loader`, a class made from it.
+
+    Raises YAMLProblem, also for a text whose nesting or aliases are too much.
+    """
     try:
         _check_size(text)
         return yaml.load(text, loader)
@@ -60,30 +69,47 @@ def _check_size(text: str | bytes) -> None:
 
 
 class _Sizes:
-    """Sizes of the open lists and mappings, aliases written out: 1 a value and 1 a character."""
+    """Measures the lists and mappings of a YAML text, event by event, aliases written out.
+
+    A size is 1 for each value and 1 for each character.
+    """
 
     def __init__(self) -> None:
+        """Begin outside of any list or mapping: `_anchored` holds the sizes of values with an
+        anchor, `_repeated` what aliases have repeated so far.
+        """
         self._open: list[tuple[str | None, int]] = []  # (anchor, size so far), the outermost first
         self._anchored: dict[str, int] = {}
         self._repeated = 0
 
     def begin(self, anchor: str | None, line: int | None) -> None:
-        """A list or mapping begins. Raises YAMLProblem."""
+        """Enter a list or mapping. Raises YAMLProblem where that is nested too deeply.
+
+        Args:
+            anchor: Its anchor, None for none.
+            line: The line where it begins, None if unknown.
+        """
         if len(self._open) == _MOST_LEVELS:
             raise YAMLProblem(f"nested more than {_MOST_LEVELS} levels deep", line)
         self._open.append((anchor, 1))
 
     def end(self) -> None:
-        """The innermost list or mapping ends."""
+        """Leave the innermost list or mapping, and add its size to the one around it."""
         anchor, size = self._open.pop()
         self._add(anchor, size)
 
     def add_scalar(self, anchor: str | None, value: str) -> None:
-        """A text, number or other plain value."""
+        """Count a text, number or other plain value in the innermost list or mapping."""
         self._add(anchor, 1 + len(value))
 
     def add_alias(self, anchor: str | None, line: int | None) -> None:
-        """An alias of what `anchor` names. Raises YAMLProblem."""
+        """Count an alias as what it repeats. Raises YAMLProblem where that is inside of itself or
+        too much.
+
+        Args:
+            anchor: The anchor of what it repeats.
+            line: The alias's line, None if unknown.
+        """
         if any(anchor == name for name, _ in self._open):
             raise YAMLProblem(f"the alias *{anchor} is inside of what it names", line)
         size = self._anchored.get(str(anchor), 0)  # an unknown one is the loader's error
@@ -93,8 +119,9 @@ class _Sizes:
         self._add(None, size)
 
     def _add(self, anchor: str | None, size: int) -> None:
-        """Count a value of `size` characters in the innermost open collection, and under its
-        anchor."""
+        """Add a value of this size to the innermost open collection, and remember it under its
+        anchor.
+        """
         if anchor is not None:
             self._anchored[anchor] = size
         if self._open:
