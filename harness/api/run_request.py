@@ -69,17 +69,17 @@ Note = Callable[[str], None]
 
 
 def _names(texts: Sequence[str]) -> tuple[str, ...]:
-    """("a,b", "c") -> ("a", "b", "c")."""
+    """Split names at commas: ("a,b", "c") -> ("a", "b", "c")."""
     return tuple(split_names(texts))
 
 
 def _assignments(texts: Sequence[str]) -> Mapping[str, object]:
-    """The values of --set: ("method.k=3",) -> {"method.k": 3}. Raises ConfigError."""
+    """Parse the values of --set: ("method.k=3",) -> {"method.k": 3}. Raises ConfigError."""
     return parse_assignments(texts, "--set ")
 
 
 def _yes_or_no(text: str | None) -> bool | None:
-    """The value of --keep-texts. Raises UserError."""
+    """Parse the value of --keep-texts: "yes" -> True, None (not typed) -> None. Raises UserError."""
     if text is None:
         return None
     if text not in ("yes", "no"):
@@ -382,7 +382,9 @@ class RunRequest(Repetition, Handling, Selection):
 
     @classmethod
     def of(cls, *groups: RunOptions | Handling | Repetition) -> RunRequest:
-        """The request with the fields of these groups."""
+        """Make a request of groups of its fields, as the command line has them; other fields keep
+        defaults.
+        """
         values: dict[str, Any] = {}
         for group in groups:
             for each in fields(group):
@@ -391,12 +393,14 @@ class RunRequest(Repetition, Handling, Selection):
 
     @property
     def folder(self) -> Path:
-        """The results folder. Raises UserError."""
+        """The results folder. Raises UserError for an address such as s3://..."""
         return local_folder(self.out)
 
     def choices(self, method: str | None = None, dataset: str | None = None) -> Choices:
-        """What all runs share, for one method on one data set. Raises UserError for an unreadable
-        suite."""
+        """The choices that all runs of the request share, for one method on one data set.
+
+        Also reads the suite. Raises UserError where that cannot be read.
+        """
         return Choices(
             method=method,
             dataset=dataset,
@@ -417,9 +421,10 @@ class RunRequest(Repetition, Handling, Selection):
         )
 
     def runs(self, note: Note) -> list[Choices]:
-        """Each method on each data set at each point of the sweep with each seed.
+        """The choices of each run: each method and application on each data set, at each point of
+        the sweep, with each seed.
 
-        note: gets a sentence for what does not apply to some runs. Raises UserError.
+        Raises UserError. `note` is called with a sentence for what does not apply to some runs.
         """
         shared, axes = with_seeds(self.choices(), check_axes(self.sweep, "--sweep"), self.repeat)
         applications = self.applications
@@ -444,7 +449,9 @@ class RunRequest(Repetition, Handling, Selection):
 
     @property
     def applications(self) -> list[ChosenApplication]:
-        """The applications to run. Raises UserError."""
+        """The applications that --app names, with how they are called; [] for none. Raises
+        UserError.
+        """
         options = CallOptions(
             "--app",
             map=self.app_map,
@@ -465,7 +472,9 @@ class RunRequest(Repetition, Handling, Selection):
 
     @property
     def retriever_settings(self) -> Mapping[str, object] | None:
-        """The settings of the retriever, None for none. Raises UserError."""
+        """The settings of the user's own retriever (--retriever); None for none. Raises
+        UserError.
+        """
         options = CallOptions(
             "--retriever",
             map=self.retriever_map,
@@ -482,7 +491,10 @@ class RunRequest(Repetition, Handling, Selection):
         return settings
 
     def _with_settings(self, run: Choices) -> Choices:
-        """The run with the options that are settings of every run. Raises UserError."""
+        """A copy of a run with the options that are settings of every run, in its `sets`.
+
+        Raises UserError where --set sets one of them too.
+        """
         settings = self.settings
         if run.app is not None and (self.method or self.suite):
             settings = without(settings, *OF_METHODS)
@@ -495,7 +507,11 @@ class RunRequest(Repetition, Handling, Selection):
 
     @property
     def settings(self) -> dict[str, object]:
-        """The options that are settings of every run, {"keep_prompts": True}. Raises UserError."""
+        """The options that are settings of every run, as --set would name them: {"keep_prompts":
+        True}.
+
+        Raises UserError.
+        """
         if self.cache not in (None, "replies"):
             raise UserError(f"--cache {self.cache}: should be replies; indexes are always cached")
         settings: dict[str, object] = {}
@@ -514,15 +530,18 @@ class RunRequest(Repetition, Handling, Selection):
         return settings
 
     def budget(self, gpus_per_worker: float = 0) -> Budget:
-        """The limits of the cost; the hour of a worker counts for each of its GPUs. Raises
-        UserError."""
+        """The limits of the cost of all runs together.
+
+        Args:
+            gpus_per_worker: GPUs of a worker; its hour is paid for each of them.
+        """
         price = self.price_per_gpu_hour or 0.0
         gpus = gpus_per_worker or 1
         return Budget(self.limits, price * gpus)
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits that are set, {"tokens": 1000}."""
+        """The limits of cost that are set: {"tokens": 1000}."""
         limits = {
             "tokens": self.max_tokens,
             "tflops": self.max_tflops,
@@ -532,10 +551,10 @@ class RunRequest(Repetition, Handling, Selection):
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     def trackers(self, note: Note, shared: bool = False) -> list[BackgroundTracking]:
-        """Where the runs are logged: MLflow unless it is off, and what `track` names.
+        """Make what logs the runs: MLflow unless it is off, and what `track` names.
 
         Args:
-            note: Gets a sentence for what could not be logged.
+            note: Called with a sentence for what could not be logged.
             shared: Whether other processes log the same runs.
 
         Raises:

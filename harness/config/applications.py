@@ -27,8 +27,8 @@ _TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 class CallOptions:
     """How the applications, or the retriever, of a command are called.
 
-    Args:
-        option: That names them: "--app".
+    Attributes:
+        option: The option that names them: "--app".
         map: Field of a reply ("answer") -> where it stands, in JMESPath.
         format: Name of a known form of requests and replies; None: "json".
         body: File with the jinja2 template of a request.
@@ -45,7 +45,7 @@ class CallOptions:
 
     @property
     def given(self) -> bool:
-        """Whether any of them is used."""
+        """Whether any of the options beside `option` is used."""
         return self != CallOptions(self.option)
 
 
@@ -69,8 +69,9 @@ class ChosenApplication:
 
     @property
     def settings(self) -> dict[str, object]:
-        """The sections "method" and "model" of a RunConfig that runs the application; `call` is in
-        "extra", which the back end reads.
+        """The sections "method" and "model" of a RunConfig that runs the application.
+
+        `call` stands in "extra", which the back end reads.
 
             {"method": {"name": "bot", "implementation": "application"},
              "model": {"name": "application", "backend": "application", "source": "bot",
@@ -96,7 +97,7 @@ class ChosenApplication:
 def chosen_applications(
     named: Sequence[str], options: CallOptions, base_folder: Path | None = None
 ) -> list[ChosenApplication]:
-    """The applications of a command.
+    """Parse the applications of a command: ["old=http://localhost:8000/ask"].
 
     Args:
         named: As typed: "URL", "module:function", or either after "NAME=".
@@ -119,10 +120,12 @@ def chosen_applications(
 
 
 def call_settings(options: CallOptions, folder: Path) -> dict[str, object]:
-    """The settings that the options give.
+    """The settings that the options give: {"format": ..., "map": ..., "headers": ..., "body": ...}.
+
+    What is not given is left out. Also reads the file of the template.
 
     Args:
-        options: Of the command.
+        options: The options of the command.
         folder: Where a relative body template is.
 
     Raises:
@@ -146,12 +149,14 @@ def call_settings(options: CallOptions, folder: Path) -> dict[str, object]:
 
 
 def name_and_place(text: str, option: str, default: str) -> tuple[str, str]:
-    """Split "name=address" into a name, and an address or function.
+    """Split what was typed into a name, and an address or function.
+
+    "old=http://host/ask" -> ("old", "http://host/ask"); "mine:ask" -> ("ask", "mine:ask")
 
     Args:
         text: What was typed.
         option: The option that it was typed for, for messages.
-        default: The name where the text has none.
+        default: The name of an address without one.
 
     Raises:
         UserError: The text is neither an address nor a function.
@@ -169,14 +174,16 @@ def name_and_place(text: str, option: str, default: str) -> tuple[str, str]:
 
 
 def address_or_function(place: str) -> tuple[str | None, str | None]:
-    """(address, None) for "http://...", (None, function) for "module:name"."""
+    """Tell an address from a function: (address, None) for "http://...", else (None,
+    "module:name").
+    """
     if "://" in place:
         return place, None
     return None, place
 
 
 def _check_name(name: str, taken: Sequence[str]) -> None:
-    """Raise UserError for the name of another application or of a method."""
+    """Raise UserError for a name that another application (`taken`) or a method has."""
     if name in taken:
         raise UserError(f"two applications are called '{name}'; name each: --app old=URL,new=URL")
     methods = {fold(method) for method in presets.names("methods")}

@@ -16,7 +16,12 @@ from pydantic import BaseModel, ConfigDict
 
 
 class SystemPrompt(BaseModel):
-    """What stands before the request for an answer, as its system turn. name: of its file."""
+    """The system turn that stands before the request for an answer.
+
+    Attributes:
+        name: The name of its file, as tables show it.
+        text: The prompt.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -24,7 +29,12 @@ class SystemPrompt(BaseModel):
 
 
 class AnswerSchema(BaseModel):
-    """The JSON schema of a reply. name: of its file; form: the schema."""
+    """The JSON schema that a reply has to follow.
+
+    Attributes:
+        name: The name of its file, as tables show it.
+        form: The schema.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -32,8 +42,10 @@ class AnswerSchema(BaseModel):
 
 
 def read_system_prompt(value: Any) -> Any:
-    """The system prompt of a setting: a file's name is read, anything else stays. Raises
-    ValueError."""
+    """Read the system prompt from a file, if a setting names one: {"name": ..., "text": ...}.
+
+    Anything but a text stays as it is. Raises ValueError.
+    """
     if not isinstance(value, str):
         return value
     text = _read(value).strip()
@@ -43,8 +55,11 @@ def read_system_prompt(value: Any) -> Any:
 
 
 def read_answer_schema(value: Any) -> Any:
-    """The answer schema of a setting: a file's name is read, anything else stays. Raises
-    ValueError."""
+    """Read and check the JSON schema in a file, if a setting names one: {"name": ..., "form":
+    {...}}.
+
+    Anything but a text stays as it is. Raises ValueError.
+    """
     from jsonschema import Draft202012Validator, SchemaError
 
     if not isinstance(value, str):
@@ -61,8 +76,9 @@ def read_answer_schema(value: Any) -> Any:
 
 
 def _name(path: str) -> str:
-    """A file in tables, without its ending: as it was typed, or its name alone where that is a place
-    on this machine."""
+    """The name of a file in tables, without its ending: as it was typed, or the mere file name
+    where it was typed as a place on this machine.
+    """
     place = Path(path)
     if place.is_absolute() or path.startswith("~"):
         return place.stem
@@ -70,7 +86,9 @@ def _name(path: str) -> str:
 
 
 def _read(path: str) -> str:
-    """The text of a file. Raises ValueError."""
+    """Read the text of a file. Raises ValueError, which pydantic turns into a sentence on the
+    setting.
+    """
     try:
         return Path(path).expanduser().read_text(encoding="utf-8-sig")
     except OSError as error:

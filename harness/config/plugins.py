@@ -9,8 +9,10 @@ from importlib.metadata import entry_points
 
 @functools.cache
 def targets(group: str) -> dict[str, str]:
-    """Name -> "module:attribute" of an entry-point group. If two packages use one name, the first
-    counts."""
+    """What installed packages name in an entry-point group: name -> "module:attribute".
+
+    If two packages use one name, the first counts.
+    """
     found: dict[str, str] = {}
     for point in entry_points(group=group):
         found.setdefault(point.name, point.value)

@@ -42,8 +42,14 @@ _NOTES = ("summary", "download", "official_questions")  # keys about a preset th
 
 @dataclass(frozen=True)
 class _Preset:
-    """A preset. shown: its file as messages name it; path: None for the entry point of an installed
-    package, whose target is `shown`."""
+    """A preset of some kind.
+
+    Attributes:
+        name: Its name: "bm25", "ruler/vt".
+        shown: Its file as messages name it; for one of an installed package without a file, the
+            target of its entry point.
+        path: Its file; None for an entry point.
+    """
 
     name: str
     shown: str
@@ -55,12 +61,18 @@ _Files = dict[str, _Preset]
 
 
 def singular(kind: str) -> str:
-    """ "methods" -> "method", as messages say it."""
+    """The kind of presets in the singular, as messages say it: "methods" -> "method"."""
     return "data set" if kind == "datasets" else kind.removesuffix("s")
 
 
 def _files_in(folder: Path, kind: str, label: str) -> _Files:
-    """The files of a kind in a folder; label: what stands for the folder in messages."""
+    """List the preset files of a kind below a folder, by folded name.
+
+    Args:
+        folder: A folder like configs/.
+        kind: "methods": the files are in folder/methods.
+        label: What messages call the folder: "configs".
+    """
     files: _Files = {}
     for path in sorted((folder / kind).rglob("*.yaml")):
         name = path.relative_to(folder / kind).as_posix().removesuffix(".yaml")
@@ -71,8 +83,10 @@ def _files_in(folder: Path, kind: str, label: str) -> _Files:
 # These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
 @functools.cache
 def _shipped(kind: str) -> _Files:
-    """The preset files of this project and of installed packages; of equal names this project's
-    counts."""
+    """List the preset files of a kind of this project and of installed packages; cached.
+
+    Of equal names this project's counts.
+    """
     files: _Files = {}
     for package in plugins.targets("harness.configs").values():
         spec = importlib.util.find_spec(package)
@@ -85,8 +99,11 @@ _read_shipped = functools.cache(read_yaml)
 
 
 def _files(kind: str) -> _Files:
-    """All presets of a kind, by name. Of equal names the user's own counts, then this project's,
-    then those of installed packages. Raises UserError."""
+    """List all presets of a kind, by folded name.
+
+    Of equal names the user's own (HARNESS_CONFIGS) counts, then this project's, then those of
+    installed packages. Raises UserError.
+    """
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
     folder = os.environ.get(ENV)
@@ -103,13 +120,12 @@ def _files(kind: str) -> _Files:
 
 
 def names(kind: str) -> list[str]:
-    """All names of a kind (one of KINDS), sorted; those of installed add-on packages included."""
+    """All names of a kind of presets ("methods"), sorted; those of installed packages included."""
     return sorted(preset.name for preset in _files(kind).values())
 
 
 def find(kind: str, name: str) -> str:
-    """The spelling under which a preset is registered: "Full_Context" -> "full-context". Raises
-    UnknownName."""
+    """The spelling of a preset's name: "Full_Context" -> "full-context". Raises UnknownName."""
     preset = _files(kind).get(fold(name))
     if preset is not None:
         return preset.name
@@ -121,11 +137,14 @@ def find(kind: str, name: str) -> str:
 
 
 def _with_full_paths(value: object, folder: Path, is_path: bool = False) -> object:
-    """Replace names of files in `folder`, {"data": "a.jsonl"}, by absolute paths; other values
-    stay.
+    """Make names of files in a folder absolute: {"data": "a.jsonl"} -> {"data": "/own/a.jsonl"}.
 
-    is_path: whether `value` stands under a key of paths. It may be a hub id, or a path from the
-    current folder.
+    Other values stay: a hub id, a path from the current folder.
+
+    Args:
+        value: A preset's value, at any depth.
+        folder: The folder.
+        is_path: Whether the value stands below a key that names files.
     """
     if isinstance(value, dict):
         full: dict[str, object] = {}
@@ -140,11 +159,18 @@ def _with_full_paths(value: object, folder: Path, is_path: bool = False) -> obje
 
 
 def read(kind: str, name: str, about: bool = False) -> list[Layer]:
-    """The layers of a preset, base first, as (origin, values); the code that they name becomes
-    trusted.
+    """Read the layers of a preset, base first: [("configs/methods/bm25.yaml", {...})].
 
-    about: with the keys that set nothing (`summary`, `download`, ...). Raises UnknownName, and
-    ConfigError for a file that cannot be read or that extends itself.
+    Also marks the code that they name as trusted, so that it may be imported.
+
+    Args:
+        kind: "methods", "datasets", ...
+        name: The preset's name.
+        about: Also return the keys that set nothing (`summary`, `download`, ...).
+
+    Raises:
+        UnknownName: There is no such preset.
+        ConfigError: A file cannot be read, or extends itself.
     """
     layers: list[Layer] = []
     seen: list[str] = []
@@ -170,8 +196,10 @@ def read(kind: str, name: str, about: bool = False) -> list[Layer]:
 
 
 def _values_of(kind: str, preset: _Preset) -> dict[str, object]:
-    """What a preset's file holds, or the entry point of an installed package. Raises
-    ConfigError."""
+    """Read what a preset's file holds, or what the entry point of an installed package names.
+
+    Of the user's own file, names of files beside it become absolute. Raises ConfigError.
+    """
     if preset.path is None:
         trust(preset.shown)  # its package was installed
         if kind == "methods":
@@ -188,8 +216,9 @@ def _values_of(kind: str, preset: _Preset) -> dict[str, object]:
 
 
 def download_notes(dataset: str) -> list[str]:
-    """What to download for a data set, from where, and its size, a sentence each; [] where its
-    preset does not say."""
+    """What to download for a data set, from where and how large, a sentence each; [] where its
+    preset does not say.
+    """
     notes = _dataset_note(dataset, "download")
     if not isinstance(notes, list):
         return []
@@ -197,8 +226,7 @@ def download_notes(dataset: str) -> list[str]:
 
 
 def official_questions(dataset: str) -> int:
-    """The number of questions in the published file of a data set; 0 where its preset does not
-    say."""
+    """How many questions the published file of a data set has; 0 where its preset does not say."""
     number = _dataset_note(dataset, "official_questions")
     if not isinstance(number, int):
         return 0
@@ -206,8 +234,10 @@ def official_questions(dataset: str) -> int:
 
 
 def _dataset_note(dataset: str, key: str) -> object:
-    """What a data set's preset, or one that it extends, says under a key that sets nothing; None
-    where none does."""
+    """What a data set's preset, or one that it extends, says under a key that sets nothing.
+
+    None where none does, or there is no such preset.
+    """
     if fold(dataset) not in _files("datasets"):
         return None
     for _, values in reversed(read("datasets", dataset, about=True)):
@@ -217,8 +247,9 @@ def _dataset_note(dataset: str, key: str) -> object:
 
 
 def summaries(kind: str) -> dict[str, str]:
-    """Name -> one line about it, sorted by name; read from the files, without importing their
-    targets."""
+    """All names of a kind with one line about each, sorted by name; read from files, nothing is
+    imported.
+    """
     found: dict[str, str] = {}
     for preset in sorted(_files(kind).values(), key=lambda preset: preset.name):
         if preset.path is None:
@@ -230,10 +261,15 @@ def summaries(kind: str) -> dict[str, str]:
 
 
 def params_for_dataset(values: Mapping[str, object], dataset: str | None) -> dict[str, object]:
-    """The parameters for a data set under `by_dataset` of a method's file; {} where it has none.
+    """The parameters that a method's file has for one data set (`by_dataset`); {} where it has
+    none.
 
     "pocket/<name>", "longbench/<name>" and "longbench/<name>_e" without parameters of their own
     have those of <name>.
+
+    Args:
+        values: What the method's file holds.
+        dataset: The data set's name; None for no data set.
     """
     by_dataset = mapping_at(values, "by_dataset")
     table = {fold(name): params for name, params in by_dataset.items()}
@@ -243,8 +279,9 @@ def params_for_dataset(values: Mapping[str, object], dataset: str | None) -> dic
 
 
 def synthetic_counterpart(dataset: str) -> str | None:
-    """The synthetic data set that may stand in for another one, "pocket/<name>"; None where there
-    is none."""
+    """The made-up data set "pocket/<name>" that may stand in for another one; None where there is
+    none.
+    """
     preset = _files("datasets").get(fold(f"pocket/{dataset}"))
     if preset is None:
         return None

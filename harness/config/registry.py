@@ -50,8 +50,11 @@ _objects: dict[str, object] = {}
 
 
 def trust(*values: Any) -> None:
-    """Allow the import of every "module:name" in these texts, or in settings of any depth; only for
-    the user's own."""
+    """Allow the import of every "module:name" that these values name; only for the user's own.
+
+    Args:
+        values: Texts, or settings of any depth that hold texts.
+    """
     for value in values:
         if isinstance(value, str) and ":" in value:
             _trusted.add(value)
@@ -62,8 +65,10 @@ def trust(*values: Any) -> None:
 
 
 def register_target(value: Any) -> str:
-    """Register a class or function of this process; returns its target "module:name", which `load`
-    then finds."""
+    """Make a class or function of this process known to `load`, and trust it.
+
+    Returns its target: "module:name".
+    """
     target = f"{value.__module__}:{value.__name__}"
     _objects[target] = value
     trust(target)
@@ -71,7 +76,7 @@ def register_target(value: Any) -> str:
 
 
 def check_trusted(target: str) -> None:
-    """Raise UserError unless the user or an installed package chose `target`, "module:name"."""
+    """Raise UserError unless the user or an installed package chose the code "module:name"."""
     module, _, _ = target.partition(":")
     user_folder = os.environ.get(ENV)
     if user_folder and module.isidentifier() and (Path(user_folder) / f"{module}.py").is_file():
@@ -89,28 +94,33 @@ def check_trusted(target: str) -> None:
 
 @functools.cache
 def shipped(section: str) -> dict[str, str]:
-    """Name -> "module:name" of a section of configs/registry.yaml and of installed packages;
-    imports nothing."""
+    """The code that a section of configs/registry.yaml, or an installed package, names; nothing is
+    imported.
+
+    shipped("backends") -> {"hf": "harness.llm.load:Transformers", ...}
+    """
     table = mapping_at(_registry(), section)
     own = {name: str(target) for name, target in table.items()}
     return plugins.targets(f"harness.{section}") | own
 
 
 def begin_with() -> list[str]:
-    """The presets of methods that a list of them begins with."""
+    """The names of the methods that a list of methods begins with."""
     names = _registry()["begin_with"]
     assert isinstance(names, list)  # our own file
     return names
 
 
 def _registry() -> dict[str, object]:
-    """What configs/registry.yaml holds."""
+    """Read and parse configs/registry.yaml."""
     return read_yaml(Path(configs.__path__[0]) / "registry.yaml")
 
 
 def short_name(target: str) -> str:
-    """The short name of a method's class, `target` if it has none: older run folders hold the
-    class."""
+    """The short name of a method's class: "methods.pecan:Pecan" -> "pecan".
+
+    A class without one stays as it is; older run folders hold the class.
+    """
     for name, known in shipped("methods").items():
         if known == target:
             return name
@@ -118,8 +128,9 @@ def short_name(target: str) -> str:
 
 
 def model_hooks(package: str) -> Any | None:
-    """Import the module that a package with a model registers for checks of its files; None where
-    it has none."""
+    """Import the module that checks the files of a package with a model; None where it names
+    none.
+    """
     module = shipped("packages").get(package)
     if module is None:
         return None
@@ -127,12 +138,17 @@ def model_hooks(package: str) -> Any | None:
 
 
 def load(target: str, base: type | None = None, section: str = "methods") -> Any:
-    """Import a short name of a section of the registry, or "module:name"; with `base`, it must be a
-    subclass of it.
+    """Import the code that a short name or "module:name" names.
 
-    Raises UserError for a malformed target and for one that the user did not choose, UnknownName
-    for a module or name that does not exist, CannotRun for a package the module needs and that is
-    not installed.
+    Args:
+        target: "pecan", or "mine:Method".
+        base: The class that it must be a subclass of; None for any code.
+        section: The section of the registry with the short names.
+
+    Raises:
+        UserError: A malformed target, or one that the user did not choose.
+        UnknownName: No such module or name.
+        CannotRun: The module needs a package that is not installed.
     """
     known = shipped(section)
     module_name, colon, name = known.get(target, target).partition(":")
@@ -149,7 +165,7 @@ def load(target: str, base: type | None = None, section: str = "methods") -> Any
 
 
 def method_class(implementation: str) -> type[Method]:
-    """Import a method's class. Raises UserError when it cannot be imported."""
+    """Import a method's class by its short name or "module:Class". Raises UserError."""
     from harness.method import Method
 
     cls: type[Method] = load(implementation, Method)
@@ -157,10 +173,14 @@ def method_class(implementation: str) -> type[Method]:
 
 
 def import_target(target: str) -> Any:
-    """The attribute that "module:name" names; modules may lie in the folder HARNESS_CONFIGS.
+    """Import what "module:name" names; modules may lie in the folder HARNESS_CONFIGS.
 
-    Whether `target` may be imported is the caller's to check. Raises UserError for a module that
-    does not exist or that raises, CannotRun for a package that it needs, UnknownName for the name.
+    The caller checks whether it may be imported. The folder is also added to sys.path.
+
+    Raises:
+        UserError: The module does not exist, or raises.
+        CannotRun: It needs a package that is not installed.
+        UnknownName: It has no such name.
     """
     if target in _objects:
         return _objects[target]
@@ -185,8 +205,13 @@ def import_target(target: str) -> Any:
 
 
 def _import_error(target: str, error: Exception) -> UserError | CannotRun | None:
-    """A sentence for the user about a module that could not be imported; None for a bug of this
-    project."""
+    """Make the user's error for a module that could not be imported; None for a bug of this
+    project.
+
+    Args:
+        target: What was to be imported, "module:name".
+        error: What importing raised.
+    """
     module_name, _, _ = target.partition(":")
     top, _, _ = module_name.partition(".")
     missing = ""

@@ -613,9 +613,10 @@ def _highest(settings: list[Layer], key: str) -> tuple[str | None, str]:
 
 
 def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Layer]:
-    """Move options of the data set's format below "options": dataset.tokens -> dataset.options.tokens.
+    """Move options of the data set's format below "options".
 
-    Keys that neither the data set nor its format has are added to `problems`.
+    {"tokens": 9} -> {"options": {"tokens": 9}} for a format with the option `tokens`. Keys that
+    neither the data set nor its format has are added to `problems`.
 
     Args:
         layers: The layers of the data set.

@@ -30,8 +30,13 @@ _MOST_CHARACTERS = 24  # of a value in a mark
 
 
 def label(method: Mapping[str, object]) -> str:
-    """The method's name in tables, "pecan [pocket]"; without a mark (older runs have none) the
-    preset's name alone."""
+    """The name of a run's method in tables: "pecan [pocket]".
+
+    Without a mark (older runs have none) it is the preset's name alone.
+
+    Args:
+        method: The method as it stands in a run.yaml.
+    """
     name = str(method["name"])
     mark = method.get("mark")
     if not mark:
@@ -42,11 +47,15 @@ def label(method: Mapping[str, object]) -> str:
 def changes_from_preset(
     method: Method, choice: MethodChoice, dataset: str, set_by: Mapping[str, str]
 ) -> str:
-    """How a method differs from its preset, "pocket, k=3": profiles, then settings; "" if it does
-    not.
+    """Say how a method differs from its preset: "pocket, k=3"; "" if it does not.
 
-    method: as it runs; choice: its settings; dataset: name; set_by: parameter -> the origin that is
-    no preset.
+    Profiles come first, then settings that the user gave.
+
+    Args:
+        method: The method as it runs.
+        choice: Its settings.
+        dataset: The name of the data set.
+        set_by: Parameter -> its origin, of those that no preset set.
     """
     try:
         preset_name = choice.name.partition("[")[0]  # without the encoder that stands in
@@ -80,7 +89,12 @@ def changes_from_preset(
 
 
 def _origin_of_setting(key: str, set_by: Mapping[str, str]) -> str:
-    """The origin of a setting or prompt; "" for none."""
+    """Find what set a parameter or prompt; "" if nothing but a preset did.
+
+    Args:
+        key: "k", "prompt answer", or "prompt answer, system" for its system turn.
+        set_by: Parameter ("k", "prompts.answer.user") -> origin.
+    """
     prompt = key.removeprefix("prompt ").removesuffix(", system")
     if key.endswith(", system") and f"prompts.{prompt}.system" in set_by:
         return set_by[f"prompts.{prompt}.system"]
@@ -91,7 +105,9 @@ def _origin_of_setting(key: str, set_by: Mapping[str, str]) -> str:
 
 
 def _setting_text(key: str, value: Any) -> str:
-    """A setting in a mark: "k=3"; of a prompt its name alone."""
+    """Write a setting for a mark: "k=3", cut to 24 characters of value; of a prompt its name
+    alone.
+    """
     if key.startswith("prompt "):
         return key
     text = value_text(value)
@@ -101,8 +117,10 @@ def _setting_text(key: str, value: Any) -> str:
 
 
 def _prediction_settings(method: Method) -> dict[str, object]:
-    """What changes a prediction: parameter ("a.b" where nested) -> value, and "prompt NAME" -> text
-    in use."""
+    """The settings of a method that change a prediction, and the prompts in use.
+
+    {"k": 5, "a.b": 1, "prompt answer": "..."}; settings that only record more are left out.
+    """
     left_out = {"prompts", *recording_fields(type(method.config))}
     params = method.config.model_dump(mode="json", exclude=left_out, warnings=False)
     settings = flatten(params)

@@ -28,8 +28,10 @@ from harness.errors import ConfigError, UserError, unknown
 
 
 def _parse_methods(rows: object) -> dict[str, object]:
-    """["pecan", {"bm25": {"k": 3}}] -> {"pecan": {}, "bm25": {"k": 3}}; raises ValueError, as
-    pydantic asks, for a mistake."""
+    """Parse a suite's `methods`: ["pecan", {"bm25": {"k": 3}}] -> {"pecan": {}, "bm25": {"k": 3}}.
+
+    Raises ValueError, as pydantic asks, for a mistake.
+    """
     if not isinstance(rows, list) or not all(isinstance(row, str | dict) for row in rows):
         raise ValueError("should be a list of names, or NAME: {PARAMETER: VALUE}")
     methods: dict[str, object] = {}
@@ -42,8 +44,10 @@ def _parse_methods(rows: object) -> dict[str, object]:
 
 
 def _parse_sets(texts: object) -> dict[str, object]:
-    """Parse a suite's `set`, ["method.k=3"], to {"method.k": 3}; raises ValueError, as pydantic
-    asks, for a mistake."""
+    """Parse a suite's `set`: ["method.k=3"] -> {"method.k": 3}.
+
+    Raises ValueError, as pydantic asks, for a mistake.
+    """
     if not isinstance(texts, list):
         raise ValueError("should be a list of KEY=VALUE, as after --set")
     try:
@@ -55,9 +59,17 @@ def _parse_sets(texts: object) -> dict[str, object]:
 class Suite(Frozen):
     """A suite as in its file.
 
-    methods: name -> its own parameters; sets: key of --set -> value; limit: as it stands in the
-    file, the run's configuration checks it; parts: the suites that it is made of, () for one
-    without; methods and data sets are then those of all parts.
+    Attributes:
+        name: Its name.
+        methods: Name -> the method's own parameters in it.
+        datasets: Names.
+        sets: Key of --set -> value.
+        models: Names; () for the model of the command.
+        profile: The profile's name; None for none.
+        limit: As it stands in the file; the run's configuration checks it.
+        sweep: Key -> the values that it is swept over.
+        parts: The suites that it is made of, () for one without; its methods and data sets are then
+            those of all parts.
     """
 
     name: str
@@ -76,11 +88,14 @@ class Suite(Frozen):
 
 
 def read_suite(name: str) -> Suite:
-    """Read a suite with those that it extends. Raises UnknownName, and ConfigError with the
-    mistakes in its file.
+    """Read a suite with those that it extends.
 
-    With `parts`, each has the other keys of the suite too; the result is the first, with methods
-    and data sets of all.
+    With `parts`, each part has the other keys of the suite too; the result is the first part with
+    methods and data sets of all.
+
+    Raises:
+        UnknownName: There is no such suite.
+        ConfigError: The mistakes in its file.
     """
     layers = presets.read("suites", name)
     values: dict[str, object] = {"name": presets.find("suites", name)}
@@ -97,14 +112,14 @@ def read_suite(name: str) -> Suite:
 
 
 def _are_mappings(entries: Sequence[object]) -> bool:
-    """Whether there is one mapping or more, and nothing else."""
+    """Whether a list holds at least one mapping, and nothing else."""
     return bool(entries) and all(isinstance(entry, dict) for entry in entries)
 
 
 def _parts_of(
     file: str, values: dict[str, object], entries: list[dict[str, object]]
 ) -> list[Suite]:
-    """The parts of a suite, each with what it does not say itself from the suite.
+    """Make the parts of a suite; what a part does not say itself it has from the suite.
 
     Args:
         file: The suite's file, for messages.
@@ -124,7 +139,7 @@ def _parts_of(
 
 
 def _joined(parts: list[Suite]) -> Suite:
-    """The first part, with methods and data sets of all."""
+    """Join the parts of a suite: the first part, with methods and data sets of all."""
     methods: dict[str, dict[str, object]] = {}
     datasets: dict[str, None] = {}
     for part in parts:
@@ -157,6 +172,6 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
 
 
 def _without(suite: Suite, keys: Collection[str]) -> Suite:
-    """The suite without some of its settings."""
+    """A copy of the suite that does not set these keys."""
     sets = {key: value for key, value in suite.sets.items() if key not in keys}
     return suite.model_copy(update={"sets": sets})

@@ -28,8 +28,11 @@ def parse_axes(texts: Iterable[str]) -> dict[str, tuple[object, ...]]:
 
 
 def check_axes(axes: Axes, where: str) -> dict[str, tuple[object, ...]]:
-    """Return the axes; raise ConfigError for a key that cannot be swept, no values or one twice.
-    where: "--sweep"."""
+    """Return the axes with tuples of values.
+
+    Raises ConfigError for a key that cannot be swept, and for one without values or with one twice;
+    `where` is what set them, for messages: "--sweep".
+    """
     problems: list[str] = []
     for key, values in axes.items():
         problem = _axis_problem(key, values, where)
@@ -41,7 +44,13 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[object, ...]]:
 
 
 def _axis_problem(key: str, values: Sequence[object], where: str) -> str:
-    """Why a key cannot be swept over these values; "" if it can."""
+    """Say why a key cannot be swept over these values; "" if it can.
+
+    Args:
+        key: The swept key: "method.k".
+        values: Its values.
+        where: What set them, for the sentence: "--sweep".
+    """
     if key in ("method", "dataset"):
         return f"{where}: '{key}' cannot be swept; name several with --{key} A,B"
     if key in ("limit", "sample", "profile"):
@@ -60,8 +69,11 @@ def _axis_problem(key: str, values: Sequence[object], where: str) -> str:
 def suite_axes(
     suite: Suite, model: str | None, sets: Mapping[str, object]
 ) -> dict[str, tuple[object, ...]]:
-    """A suite's axes and its models, but for keys fixed by --model (`model`) or --set (`sets`).
-    Raises ConfigError."""
+    """The swept keys of a suite with their values, its models among them.
+
+    Keys that the command fixes by --model (`model`) or --set (`sets`) are left out. Raises
+    ConfigError.
+    """
     axes: dict[str, Sequence[object]] = {}
     if suite.models and model is None:
         axes["model"] = suite.models
@@ -121,13 +133,16 @@ def _check_not_set(key: str, runs: Sequence[Choices]) -> None:
 
 
 def _keys_without_parameter(axes: Axes, names: Collection[str]) -> list[str]:
-    """The swept keys of parameters that a method with these names lacks."""
+    """The swept keys of parameters that a method lacks; `names` are those that it has."""
     of_method = [key for key in axes if key.startswith("method.")]
     return [key for key in of_method if key.split(".")[1] not in names]
 
 
 def _at_every_point(run: Choices, axes: Axes) -> list[Choices]:
-    """The run with each combination of values."""
+    """Repeat a run with each combination of the swept values.
+
+    A run and {"method.k": (1, 3), "seed": (0, 1)} give four runs.
+    """
     expanded: list[Choices] = []
     for values in itertools.product(*axes.values()):
         point = dict(zip(axes, values, strict=True))
@@ -143,8 +158,10 @@ def _at_every_point(run: Choices, axes: Axes) -> list[Choices]:
 
 
 def method_and_parameters(run: Choices) -> tuple[MethodChoice, set[str]] | None:
-    """A run's method and the names of its parameters; None for a run with a mistake, which planning
-    will report."""
+    """Resolve a run's method, and list the names of its parameters.
+
+    None for a run with a mistake, which planning will report.
+    """
     try:
         method: MethodChoice = resolve_method(run).value
         return method, set(method_class(method.implementation).Config.model_fields)

@@ -52,7 +52,10 @@ for _type, _form in {
 
 
 def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
-    """A YAML mapping. Raises MarkedYAMLError for a key that is there twice or is no plain text."""
+    """Make a dict of a YAML mapping, as PyYAML asks for it.
+
+    Raises MarkedYAMLError for a key that is there twice or is no plain text.
+    """
     seen: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
@@ -73,12 +76,11 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 
 
 def parsed(text: str) -> object:
-    """What text typed on the command line says as YAML: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" ->
-    "yes".
+    """Parse text typed on the command line as YAML.
 
-    Only text that begins with a bracket is a list or mapping, so that prompts stay as typed:
-    "Q: {question}", "{question}". Raises ConfigError for a list or mapping that is not closed, and
-    for what is not UTF-8.
+    "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes". Only text that begins with a bracket is a list
+    or mapping, so that prompts stay as typed: "Q: {question}", "{question}". Raises ConfigError for
+    a list or mapping that is not closed, and for what is not UTF-8.
     """
     first = text.lstrip()[:1]
     try:
@@ -102,16 +104,28 @@ def parsed(text: str) -> object:
 
 
 def parse_assignments(texts: Iterable[str], prefix: str) -> dict[str, object]:
-    """Parse ["method.k=3"] to {"method.k": 3}. prefix: goes before the text in messages, "--set ".
+    """Parse assignments: ["method.k=3", "seed=1"] -> {"method.k": 3, "seed": 1}.
 
-    Raises ConfigError with a sentence for each malformed or repeated assignment.
+    Args:
+        texts: The assignments as typed.
+        prefix: Goes before the text in messages: "--set ".
+
+    Raises:
+        ConfigError: With a sentence for each malformed or repeated assignment.
     """
     return {key: parsed(text) for key, text in _assigned_texts(texts, prefix).items()}
 
 
 def parse_lists(texts: Iterable[str], prefix: str) -> dict[str, list[object]]:
-    """Parse ["method.k=1,3"] to {"method.k": [1, 3]}; prefix and errors: as in
-    `parse_assignments`."""
+    """Parse assignments of several values: ["method.k=1,3"] -> {"method.k": [1, 3]}.
+
+    Args:
+        texts: The assignments as typed.
+        prefix: Goes before the text in messages: "--sweep ".
+
+    Raises:
+        ConfigError: With a sentence for each malformed or repeated assignment.
+    """
     lists: dict[str, list[object]] = {}
     for key, text in _assigned_texts(texts, prefix).items():
         values = parsed(f"[{text}]")
@@ -120,7 +134,10 @@ def parse_lists(texts: Iterable[str], prefix: str) -> dict[str, list[object]]:
 
 
 def _assigned_texts(texts: Iterable[str], prefix: str) -> dict[str, str]:
-    """Split ["method.k=3"] into {"method.k": "3"}. Raises ConfigError as `parse_assignments`."""
+    """Split assignments at the first "=": ["method.k=3"] -> {"method.k": "3"}.
+
+    Raises ConfigError with a sentence for each malformed or repeated one.
+    """
     assigned: dict[str, str] = {}
     problems: list[str] = []
     for text in texts:
@@ -138,8 +155,15 @@ def _assigned_texts(texts: Iterable[str], prefix: str) -> dict[str, str]:
 
 
 def read_yaml(path: Path, shown: str = "") -> dict[str, object]:
-    """The mapping in a YAML file; `shown` is how messages name it. Raises ConfigError with the
-    line."""
+    """Read the mapping in a YAML file; {} for an empty file.
+
+    Args:
+        path: The file.
+        shown: How messages name the file; "" for its path.
+
+    Raises:
+        ConfigError: The file cannot be read or holds no mapping; the message has the line if known.
+    """
     shown = shown or str(path)
     try:
         value = parse_yaml(path.read_bytes().decode(), _Loader)
@@ -159,8 +183,10 @@ def read_yaml(path: Path, shown: str = "") -> dict[str, object]:
 
 
 def mapping_at(values: object, *keys: str) -> dict[str, object]:
-    """The mapping at a path: ({"a": {"b": {"c": 1}}}, "a", "b") -> {"c": 1}; {} where there is
-    none."""
+    """The mapping at a path of keys in nested mappings; {} where there is none.
+
+    ({"a": {"b": {"c": 1}}}, "a", "b") -> {"c": 1}
+    """
     found = values
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -170,7 +196,14 @@ def mapping_at(values: object, *keys: str) -> dict[str, object]:
 
 
 def flatten(value: object, path: str = "") -> dict[str, object]:
-    """{"a": {"b": 1}} -> {"a.b": 1}; an empty mapping is a leaf. path: goes before every key."""
+    """Write nested mappings with dotted keys: {"a": {"b": 1}} -> {"a.b": 1}.
+
+    An empty mapping inside stays as a value.
+
+    Args:
+        value: The mappings, or a single value.
+        path: The path of `value` itself, before every key; "" for none.
+    """
     if not isinstance(value, dict) or not value:
         return {path: value}
     leaves: dict[str, object] = {}
@@ -180,14 +213,14 @@ def flatten(value: object, path: str = "") -> dict[str, object]:
 
 
 def _joined_path(path: str, key: str) -> str:
-    """("a", "b") -> "a.b"; ("", "b") -> "b"."""
+    """Join a path and a key with a dot: ("a", "b") -> "a.b"; ("", "b") -> "b"."""
     if not path:
         return key
     return f"{path}.{key}"
 
 
 def nested(path: str, value: object) -> dict[str, object]:
-    """("a.b", 1) -> {"a": {"b": 1}}."""
+    """Write a dotted path and its value as nested mappings: ("a.b", 1) -> {"a": {"b": 1}}."""
     first, *others = path.split(".")
     for key in reversed(others):
         value = {key: value}
@@ -195,7 +228,10 @@ def nested(path: str, value: object) -> dict[str, object]:
 
 
 def merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
-    """Lay `above` over `below`: mappings key by key; any other value replaces what was there."""
+    """Lay settings over others: mappings key by key; any other value replaces what was there.
+
+    ({"a": {"b": 1, "c": 2}}, {"a": {"b": 9}}) -> {"a": {"b": 9, "c": 2}}
+    """
     result = dict(below)
     for key, value in above.items():
         inner = result.get(key)
@@ -206,7 +242,7 @@ def merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str
 
 
 def value_text(value: object) -> str:
-    """A value as one types it: null, true, 3, document, [a, b]."""
+    """Write a value as one types it: None -> "null", True -> "true", ["a", 3] -> "[a, 3]"."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -217,9 +253,15 @@ def value_text(value: object) -> str:
 
 
 class Tree:
-    """Settings laid over each other: nested `values`, and by dotted path the origin of each."""
+    """Settings in layers laid over each other.
+
+    Attributes:
+        values: The settings, as nested mappings.
+        origins: Dotted path of a value ("params.k") -> origin of the layer that set it last.
+    """
 
     def __init__(self, layers: Iterable[Layer] = ()) -> None:
+        """Merge the layers, the lowest first."""
         self.values: dict[str, object] = {}
         self.origins: dict[str, str] = {}
         for origin, values in layers:
@@ -228,7 +270,12 @@ class Tree:
 
 
 def origin_of(path: str, origins: Mapping[str, str]) -> str:
-    """The origin of the value at `path`, else of one around or inside it; "" if nothing set it."""
+    """Find what set the value at a dotted path, or one around or inside it; "" if nothing did.
+
+    Args:
+        path: "model.price".
+        origins: Dotted path -> origin; "model.price.input" is inside, "model" around the path.
+    """
     own = origins.get(path)
     if own:
         return own
@@ -239,8 +286,16 @@ def origin_of(path: str, origins: Mapping[str, str]) -> str:
 
 
 def build(model: type[M], tree: Tree, path: str) -> M:
-    """Validate `tree` as `model`; `path` is where it sits in a RunConfig. Raises ConfigError with
-    all mistakes."""
+    """Validate settings as a pydantic model.
+
+    Args:
+        model: The model.
+        tree: The settings with their origins.
+        path: Where they stand in a RunConfig ("model"), for messages; "" for a file of its own.
+
+    Raises:
+        ConfigError: All mistakes, a sentence each.
+    """
     try:
         made = model.model_validate(tree.values)
     except ValidationError as e:
@@ -252,7 +307,13 @@ def build(model: type[M], tree: Tree, path: str) -> M:
 
 
 def _truth_values(tree: Tree, made: BaseModel, path: str) -> list[str]:
-    """A sentence for each number that is given as true or false, which pydantic reads as 1 or 0."""
+    """A sentence for each number that was given as true or false, which pydantic reads as 1 or 0.
+
+    Args:
+        tree: The settings as given.
+        made: The model made of them.
+        path: Where they stand in a RunConfig.
+    """
     validated = flatten(made.model_dump())
     problems = []
     for at, value in flatten(tree.values).items():
@@ -263,9 +324,13 @@ def _truth_values(tree: Tree, made: BaseModel, path: str) -> list[str]:
 
 
 def _too_large(tree: Tree, path: str) -> list[str]:
-    """A sentence for each finite number beyond 2**53, from which floats skip whole numbers.
+    """A sentence for each finite number beyond 2**53, from which on floats skip whole numbers.
 
-    "method.k=10000000000000000 (--set): should be at most 9,007,199,254,740,992"
+    ["method.k=10000000000000000 (--set): should be at most 9,007,199,254,740,992"]
+
+    Args:
+        tree: The settings with their origins.
+        path: Where they stand in a RunConfig.
     """
     problems = []
     for at, value in flatten(tree.values).items():
@@ -286,8 +351,16 @@ def as_typed(path: str) -> str:
 def error_sentences(
     error: ValidationError, model: type[BaseModel], path: str, origins: Mapping[str, str]
 ) -> list[str]:
-    """One sentence for each error in a `model`. path: goes before every key; origins: key below it
-    -> its source."""
+    """Write pydantic's errors as sentences with what set the value, and what may have been meant.
+
+    ["unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?"]
+
+    Args:
+        error: The errors.
+        model: The model that was to be made.
+        path: Where it stands in a RunConfig, before every key; "" for a file of its own.
+        origins: Key below the path -> what set it.
+    """
     sentences: list[str] = []
     for mistake in error.errors():
         at = ".".join(map(str, mistake["loc"]))
@@ -307,14 +380,20 @@ def error_sentences(
 
 
 def _in_brackets(origin: str) -> str:
-    """ " (--set)" for an origin, "" for none."""
+    """Write an origin to follow a key: "--set" -> " (--set)"; "" for none."""
     if not origin:
         return ""
     return f" ({origin})"
 
 
 def _missing_sentence(key: str, path: str, origins: Mapping[str, str]) -> str:
-    """The sentence for a value that is missing: of a part of a run, or of a file (no path)."""
+    """Say that a value is missing.
+
+    Args:
+        key: Its key.
+        path: Where its model stands in a RunConfig; "" for a file of its own, which is then named.
+        origins: Key -> the file that set it.
+    """
     if path:
         return f"{key} is missing; give it a value with --set {key}=..."
     sentence = f"{key} is missing; give it a value"
@@ -325,14 +404,20 @@ def _missing_sentence(key: str, path: str, origins: Mapping[str, str]) -> str:
 
 
 def _expected(message: str) -> str:
-    """pydantic's message as the end of a sentence: "Input should be ..." -> "should be ..."."""
+    """Turn pydantic's message into the end of a sentence.
+
+    "Input should be a valid integer, unable to parse ..." -> "should be a valid integer"
+    """
     text = re.sub(r"^Value error, |^Input |, unable to parse.*", "", message)
     text = re.sub("[Tt]uple", "list", text)
     return text[:1].lower() + text[1:]
 
 
 def _typing_hint(mistake: ErrorDetails, key: str) -> str:
-    """What may have been meant by a value that was typed; "" for nothing."""
+    """Say what may have been meant by a wrong value, to follow the sentence; "" for nothing.
+
+    A number where text is expected is to be quoted; "1,2" or "1..3" looks like a sweep.
+    """
     value = mistake["input"]
     if mistake["type"] == "string_type" and not isinstance(value, dict | list):
         return f"; in quotes it is text: --set {key}='\"...\"'"
@@ -342,7 +427,12 @@ def _typing_hint(mistake: ErrorDetails, key: str) -> str:
 
 
 def _fields_at(model: Any, loc: tuple[int | str, ...]) -> list[str]:
-    """Names of the fields of the model that sits at `loc` below `model`."""
+    """The names of the fields of the model at a place below `model`.
+
+    Args:
+        model: The outermost model.
+        loc: The keys that lead to the place, as pydantic's errors have them.
+    """
     for step in loc:
         fields = getattr(model, "model_fields", {})
         if step in fields:  # else an index, or a branch of a union
@@ -354,7 +444,7 @@ def _fields_at(model: Any, loc: tuple[int | str, ...]) -> list[str]:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation names, alone or in a union; None for none."""
+    """The pydantic model that a type annotation names, alone or in a union; None for none."""
     for member in (annotation, *get_args(annotation)):
         if isinstance(member, type) and issubclass(member, BaseModel):
             return member
@@ -362,7 +452,13 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def part_of_run(model: type[M], values: Mapping[str, object], folder: str) -> M:
-    """Validate a part of a stored run's configuration; `folder` is the run's. Raises UserError."""
+    """Validate a part of a stored run's configuration. Raises UserError.
+
+    Args:
+        model: What the part is validated as.
+        values: The part's settings.
+        folder: The run's folder, for the message.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as e:
@@ -371,11 +467,10 @@ def part_of_run(model: type[M], values: Mapping[str, object], folder: str) -> M:
 
 
 def dataset_of_run(config: StoredConfig, folder: str) -> DatasetConfig:
-    """The data set of a run's configuration, to score answers or to find rows; `folder` is the
-    run's. Raises UserError.
+    """Validate the data set of a stored run's configuration, to score answers or to find rows.
 
     An imported run lacks instruction and max_answer_tokens; values that neither use reads stand in
-    for them.
+    for them. Raises UserError, which names `folder`.
     """
     values: dict[str, object] = config.dataset.to_json()
     if config.method.implementation == ELSEWHERE:

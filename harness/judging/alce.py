@@ -53,14 +53,19 @@ _CITED = re.compile(r"\[(\d+)", re.ASCII)
 
 @dataclass(frozen=True)
 class Statement:
-    """What an answer states in one place. cited: numbers of passages as written, repeats too."""
+    """What an answer states in one place.
+
+    Attributes:
+        text: The statement without its citations.
+        cited: The numbers of passages as written, repeated ones too.
+    """
 
     text: str
     cited: tuple[int, ...]
 
 
 def passages(shown: Sequence[str]) -> dict[int, str]:
-    """The passages in the texts that a reader was shown, by their numbers.
+    r"""Find the numbered passages in the texts that a reader was shown.
 
     >>> passages(["Document [3](Title: Mill): Ann built it."])
     {3: 'Title: Mill\\nAnn built it.'}
@@ -73,12 +78,15 @@ def passages(shown: Sequence[str]) -> dict[int, str]:
 
 
 def _statement(shown: str) -> Statement:
-    """A statement as it is written, with its citations."""
+    """Divide a statement as written into its text and its citations.
+
+    "Ann built it [3][1]." -> Statement("Ann built it.", (3, 1))
+    """
     return Statement(uncited(shown).strip(), tuple(map(int, _CITED.findall(shown))))
 
 
 def sentences(case: Case) -> list[Statement]:
-    """The sentences of an answer. Raises CannotRun without NLTK's data."""
+    """Split an answer into sentences, each a statement. Raises CannotRun without NLTK's data."""
     answer = re.sub(r"\n+", " ", case.answer)
     try:
         split = need("nltk.tokenize").sent_tokenize(answer)
@@ -88,7 +96,10 @@ def sentences(case: Case) -> list[Statement]:
 
 
 def items(case: Case) -> list[Statement]:
-    """The question with each item of the answer, a list between commas."""
+    """Make a statement of the question and each item of an answer that lists items between commas.
+
+    "Who built it?" and "Ann [1], Bob [2]." -> "Who built it? Ann" citing 1, "Who built it? Bob" citing 2
+    """
     answer = re.sub(r"\n+", " ", case.answer)
     listed = answer.rstrip().rstrip(".").rstrip(",").split(",")
     return [_statement(f"{case.question} {item.strip()}") for item in listed]
@@ -96,20 +107,31 @@ def items(case: Case) -> list[Statement]:
 
 @dataclass(frozen=True)
 class _Checker:
-    """Asks whether passages of a case entail a statement. shown: its passages by number."""
+    """Asks the judge whether passages entail a statement.
+
+    Attributes:
+        shown: The passages that the reader was shown, by number.
+        ask: Asks the judge.
+    """
 
     shown: dict[int, str]
     ask: Ask
 
     def counted(self, statement: Statement) -> tuple[int, ...]:
-        """The citations of a statement that count: none where one names no passage."""
+        """The citations of a statement that count: its first three; () where one names no
+        passage.
+        """
         for number in statement.cited:
             if number not in self.shown:
                 return ()
         return statement.cited[:AT_MOST]
 
     def entails(self, statement: Statement, numbers: Sequence[int]) -> bool:
-        """Whether the passages of these numbers entail the statement together."""
+        """Ask whether the passages of these numbers entail a statement together; False for no
+        numbers.
+
+        Raises UnreadableReply.
+        """
         if not numbers:
             return False
         texts = [self.shown[number] for number in numbers]
@@ -120,7 +142,14 @@ class _Checker:
         return verdict == YES
 
     def needs(self, statement: Statement, place: int) -> bool:
-        """Whether a supported statement needs its citation at this place among those that count."""
+        """Whether a supported statement needs one of its citations.
+
+        It does where that passage alone entails it, or the others together do not.
+
+        Args:
+            statement: The statement.
+            place: The position of the citation among those that count, from 0.
+        """
         numbers = self.counted(statement)
         number = numbers[place]
         if len(numbers) == 1 or self.entails(statement, [number]):
@@ -133,9 +162,14 @@ Read = Callable[[Case], list[Statement]]
 
 
 def _recall(read: Read) -> Callable[[Case, Ask], Outcome]:
-    """The steps of recall. read: the statements of an answer."""
+    """Make the steps that score an answer's citation recall.
+
+    Args:
+        read: Splits an answer into statements.
+    """
 
     def steps(case: Case, ask: Ask) -> Outcome:
+        """Score an answer by the share of its statements that the passages they cite entail."""
         checker = _Checker(passages(case.shown), ask)
         found = read(case)
         lines = []
@@ -152,9 +186,16 @@ def _recall(read: Read) -> Callable[[Case, Ask], Outcome]:
 
 
 def _precision(read: Read) -> Callable[[Case, Ask], Outcome]:
-    """The steps of precision. read: the statements of an answer."""
+    """Make the steps that score an answer's citation precision.
+
+    Args:
+        read: Splits an answer into statements.
+    """
 
     def steps(case: Case, ask: Ask) -> Outcome:
+        """Score an answer by the share of its citations that their statements are entailed by and
+        need.
+        """
         checker = _Checker(passages(case.shown), ask)
         lines = []
         precise = 0
@@ -173,12 +214,12 @@ def _precision(read: Read) -> Callable[[Case, Ask], Outcome]:
 
 
 def _outcome(right: int, total: int, lines: list[str]) -> Outcome:
-    """What the steps found.
+    """Score an answer by the share of what is right; 0 where there was nothing to check.
 
     Args:
         right: How many of `total` are right.
-        total: Statements or citations.
-        lines: One of each, for the details.
+        total: How many statements, or citations, there are.
+        lines: A line on each, for the details.
     """
     if not total:
         return Outcome("nothing to check", 0.0, flag="the answer cites no passage that was shown")

@@ -46,17 +46,22 @@ _ABBREVIATION = re.compile(r"\b(?:[A-Z]|Dr|Mr|Mrs|Ms|Prof|St|No|vs|e\.g|i\.e)$")
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence of an answer without its citations. cited: numbers of texts, from 1."""
+    """A sentence of an answer.
+
+    Attributes:
+        text: The sentence without its citations.
+        cited: The numbers of the texts that it cites, from 1, each once.
+    """
 
     text: str
     cited: tuple[int, ...]
 
 
 def statements(answer: str) -> list[Statement]:
-    """The sentences of an answer with what they cite.
+    """Split an answer into sentences, each with what it cites.
 
-    >>> statements("Dr. Ann built it [1]. It stands in Abel.[1][3]")
-    [Statement(text='Dr. Ann built it.', cited=(1,)), Statement(text='It stands in Abel.', cited=(1, 3))]
+    >>> statements("Dr. Ann built it [1]. It stands in Abel.[1][3]") [Statement(text='Dr. Ann built
+    it.', cited=(1,)), Statement(text='It stands in Abel.', cited=(1, 3))]
     """
     found = []
     for line in answer.splitlines():
@@ -68,7 +73,7 @@ def statements(answer: str) -> list[Statement]:
 
 
 def _sentences(line: str) -> Iterator[str]:
-    """The sentences of a line, each with the citations after it."""
+    """Yield the sentences of a line, each with the citations after it; "Dr." ends none."""
     start = 0
     for end in _END.finditer(line):
         if _ABBREVIATION.search(line[: end.start()]):
@@ -79,7 +84,7 @@ def _sentences(line: str) -> Iterator[str]:
 
 
 def _cited(sentence: str) -> tuple[int, ...]:
-    """The numbers that a sentence cites, each once."""
+    """The numbers that a sentence cites, each once: "... [1][3, 1]" -> (1, 3)."""
     numbers: dict[int, None] = {}
     for mark in _MARK.finditer(sentence):
         for number in mark[1].split(","):
@@ -89,13 +94,22 @@ def _cited(sentence: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _Checker:
-    """Asks whether texts of a case support a statement."""
+    """Asks the judge whether shown texts support a statement.
+
+    Attributes:
+        case: The answer with the texts that its reader was shown.
+        ask: Asks the judge.
+    """
 
     case: Case
     ask: Ask
 
     def supports(self, statement: Statement, numbers: Sequence[int]) -> bool:
-        """Whether the texts of these numbers support the statement together."""
+        """Ask whether the texts of these numbers support a statement together.
+
+        False, unasked, for no numbers and for the number of a text that was not shown. Raises
+        UnreadableReply.
+        """
         shown = self.case.shown
         if not numbers or not all(1 <= number <= len(shown) for number in numbers):
             return False
@@ -112,7 +126,10 @@ class _Checker:
         return verdict == YES
 
     def is_precise(self, statement: Statement, number: int) -> bool:
-        """Whether a citation of a supported statement is needed for that."""
+        """Whether a supported statement needs its citation of text `number`.
+
+        It does where that text alone supports it, or the other cited ones do not.
+        """
         others = [other for other in statement.cited if other != number]
         if not others or self.supports(statement, [number]):
             return True
@@ -120,12 +137,12 @@ class _Checker:
 
 
 def _without_citations() -> Outcome:
-    """The outcome of an answer that cites nothing."""
+    """The outcome of an answer that cites nothing: score 0."""
     return Outcome(NO_CITATIONS, 0.0, flag="the answer cites nothing")
 
 
 def recall(case: Case, ask: Ask) -> Outcome:
-    """The share of the answer's statements that the texts they cite support."""
+    """Score an answer by the share of its statements that the texts they cite support."""
     found = statements(case.answer)
     if not any(statement.cited for statement in found):
         return _without_citations()
@@ -142,7 +159,9 @@ def recall(case: Case, ask: Ask) -> Outcome:
 
 
 def precision(case: Case, ask: Ask) -> Outcome:
-    """The share of the answer's citations that are needed to support their statements."""
+    """Score an answer by the share of its citations that their statements are supported by and
+    need.
+    """
     found = statements(case.answer)
     total = 0
     for statement in found:

@@ -79,7 +79,7 @@ STATED = Versioned(
 
 
 def read_claims(reply: str) -> list[str]:
-    """The claims of a reply to EXTRACT; none where it says so.
+    r"""Read the claims in a reply to EXTRACT, a line each; [] where it says that there is none.
 
     >>> read_claims("- Ann built the mill.\\n- The mill stands in Abel.")
     ['Ann built the mill.', 'The mill stands in Abel.']
@@ -98,15 +98,15 @@ def read_claims(reply: str) -> list[str]:
 
 
 def _says_none(text: str) -> bool:
-    """Whether a reply, as "None.", says that there is no claim."""
+    """Whether a reply is the word "none", with any punctuation."""
     return re.sub(r"\W", "", text).lower() == "none"
 
 
 def read_verdicts(reply: str, count: int) -> list[bool]:
     r"""Read a verdict for each of `count` claims: True for yes.
 
-        >>> read_verdicts("1: yes\n2: No", 2)
-        [True, False]
+    >>> read_verdicts("1: yes\n2: No", 2)
+    [True, False]
 
     Raises:
         UnreadableReply: A claim has no verdict, or two.
@@ -120,10 +120,10 @@ def read_verdicts(reply: str, count: int) -> list[bool]:
 
 
 def _claims_of(case: Case, answer: str, ask: Ask) -> list[str]:
-    """The claims of an answer, as the judge extracts them.
+    """Ask the judge to split an answer into claims.
 
     Args:
-        case: With the question.
+        case: The question that the answer is to.
         answer: The text whose claims are wanted.
         ask: Asks the judge.
 
@@ -134,12 +134,17 @@ def _claims_of(case: Case, answer: str, ask: Ask) -> list[str]:
 
 
 def _numbered(claims: Sequence[str]) -> str:
-    """The claims as lines "1: Ann built the mill."."""
+    r"""Write claims as numbered lines for a prompt: "1: Ann built the mill.\n2: ..."."""
     return "\n".join(f"{number}: {claim}" for number, claim in enumerate(claims, start=1))
 
 
 def _share(claims: Sequence[str], verdicts: Sequence[bool]) -> Outcome:
-    """The share of claims with a yes; each stands in the details with its verdict."""
+    """Score an answer by the share of its claims that got a yes.
+
+    Args:
+        claims: At least one claim.
+        verdicts: For each claim whether it got a yes; it stands in the details with its claim.
+    """
     lines = []
     for claim, verdict in zip(claims, verdicts, strict=True):
         word = YES if verdict else NO
@@ -150,12 +155,15 @@ def _share(claims: Sequence[str], verdicts: Sequence[bool]) -> Outcome:
 
 
 def _without_claims(what: str) -> Outcome:
-    """The outcome where a text, "the answer", states no claim."""
+    """The outcome where a text states no claim: no score. `what` names the text: "the answer"."""
     return Outcome(NO_CLAIMS, None, flag=f"{what} states no claim")
 
 
 def faithfulness(case: Case, ask: Ask) -> Outcome:
-    """The share of the answer's claims that the shown texts support."""
+    """Score an answer by the share of its claims that the shown texts support.
+
+    Raises UnreadableReply, as do the other kinds.
+    """
     claims = _claims_of(case, case.answer, ask)
     if not claims:
         return _without_claims("the answer")
@@ -164,7 +172,7 @@ def faithfulness(case: Case, ask: Ask) -> Outcome:
 
 
 def correctness(case: Case, ask: Ask) -> Outcome:
-    """The share of the answer's claims that agree with an accepted answer."""
+    """Score an answer by the share of its claims that agree with an accepted answer."""
     claims = _claims_of(case, case.answer, ask)
     if not claims:
         return _without_claims("the answer")
@@ -175,7 +183,7 @@ def correctness(case: Case, ask: Ask) -> Outcome:
 
 
 def completeness(case: Case, ask: Ask) -> Outcome:
-    """The share of the first accepted answer's claims that the answer states."""
+    """Score an answer by the share of the first accepted answer's claims that it states."""
     claims = _claims_of(case, case.gold[0], ask)
     if not claims:
         return _without_claims("the accepted answer")

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from harness.cost.meter import Meter
 from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, sent
@@ -45,9 +45,9 @@ class Judged:
     """The result of `judge_run`.
 
     Attributes:
-        judgements: By question id.
+        judgements: Question id -> what the judge decided.
         failures: Question id -> why it is not judged.
-        summary: The run's new one.
+        summary: The run's new summary.
         lost: What requests that brought no judgement sent, earlier ones too, summed as by
             `harness.cost.usage.sent`.
     """
@@ -88,14 +88,14 @@ def judge_run(
     parallel: int,
     progress: Progress,
 ) -> Judged:
-    """Judge every answer of a run folder, store the scores and return the judgements with what they
-    cost.
+    """Judge every answer of a run folder, store the scores, and return the judgements with their
+    costs.
 
     A question that failed scores 0, as by every scorer.
 
     Args:
-        folder: Of the run.
-        examples: By question id.
+        folder: The run folder.
+        examples: Question id -> the question with its gold answers.
         judge: Who judges them.
         parallel: Requests in flight.
         progress: Shows how far it is.
@@ -129,13 +129,14 @@ def judge_run(
 
 
 def _store_what_was_lost(store: RunStore, stored: StoredRun, judge: Judge, judged: Judged) -> None:
-    """Write what requests sent of which none came back, as limits count it, too.
+    """Write into the manifest what requests sent of which none brought a judgement; limits count
+    it.
 
     Args:
         store: Writes the folder.
         stored: The run as it was.
         judge: Who was asked.
-        judged: Without a judgement.
+        judged: The result, without a judgement.
     """
     before = _entry_before(stored, judge)
     if not before.has_values:
@@ -160,16 +161,18 @@ def _check_can_be_judged(stored: StoredRun, judge: Judge) -> None:
 
 
 def _entry_before(stored: StoredRun, judge: Judge) -> JudgeEntry:
-    """The judge's part of the manifest before this call; without values for none."""
+    """The judge's entry in the manifest before this call; one without values where there is
+    none.
+    """
     return stored.manifest.judges.get(judge.name) or JudgeEntry()
 
 
 def _add_failed_questions(judged: Judged, records: Iterable[StoredRecord], judge: Judge) -> None:
-    """Judge each question that failed.
+    """Add a judgement of each question that failed to `judged`.
 
     Args:
-        judged: Gets the judgements.
-        records: Of the run.
+        judged: The result; it is changed.
+        records: The records of the run.
         judge: Whose judgements they are.
     """
     for record in records:
@@ -184,12 +187,12 @@ def _cases(
     examples: Mapping[str, Example],
     judge: Judge,
 ) -> list[Case]:
-    """The judge's input for each answered question.
+    """Make the judge's input for each answered question.
 
     Args:
         stored: The run.
         records: All of its records.
-        examples: By question id.
+        examples: Question id -> the question with its gold answers.
         judge: Who judges them.
     """
     sees_texts = "shown" in judge.places
@@ -209,8 +212,13 @@ def _cases(
 
 
 def shown_texts(record: StoredRecord, texts: Mapping[str, str]) -> tuple[str, ...]:
-    """The texts that the reader of a record was shown, without the names of pages that an
-    application gives; texts: the long ones by checksum."""
+    """The texts that the reader of a record was shown; names of pages that an application gives are
+    left out.
+
+    Args:
+        record: The record.
+        texts: Its long texts by checksum.
+    """
     shown: list[str] = []
     for piece in record.shown:
         if piece["kind"] == "source":
@@ -224,13 +232,15 @@ def shown_texts(record: StoredRecord, texts: Mapping[str, str]) -> tuple[str, ..
 def _case(
     folder: Path, record: StoredRecord, examples: Mapping[str, Example], published: bool
 ) -> Case:
-    """The judge's input for an answer; of a reply with an answer prefix only the text after it, as
-    for scorers.
+    """Make the judge's input for an answer.
+
+    Of a reply with an answer prefix it has only the text after it, as for scorers. Raises UserError
+    where the data set no longer has the question.
 
     Args:
-        folder: Of the run.
-        record: An answered one.
-        examples: By question id.
+        folder: The run folder, for the error.
+        record: The record of an answered question.
+        examples: Question id -> the question with its gold answers.
         published: Whether the judge uses prompts of the data set's authors, which see their own
             question.
     """
@@ -251,6 +261,14 @@ def _case(
     return Case(name, text, question.options, answers, answer, prompt)
 
 
+class _Outcome(NamedTuple):
+    """A case with the judgement, or the error that prevented it, and a meter of what was sent."""
+
+    case: Case
+    result: Judgement | QuestionError
+    meter: Meter
+
+
 class _JudgeWork:
     """Judges the cases of one run folder, one by one or several in flight.
 
@@ -259,12 +277,12 @@ class _JudgeWork:
     """
 
     def __init__(self, judge: Judge, progress: Progress, n_cases: int) -> None:
-        """Begin the display.
+        """Begin with nothing judged, and show that.
 
         Args:
             judge: Who judges.
             progress: Shows what is done.
-            n_cases: How many there are.
+            n_cases: How many answers there are to judge.
         """
         self.judged = Judged()
         self._judge = judge
@@ -274,15 +292,17 @@ class _JudgeWork:
         progress.start(n_cases, judge.name)
 
     def judge(self, cases: list[Case], parallel: int) -> None:
-        """Judge all cases: first those that need no request, then the others, `parallel` at a
-        time."""
+        """Judge all cases: first those that need no request, then the others, `parallel` at a time.
+
+        The results go to `judged`. Raises CannotRun where too many fail in a row.
+        """
         open_cases = []
         for case in cases:
             judgement = self._judge.without_request(case)
             if judgement is None:
                 open_cases.append(case)
             else:
-                self._finish((case, judgement, Meter()))
+                self._finish(_Outcome(case, judgement, Meter()))
         if not open_cases:
             return
         self._judge.model.tell(self._progress.note)
@@ -295,30 +315,32 @@ class _JudgeWork:
         for sentence in self._judge.model.figures():
             self._progress.note(sentence)
 
-    def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError, Meter]:
-        """The case with the model's judgement, or the error that prevented it, and what was
-        sent."""
+    def _ask(self, case: Case) -> _Outcome:
+        """Ask the model about a case, and store its reply in the cache.
+
+        An error that only concerns this case is part of what is returned.
+        """
         meter = Meter("answer")
         try:
             judgement = self._judge.request(case, meter)
         except QuestionError as error:
-            return case, error, meter
+            return _Outcome(case, error, meter)
         try:
             self._judge.store_reply(case, judgement)
         except SaveError as error:
             self._warn(error)
-        return case, judgement, meter
+        return _Outcome(case, judgement, meter)
 
-    def _finish_all(
-        self, outcomes: Sequence[tuple[Case, Judgement | QuestionError, Meter]]
-    ) -> None:
-        """Record several judgements."""
+    def _finish_all(self, outcomes: Sequence[_Outcome]) -> None:
+        """Add several outcomes to `judged`."""
         for outcome in outcomes:
             self._finish(outcome)
 
-    def _finish(self, outcome: tuple[Case, Judgement | QuestionError, Meter]) -> None:
-        """Keep what `_ask` returned and show progress. Raises CannotRun after MAX_IN_A_ROW failures
-        in a row."""
+    def _finish(self, outcome: _Outcome) -> None:
+        """Add the outcome of a case to `judged`, and show progress.
+
+        Raises CannotRun after MAX_IN_A_ROW failures in a row.
+        """
         case, result, meter = outcome
         if isinstance(result, Judgement):
             self._failed_in_a_row = 0
@@ -350,16 +372,17 @@ def _store_judgements(
     judged: Judged,
 ) -> None:
     """Write the judge's entry into the manifest, then the records with its judgements, and the
-    summary, which `judged` gets.
+    summary.
 
-    After a kill between the two the same command writes the records, from the cache.
+    The new summary is also put into `judged`. After a kill between the two the same command writes
+    the records, from the cache.
 
     Args:
         store: Writes the folder.
         stored: The run as it was.
         by_question: Question id -> record.
         judge: Who judged.
-        judged: The judgements.
+        judged: The judgements; it is changed.
     """
     before = _entry_before(stored, judge)
     keep_texts = stored.config.dataset.keep_texts
@@ -380,12 +403,12 @@ def _store_judgements(
 def _with_judgement(
     record: StoredRecord, name: str, judgement: Judgement, keep_texts: bool
 ) -> StoredRecord:
-    """The record with a judgement.
+    """A copy of a record with the score, verdict and flag of a judgement, in place of earlier ones.
 
     Args:
-        record: As it was.
-        name: Of the judge's score.
-        judgement: Of its answer.
+        record: The record as it was.
+        name: The judge's score.
+        judgement: What it decided on the answer.
         keep_texts: Whether the run stores texts, and so the judge's reply.
     """
     entry = JudgeNote(verdict=judgement.verdict)
@@ -407,7 +430,7 @@ def _with_judgement(
 
 
 def _without_judgement(record: StoredRecord, name: str) -> StoredRecord:
-    """The record without the score, verdict and flag of judge `name`."""
+    """A copy of the record without the score, verdict and flag of the judge `name`."""
     notes = dict(record.notes)
     if "flags" in notes:
         notes["flags"] = _without_key(record.flags, name)
@@ -417,16 +440,16 @@ def _without_judgement(record: StoredRecord, name: str) -> StoredRecord:
 
 
 def _without_key(values: Mapping[str, T], name: str) -> dict[str, T]:
-    """The values but one."""
+    """A copy of a mapping without one key."""
     return {key: value for key, value in values.items() if key != name}
 
 
 def _write_entry(store: RunStore, judge: Judge, entry: JudgeEntry) -> None:
-    """Write the judge's part of the manifest.
+    """Write the judge's entry into the manifest, beside those of other judges.
 
     Args:
         store: Writes the folder.
-        judge: Whose part it is.
+        judge: Whose entry it is.
         entry: Its values.
     """
     manifest = store.manifest()
@@ -435,14 +458,14 @@ def _write_entry(store: RunStore, judge: Judge, entry: JudgeEntry) -> None:
 
 
 def price_of(judge: Judge) -> StoredPrice | None:
-    """The price of the judge's model as the manifest has it, None for none."""
+    """The price of the judge's model as a manifest stores it; None where it has none."""
     if judge.config.price is None:
         return None
     return StoredPrice.from_json(judge.config.price.model_dump())
 
 
 def _manifest_entry(judge: Judge, judged: Judged) -> JudgeEntry:
-    """The judge's part of the manifest."""
+    """Make the judge's entry in the manifest: its prompt, model, verdicts and costs."""
     verdicts = Counter(judgement.verdict for judgement in judged.judgements.values())
     prompt = judge.prompt.text
     if judge.published is not None:

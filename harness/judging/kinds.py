@@ -84,7 +84,7 @@ _RATINGS = (
 
 
 def parse_rating(reply: str) -> str:
-    """The first number in double brackets, else in single ones, as Loong's code reads it; else
+    """Read the first number in double brackets, else in single ones, as Loong's code does; else
     UNCLEAR.
 
     >>> parse_rating("Of [3] points one lacks. Rating: [[87.5]]"), parse_rating("Rating: 87")
@@ -106,7 +106,7 @@ class Scale:
 
     @classmethod
     def parse(cls, text: str) -> "Scale":
-        """Read "1-5". Raises UserError."""
+        """Read a scale as typed: "1-5" -> Scale(1, 5). Raises UserError."""
         bounds = re.fullmatch(r"(\d+)-(\d+)", text)
         if not bounds or int(bounds[1]) >= int(bounds[2]):
             raise UserError(
@@ -118,11 +118,13 @@ class Scale:
         return f"{self.low}-{self.high}"
 
     def verdict(self, reply: str) -> str:
-        """The number in brackets, else the one that is the first or the last word of a reply, else
-        UNCLEAR; "4/5" and "4 out of 5" are 4.
+        """Read the number of a reply: the one in brackets, else the one that is its first or last
+        word.
 
-        >>> Scale(1, 5).verdict("4/5"), Scale(1, 5).verdict("Score: 2."), Scale(1, 5).verdict("Perhaps 7")
-        ('4', '2', 'unclear')
+        "4/5" and "4 out of 5" are 4. UNCLEAR where there is none of the scale, or two.
+
+        >>> Scale(1, 5).verdict("4/5"), Scale(1, 5).verdict("Score: 2."), Scale(1,
+        5).verdict("Perhaps 7") ('4', '2', 'unclear')
         """
         rating = parse_rating(reply)
         if rating != UNCLEAR:
@@ -138,7 +140,7 @@ class Scale:
         return numbers.pop()
 
     def _within(self, word: str) -> str:
-        """A number of the scale as it is written without leading zeros, else UNCLEAR."""
+        """A number of the scale without needless zeros: "04.0" -> "4"; UNCLEAR for any other word."""
         if not re.fullmatch(r"\d*\.?\d+", word):
             return UNCLEAR
         number = float(word)
@@ -147,18 +149,20 @@ class Scale:
         return f"{number:g}"
 
     def score(self, verdict: str) -> float:
-        """The score of a number; 0 for another verdict."""
+        """The share of the scale that a number is: "4" of 1-5 -> 0.75; 0 for another verdict."""
         if self._within(verdict) == UNCLEAR:
             return 0.0
         return (float(verdict) - self.low) / (self.high - self.low)
 
 
 def parse_verdict(reply: str) -> str:
-    """YES or NO if the first or the last word of the reply is one and they do not contradict, else
-    UNCLEAR.
+    """Read YES or NO where the first or the last word of a reply is one, and the other is not
+    against it.
 
-    >>> parse_verdict("**Yes**, both name her."), parse_verdict("They differ, so: no."), parse_verdict("Perhaps.")
-    ('yes', 'no', 'unclear')
+    Else UNCLEAR.
+
+    >>> parse_verdict("**Yes**, both name her."), parse_verdict("They differ, so: no."),
+    parse_verdict("Perhaps.") ('yes', 'no', 'unclear')
     """
     words = re.findall(r"\w+", reply.lower())
     verdicts = {YES, NO} & {*words[:1], *words[-1:]}
@@ -170,15 +174,15 @@ def parse_verdict(reply: str) -> str:
 def read_prompt(
     path: str | None, kind: str = CORRECTNESS, scale: Scale | None = None
 ) -> tuple[Prompt, str]:
-    """The prompt of a judge.
+    """Find or read the prompt of a judge that asks one request.
 
     Args:
         path: File with a prompt of one's own, None for that of `kind`.
         kind: One of PROMPTS, or RUBRIC.
-        scale: Of a rubric, whose prompt may hold any of PLACES.
+        scale: The scale of a rubric, whose prompt may hold any of PLACES; None for another kind.
 
     Returns:
-        The prompt and its version, a hash for a file.
+        (the prompt, its version, which is a hash for a file)
 
     Raises:
         UserError: No such kind, a file that cannot be read, or a prompt without what it needs.
@@ -210,7 +214,7 @@ def read_prompt(
 
 
 def _read_text(file: Path, shown: str) -> str:
-    """The text of a prompt's file. Raises UserError, which names it as `shown`."""
+    """Read the text of a prompt's file. Raises UserError, which names the file as `shown`."""
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
@@ -219,8 +223,13 @@ def _read_text(file: Path, shown: str) -> str:
 
 
 def _check_rubric(path: str, text: str) -> None:
-    """Raise UserError for a rubric with another placeholder than PLACES, or with nothing to
-    judge."""
+    """Raise UserError for a rubric with a placeholder that is none of PLACES, or with nothing to
+    judge.
+
+    Args:
+        path: Its file, for the message.
+        text: Its text.
+    """
     places = Prompt("", text).places()
     foreign = [place for place in places if place not in PLACES]
     if foreign:

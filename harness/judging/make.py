@@ -42,9 +42,9 @@ class _Model:
     """The model of a judge.
 
     Attributes:
-        name: Of the judge's score: "judge.llama".
+        name: The name of the judge's score: "judge.llama".
         config: The model's settings.
-        identity: As in a run's manifest.
+        identity: What distinguishes the model, as in a run's manifest.
     """
 
     name: str
@@ -56,14 +56,14 @@ class _Model:
 class JudgeRequest:
     """What the user says of a judge.
 
-    Args:
+    Attributes:
         model: Preset, folder or hub id.
-        sets: Its settings, {"model.KEY": value}.
+        sets: Settings of the model, {"model.KEY": value}.
         prompt: A file with a prompt of one's own, not for kinds that send several requests.
-        name: Of the score, judge.NAME; None: the model's name.
-        max_tokens: Of a reply; None: as the kind or the published prompts say.
+        name: The name in its score, judge.NAME; None: the model's name.
+        max_tokens: The most tokens of a reply; None: as the kind or the published prompts say.
         kind: What is judged (kinds.py, claims.py, citations.py).
-        scale: Of a rubric, as text: "1-5".
+        scale: The scale of a rubric, as text: "1-5".
     """
 
     model: str
@@ -76,7 +76,7 @@ class JudgeRequest:
 
 
 def make_judge(request: JudgeRequest) -> Judge:
-    """A judge, not loaded yet. Raises UserError."""
+    """Make the judge that the user asks for; its model is not loaded yet. Raises UserError."""
     numbers = None
     kind = request.kind
     if request.scale is not None:
@@ -109,7 +109,7 @@ def make_judge(request: JudgeRequest) -> Judge:
 
 
 def _model(request: JudgeRequest, kind: str) -> _Model:
-    """The model of a judge of this kind, and the name of its score."""
+    """Resolve the model of a judge of this kind, and name its score. Raises UserError."""
     for key in request.sets:
         if key.partition(".")[0] != "model":
             raise UserError(
@@ -132,12 +132,12 @@ def _model(request: JudgeRequest, kind: str) -> _Model:
 
 
 def _stepwise_judge(judging: _Model, kind: str, max_tokens: int) -> StepwiseJudge:
-    """A judge of a kind that asks several requests.
+    """Make a judge of a kind that asks several requests.
 
     Args:
         judging: Its model.
-        kind: Of STEPWISE.
-        max_tokens: Of a reply.
+        kind: One of STEPWISE.
+        max_tokens: The most tokens of a reply.
     """
     entry = STEPWISE[kind]
     return StepwiseJudge(

@@ -114,8 +114,9 @@ class Judgement:
 
     @property
     def flag(self) -> str | None:
-        """Why there is no score, or one of 0 although the judge did not say no; None where that does
-        not apply."""
+        """Why there is no score, or one of 0 although the judge did not say no; None where that
+        does not apply.
+        """
         return {
             UNCLEAR: "the judge's reply holds no verdict",
             EMPTY: "an empty answer is not judged",
@@ -126,7 +127,14 @@ class Judgement:
 
 
 class _PublishedFile(BaseModel):
-    """A file of configs/judges. prompts: texts by kind."""
+    """The content of a file of configs/judges, checked.
+
+    Attributes:
+        source: Repository and file of the authors.
+        max_tokens: The most tokens of a reply.
+        prompts: Kind ("fact") -> text.
+        highest_rating: Where a reply is a rating, the highest one.
+    """
 
     source: str
     max_tokens: int
@@ -154,8 +162,11 @@ class PublishedPrompts:
 
 
 def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
-    """The published prompts that the questions' `Gold.extra` names, None for none. examples: by id,
-    all of one file."""
+    """Read the published prompts for a judge that the questions' `Gold.extra` names; None for none.
+
+    Args:
+        examples: Question id -> the question with its gold answers; all name the same file.
+    """
     if not examples:
         return None
     first = next(iter(examples.values()))
@@ -170,7 +181,7 @@ def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
 
 
 def question_with_options(case: Case) -> str:
-    """The question, with its options as lines "(A) ..."."""
+    """The question as a prompt shows it: its text, then a line "(A) ..." for each option."""
     lines = [case.question]
     for number, option in enumerate(case.options or ()):
         letter = chr(ord("A") + number)
@@ -179,7 +190,7 @@ def question_with_options(case: Case) -> str:
 
 
 def with_blank_lines(texts: Sequence[str]) -> list[str]:
-    """The texts with a blank line, a piece of its own, between them."""
+    r"""Put a blank line, a piece of its own, between texts: ["a", "b"] -> ["a", "\n\n", "b"]."""
     pieces: list[str] = []
     for text in texts:
         if pieces:
@@ -189,14 +200,20 @@ def with_blank_lines(texts: Sequence[str]) -> list[str]:
 
 
 class JudgeReplies:
-    """Cache of replies, a JSON file each: <root>/<first 2 of digest>/<digest>.json, without a data
-    set's texts."""
+    """The stored replies of judges, a JSON file each: <root>/<first 2 of digest>/<digest>.json.
+
+    A file holds the reply and its cost, and no text of a data set.
+    """
 
     def __init__(self, root: Path) -> None:
+        """Name the folder of the replies; nothing is made yet."""
         self.root = root
 
     def get(self, key: Mapping[str, object]) -> tuple[str, PhaseUsage] | None:
-        """Reply and usage stored under `key`; None if there is no file or a damaged one."""
+        """Read a stored reply with what it cost; None if there is no file or a damaged one.
+
+        `key` is all that the reply depends on.
+        """
         try:
             value = read_object(self._path(key))
             return str(value["reply"]), cast(PhaseUsage, dict(value["usage"]))
@@ -219,22 +236,22 @@ class JudgeReplies:
         write_json(self._path(key), value, "HARNESS_HOME")
 
     def _path(self, key: Mapping[str, object]) -> Path:
-        """The file of the reply to a request."""
+        """The file for the reply to the request with this key."""
         digest = key_digest(dict(key))
         return self.root / digest[:2] / f"{digest}.json"
 
 
 @dataclass
 class Judge:
-    """A model and its prompt.
+    """A model and what it is asked about each answer.
 
     Attributes:
-        name: Of its score: "judge.endpoint".
+        name: The name of its score: "judge.endpoint".
         config: The model's settings.
         identity: Everything that changes the model's output, as in a run's manifest.
         prompt: What the model is asked.
         prompt_version: Changes with the prompt.
-        max_tokens: Of a reply.
+        max_tokens: The most tokens of a reply.
         replies: The cache of its replies.
         published: Prompts that take the place of `prompt`.
         kind: What is judged (kinds.py).
@@ -256,7 +273,9 @@ class Judge:
 
     @property
     def places(self) -> list[str]:
-        """What it is shown, of kinds.PLACES."""
+        """The placeholders of its prompt, which say what it is shown: ["question", "answers",
+        "answer"].
+        """
         return self.prompt.places()
 
     @property
@@ -265,17 +284,20 @@ class Judge:
         return False
 
     def of_failed(self, question_id: str) -> Judgement:
-        """The judgement of a question that failed."""
+        """The judgement of a question that failed: no model is asked, and the score is 0."""
         return Judgement(question_id, FAILED)
 
     @cached_property
     def model(self) -> LanguageModel:
-        """The model, loaded at the first use. Raises CannotRun."""
+        """The model that judges, loaded at the first use. Raises CannotRun."""
         return backend.load_model(self.config)
 
     @property
     def version(self) -> str:
-        """Identifies prompt, length limit and model; scores are comparable only if it is equal."""
+        """Names prompt, length limit and model: "1 (32 tokens, model 9f3c0a1b)".
+
+        Scores are comparable only if it is equal.
+        """
         model = key_digest(dict(self.identity))[:8]
         return f"{self.prompt_version} ({self.max_tokens} tokens, model {model})"
 
@@ -296,8 +318,10 @@ class Judge:
         return self._judgement(case, reply, usage, cached=True)
 
     def _lacking(self, case: Case) -> Judgement | None:
-        """The judgement of a case without a part that the judge is shown; None where all are
-        there."""
+        """The judgement of a case that lacks something the judge is shown, such as an empty answer.
+
+        None where the case has all of it.
+        """
         if "answers" in self.places and not case.gold:
             return Judgement(case.question_id, NO_GOLD, None)
         if "answer" in self.places and not case.answer.strip():
@@ -309,9 +333,15 @@ class Judge:
         return None
 
     def request(self, case: Case, meter: Meter | None = None) -> Judgement:
-        """Ask the model about one answer; any thread may call it. meter: gets the cost.
+        """Ask the model about one answer; any thread may call it.
 
-        Raises QuestionError if this answer cannot be judged, CannotRun if no answer can.
+        Args:
+            case: The answer with what the judge is shown.
+            meter: Books the cost; None for a meter that nobody reads.
+
+        Raises:
+            QuestionError: This answer cannot be judged.
+            CannotRun: No answer can be judged.
         """
         meter = meter or Meter("answer")
         with self.model.session(meter, "judge") as session:
@@ -327,24 +357,26 @@ class Judge:
         return self._judgement(case, reply, usage)
 
     def _gold_text(self, case: Case) -> str:
-        """The gold answers as a prompt shows them: the first for a published one, else a list."""
+        """The gold answers as the prompt shows them: a list, or the first one alone in a published
+        prompt.
+        """
         if self.published is not None and case.gold:
             return case.gold[0]
         return "\n".join(f"- {answer}" for answer in case.gold)
 
     def store_reply(self, case: Case, judgement: Judgement) -> None:
-        """Keep the reply that a judgement rests on for later calls. Raises SaveError."""
+        """Put the reply that a judgement rests on into the cache. Raises SaveError."""
         assert judgement.reply is not None  # the model was asked
         self.replies.put(self._key(case), judgement.reply, judgement.usage)
 
     def _judgement(
         self, case: Case, reply: str, usage: PhaseUsage, cached: bool = False
     ) -> Judgement:
-        """The judgement that a reply gives.
+        """Make the judgement that a reply gives.
 
         Args:
             case: What was judged.
-            reply: Of the model.
+            reply: The model's reply.
             usage: What the reply cost.
             cached: Whether it came from the cache.
         """
@@ -354,13 +386,15 @@ class Judge:
 
     @property
     def _highest_rating(self) -> float | None:
-        """The highest rating that the published prompts ask for; None where they ask for none."""
+        """The highest rating that the published prompts ask for; None where they ask for yes or no,
+        or there are none.
+        """
         if self.published is None:
             return None
         return self.published.highest_rating
 
     def _score(self, verdict: str) -> float:
-        """The score, from 0 to 1, of a verdict."""
+        """The score of a verdict, from 0 to 1: of a rubric or rating its share, else 1 for yes."""
         if self.scale is not None:
             return self.scale.score(verdict)
         if self._highest_rating is None:
@@ -370,8 +404,11 @@ class Judge:
         return float(verdict) / self._highest_rating
 
     def _verdict(self, reply: str) -> str:
-        """What a reply says. As in the authors' code, one to a published prompt is a yes where
-        "yes" stands anywhere in it, or the rating in brackets."""
+        """Read the verdict in a reply: "yes", "no", a number, or "unclear".
+
+        As in the authors' code, a reply to a published prompt is a yes where "yes" stands anywhere
+        in it, or the rating in brackets.
+        """
         if self.scale is not None:
             return self.scale.verdict(reply)
         if self.published is None:
@@ -383,7 +420,10 @@ class Judge:
         return NO
 
     def _prompt(self, case: Case) -> Prompt:
-        """The judge's prompt, or the published one that the case names. Raises QuestionError."""
+        """The prompt for a case: the judge's own, or the published one that the case names.
+
+        Raises QuestionError for a name that the published prompts do not have.
+        """
         if self.published is None:
             return self.prompt
         if case.prompt not in self.published.prompts:
@@ -393,7 +433,7 @@ class Judge:
         return self.published.prompts[case.prompt]
 
     def _key(self, case: Case) -> dict[str, object]:
-        """All that the reply to `case` depends on: its key in JudgeReplies."""
+        """All that the reply about a case depends on, which is its key in the cache."""
         key: dict[str, object] = {
             "prompt": [self.prompt_version, self._prompt(case).text],
             "model": self.identity,
@@ -413,12 +453,14 @@ class Judge:
     def for_questions(
         self, examples: Mapping[str, Example], prompt: str | None, max_tokens: int | None
     ) -> Judge:
-        """This judge, with the prompts published for a run's questions unless the user gave one.
+        """This judge, or a copy with the prompts that are published for a run's questions.
+
+        A prompt that the user gave, and any kind but correctness, stays.
 
         Args:
-            examples: By question id.
+            examples: Question id -> the question with its gold answers.
             prompt: The user's file with a prompt, None for none.
-            max_tokens: Of a reply, None = as published.
+            max_tokens: The most tokens of a reply, None: as published.
         """
         if prompt is not None or self.kind != CORRECTNESS:
             return self

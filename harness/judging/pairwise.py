@@ -51,18 +51,18 @@ BETTER = Versioned(
 
 @dataclass(frozen=True)
 class OtherAnswer:
-    """The other run's answer to a question; None where it failed."""
+    """The other run's answer to a question; its text is None where the question failed there."""
 
     text: str | None
 
 
 def _preferred(case: Case, first: str, second: str, ask: Ask) -> int:
-    """1 or 2 for the answer that is preferred, 0 for none.
+    """Ask which of two answers is better: 1 for the first, 2 for the second, 0 for neither.
 
     Args:
-        case: With the question and its gold answers.
-        first: An answer, "" for none.
-        second: The other one.
+        case: The question with its gold answers.
+        first: The answer that is shown first, "" for none.
+        second: The answer that is shown second, "" for none.
         ask: Asks the judge.
 
     Raises:
@@ -115,22 +115,28 @@ PAIRWISE_KIND = StepwiseKind((), (BETTER,), None)
 
 @dataclass
 class PairwiseJudge(StepwiseJudge):
-    """A judge of the answers of two runs. failed: the questions that failed in the other one."""
+    """A judge of the answers of two runs.
+
+    Attributes:
+        failed: The questions that failed in the other run.
+    """
 
     failed: frozenset[str] = frozenset()
 
     def of_failed(self, question_id: str) -> Judgement:
-        """A loss; no score where the other run failed too."""
+        """The judgement of a question that failed: a loss, or no score where the other run failed
+        too.
+        """
         if question_id in self.failed:
             return Judgement(question_id, BOTH_FAILED, None)
         return Judgement(question_id, FAILED)
 
 
 def beside(judge: StepwiseJudge, run: StoredRun, other: StoredRun, named: bool) -> PairwiseJudge:
-    """The judge of `run` against `other`.
+    """Make the judge that compares the answers of `run` with those of `other`.
 
     Args:
-        judge: Of the kind PAIRWISE.
+        judge: A judge of the kind PAIRWISE.
         run: The run whose wins are counted.
         other: The run that it is compared with.
         named: Whether the user named the judge; else its name says which the other run is.
@@ -166,7 +172,7 @@ def beside(judge: StepwiseJudge, run: StoredRun, other: StoredRun, named: bool) 
 
 
 def _answers(run: StoredRun) -> dict[str, OtherAnswer]:
-    """The answers of a run by question; of a reply with an answer prefix the text after it."""
+    """The answers of a run by question; of a reply with an answer prefix only the text after it."""
     found = {}
     for record in run.records:
         text = None
@@ -177,5 +183,5 @@ def _answers(run: StoredRun) -> dict[str, OtherAnswer]:
 
 
 def _rows(run: StoredRun) -> str | None:
-    """Content hash of a run's rows; None where the manifest does not say."""
+    """The hash of the rows that a run was made with; None where its manifest does not say."""
     return run.manifest.dataset.fingerprint

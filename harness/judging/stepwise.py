@@ -29,17 +29,19 @@ MAX_TOKENS = 1024
 
 @dataclass(frozen=True)
 class Versioned:
-    """A prompt of a judge. version: changes with any character of it."""
+    """A prompt of a judge, and its version, which changes with any character of the prompt."""
 
     prompt: Prompt
     version: str
 
 
 class Ask(Protocol):
-    """Asks the model of a judge one request."""
+    """A function that sends the model of a judge one request and returns the reply."""
 
     def __call__(self, prompt: Versioned, **values: Sequence[str]) -> str:
-        """The reply to a prompt whose placeholders have these values, each a list of pieces."""
+        """Send a prompt whose placeholders have these values, each a list of pieces; returns the
+        reply.
+        """
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,13 @@ class UnreadableReply(Exception):
 
 @dataclass(frozen=True)
 class StepwiseKind:
-    """A kind of judge that asks several requests.
+    """A kind of judge that asks several requests about each answer.
 
     Attributes:
         places: What it needs, of kinds.PLACES.
         prompts: All that it may ask.
-        steps: What it does; None for two runs (pairwise.beside).
+        steps: The function that judges an answer; None where it needs a second run
+            (pairwise.beside).
     """
 
     places: tuple[str, ...]
@@ -82,22 +85,29 @@ class StepwiseKind:
 
     @property
     def text(self) -> str:
-        """All prompts, as the manifest keeps them."""
+        """The texts of all its prompts, as the manifest stores them."""
         return "\n\n---\n\n".join(one.prompt.text for one in self.prompts)
 
     @property
     def version(self) -> str:
-        """The versions of all prompts."""
+        """The versions of all its prompts: "claims 1, supported 1"."""
         return ", ".join(one.version for one in self.prompts)
 
 
 class _NotCached(Exception):
-    """A reply that only the model can give."""
+    """Raised where the model may not be asked and a reply is not in the cache."""
 
 
 @dataclass(frozen=True)
 class _Reply:
-    """A reply with its key in the cache and its cost. cached: it came from there."""
+    """A reply of the judge's model.
+
+    Attributes:
+        key: Its key in the cache.
+        text: The reply.
+        usage: What it cost.
+        cached: Whether it came from the cache.
+    """
 
     key: dict[str, object]
     text: str
@@ -107,15 +117,23 @@ class _Reply:
 
 @dataclass
 class _Requests:
-    """The requests about one answer. meter: gets the cost of those that are sent; None: only cached
-    replies are used."""
+    """The requests about one answer.
+
+    Attributes:
+        judge: Whose requests they are.
+        meter: Books the cost of those that are sent; None: only cached replies are used.
+        replies: All replies so far, in order.
+    """
 
     judge: StepwiseJudge
     meter: Meter | None
     replies: list[_Reply] = field(default_factory=list)
 
     def ask(self, prompt: Versioned, **values: Sequence[str]) -> str:
-        """The reply to a request, from the cache or else from the model."""
+        """Get the reply to a request from the cache, or else from the model; add it to `replies`.
+
+        Raises _NotCached where the model would have to be asked and there is no meter.
+        """
         key = {
             "prompt": [prompt.version, prompt.prompt.text],
             "values": values,
@@ -135,13 +153,13 @@ class _Requests:
     def _send(
         self, key: dict[str, object], prompt: Prompt, values: dict[str, Sequence[str]], meter: Meter
     ) -> _Reply:
-        """Get the model's reply from the cache, or ask for it.
+        """Ask the model, and return its reply with what it cost.
 
         Args:
             key: The key of the reply in the cache.
             prompt: The prompt with its placeholders.
-            values: Placeholder -> its text.
-            meter: Counts the cost.
+            values: Placeholder -> its text, in pieces.
+            meter: Books the cost.
         """
         before = len(meter.events)
         with self.judge.model.session(meter, "judge") as session:
@@ -152,7 +170,7 @@ class _Requests:
 
     @property
     def usage(self) -> PhaseUsage:
-        """Cost of all replies, cached ones included."""
+        """What all replies together cost, cached ones included."""
         total: PhaseUsage = {}
         for reply in self.replies:
             add_phase(total, reply.usage)
@@ -164,34 +182,41 @@ class StepwiseJudgement(Judgement):
     """A judgement by several requests.
 
     Attributes:
-        asked: The replies that are not cached yet.
-        why: Its flag.
+        new_replies: The replies that are not cached yet.
+        own_flag: Why the steps gave no score, or 0; None where they do not say.
     """
 
-    asked: tuple[_Reply, ...] = ()
-    why: str | None = None
+    new_replies: tuple[_Reply, ...] = ()
+    own_flag: str | None = None
 
     @property
     def flag(self) -> str | None:
-        """Why there is no score, or one of 0 although the judge did not say no."""
-        return self.why or super().flag
+        """Why there is no score, or one of 0 although the judge did not say no; None where that
+        does not apply.
+        """
+        return self.own_flag or super().flag
 
 
 @dataclass
 class StepwiseJudge(Judge):
-    """A judge whose kind asks several requests about each answer."""
+    """A judge whose kind asks several requests about each answer.
+
+    Attributes:
+        steps: The function that judges an answer.
+        needs: What it needs, of kinds.PLACES.
+    """
 
     steps: Steps | None = None
     needs: tuple[str, ...] = ()
 
     @property
     def places(self) -> list[str]:
-        """What it needs, of kinds.PLACES."""
+        """What it needs of a case: ["answer", "shown"]."""
         return list(self.needs)
 
     @property
     def drops_unclear(self) -> bool:
-        """A reply that cannot be read gives no score."""
+        """Always true: a reply that cannot be read gives no score."""
         return True
 
     def without_request(self, case: Case) -> Judgement | None:
@@ -210,27 +235,38 @@ class StepwiseJudge(Judge):
             return None
 
     def request(self, case: Case, meter: Meter | None = None) -> Judgement:
-        """Ask the model about one answer; any thread may call it. meter: gets the cost.
+        """Judge one answer by as many requests as its kind takes; any thread may call it.
 
-        Raises QuestionError if this answer cannot be judged, CannotRun if no answer can.
+        Args:
+            case: The answer with what the judge is shown.
+            meter: Books the cost of requests that are sent; None for a meter that nobody reads.
+
+        Raises:
+            QuestionError: This answer cannot be judged.
+            CannotRun: No answer can be judged.
         """
         return self._judged(case, _Requests(self, meter or Meter("answer")))
 
     def store_reply(self, case: Case, judgement: Judgement) -> None:
-        """Keep the replies that a judgement rests on for later calls. Raises SaveError."""
+        """Put the new replies that a judgement rests on into the cache. Raises SaveError."""
         assert isinstance(judgement, StepwiseJudgement)
-        for reply in judgement.asked:
+        for reply in judgement.new_replies:
             self.replies.put(reply.key, reply.text, reply.usage)
 
     def _lacking(self, case: Case) -> Judgement | None:
-        """The judgement of a case without a part that the judge needs, such as gold answers; None
-        where all are there."""
+        """The judgement of a case that lacks something the judge needs, such as gold answers.
+
+        A question that no document answers has none to split. None where the case has all of it.
+        """
         if "answers" in self.places and case.gold == (DECLINE,):
             return Judgement(case.question_id, NO_GOLD, None)
         return super()._lacking(case)
 
     def _judged(self, case: Case, requests: _Requests) -> Judgement:
-        """What the steps find."""
+        """Run the steps on a case, and make the judgement of what they find.
+
+        A reply that cannot be read makes it unclear, without a score. Raises _NotCached.
+        """
         assert self.steps is not None
         try:
             outcome = self.steps(case, requests.ask)
@@ -239,14 +275,14 @@ class StepwiseJudge(Judge):
         details: str | None = outcome.details
         if not requests.replies:
             details = None
-        asked = tuple(reply for reply in requests.replies if not reply.cached)
+        new_replies = tuple(reply for reply in requests.replies if not reply.cached)
         return StepwiseJudgement(
             question_id=case.question_id,
             verdict=outcome.verdict,
             score=outcome.score,
             reply=details,
             usage=requests.usage,
-            cached=bool(requests.replies) and not asked,
-            asked=asked,
-            why=outcome.flag,
+            cached=bool(requests.replies) and not new_replies,
+            new_replies=new_replies,
+            own_flag=outcome.flag,
         )

@@ -117,7 +117,7 @@ def _traceback(error: Exception) -> str:
 def _shortened(path: Path, roots: Iterable[Path]) -> str:
     """The path of a module without the folder that it is imported from; else its file name alone.
 
-    "/home/ann/venv/lib/a/b.py" -> "a/b.py", where "/home/ann/venv/lib" is among `roots`.
+    "/home/ann/venv/lib/a/b" -> "a/b", where "/home/ann/venv/lib" is among `roots`.
     """
     below = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
     return min(below, key=len, default=path.name)

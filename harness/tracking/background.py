@@ -54,7 +54,7 @@ class BackgroundTracking(Hook):
     Attributes:
         required: Whether MLflow was asked for, so that what is not logged is an error.
         unusable: Why the default MLflow cannot be used, in sentences.
-        thread: That logs; None before the first run.
+        thread: The thread that logs; None before the first run.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class BackgroundTracking(Hook):
             out: The folder of results.
             mlflow: A URI, "off", or None for the default, whose failure only warns.
             suite: The name of the parent run that holds the runs.
-            traces: Of each run, at most.
-            note: Gets a sentence for what was not logged.
-            shared: Several processes answer a row, so that only whoever merges it logs it.
+            traces: The most traces of each run.
+            note: Called with a sentence for what was not logged.
+            shared: Several processes answer a run, so that only the one that merges it logs it.
 
         Raises:
             ConfigError: An MLflow that was asked for cannot be used at all.
@@ -101,7 +101,14 @@ class BackgroundTracking(Hook):
             self._settle_uri(mlflow)
 
     def _settle_uri(self, mlflow: str | None) -> None:
-        """Set `_uri` and `unusable`. mlflow: a URI, or None for the default. Raises ConfigError."""
+        """Choose the store: set `_uri`, or `unusable` where the default store cannot be used.
+
+        Args:
+            mlflow: A URI, or None for the default.
+
+        Raises:
+            ConfigError: A store that was asked for cannot be used.
+        """
         uri = default_uri(self._out)
         if mlflow:
             uri = expand_home(mlflow)
@@ -112,19 +119,23 @@ class BackgroundTracking(Hook):
             self._uri = uri
 
     def started(self, plan: PlannedRun) -> None:
-        """Log the run from now on."""
+        """Log the run from now on; not where several processes answer it."""
         if not self._shared:
             self.add(self._out / plan.folder)
 
     def ended(self, plan: PlannedRun, result: RunResult) -> None:
-        """Log the whole run with the next pass, or one that this process merged."""
+        """Note that a run ended, so that the next pass logs all of it; add one that this process
+        merged.
+        """
         if self._shared and result.folder == self._out / plan.folder:
             self.add(result.folder)
         self._ended.add(self._out / plan.folder)
 
     def closed(self) -> int:
-        """Report what was not logged; 3 where a store failed, or traces that were requested are
-        missing."""
+        """Make the last pass, and report what was not logged.
+
+        Returns the exit code: 3 where a store failed, or traces that were asked for are missing.
+        """
         missed = self.missed()
         failed = self.required or bool(self._problem or self._errors)
         kind = "error" if failed else "warning"
@@ -135,8 +146,11 @@ class BackgroundTracking(Hook):
         return 0
 
     def add(self, folder: Path) -> None:
-        """Log the run in `folder` too, unless tracking is off; the run added before it must have
-        ended."""
+        """Log the run in `folder` too, unless tracking is off; the first one also starts the
+        thread.
+
+        The run that was added before it must have ended.
+        """
         if not self._uri:
             return
         self._folders.append(folder)
@@ -145,7 +159,7 @@ class BackgroundTracking(Hook):
             self.thread.start()
 
     def missed(self, timeout: float = _LONGEST_END) -> list[str]:
-        """Let the thread make its last pass and end; waits at most `timeout` seconds.
+        """Let the thread make its last pass and end; waits at most `timeout` seconds for that.
 
         Returns sentences about what was not logged, one for all runs with the same reason; [] where
         all was.
@@ -172,7 +186,10 @@ class BackgroundTracking(Hook):
         return [*sentences, *error_sentences(self._errors)]
 
     def _follow(self) -> None:
-        """Make a pass whenever INTERVAL is over, and the last one when the command has ended."""
+        """Make a pass every INTERVAL seconds, and the last one when the command has ended.
+
+        The thread runs this. Keeps the errors of the last pass, or in `_problem` what stopped it.
+        """
         try:
             while not self._over.wait(INTERVAL):
                 self.log_changes()  # a folder that cannot be logged just now: the last pass reports it
@@ -181,13 +198,21 @@ class BackgroundTracking(Hook):
             self._problem = f"{type(error).__name__}: {error}"
 
     def log_changes(self, last: bool = False) -> dict[Path, HarnessError]:
-        """Log the folders that changed; returns folder -> error of those that failed. last: none
-        still runs."""
+        """Make one pass: log the folders that changed since all of them was logged.
+
+        Args:
+            last: Whether this is the last pass, when no run goes on.
+
+        Returns:
+            Folder -> error, of those that failed.
+        """
         tracing = TracingTime(_LAST_TRACING if last else _TRACING)
         folders = [*self._folders]
 
         def log(folder: Path) -> None:
-            """Log a folder, unless it is as it was when all of it was logged."""
+            """Log one folder, unless it holds no run yet or has not changed since all of it was
+            logged.
+            """
             running = not last and folder == folders[-1] and folder not in self._ended
             if not (folder / RUN).exists() or (running and not (folder / MANIFEST).exists()):
                 return  # no run yet
@@ -213,14 +238,19 @@ class BackgroundTracking(Hook):
 
 @dataclass(frozen=True)
 class _FolderState:
-    """Whether a run goes on, and (inode, size, time) of its files."""
+    """By what a change of a run folder is seen.
+
+    Attributes:
+        running: Whether the run goes on.
+        files: (inode, size, time of change in ns) of its files.
+    """
 
     running: bool
     files: tuple[tuple[int, int, int], ...]
 
 
 def _folder_state(folder: Path, running: bool) -> _FolderState:
-    """The state of a run folder by which a change is seen."""
+    """Look up the state of a run folder by which a change is seen."""
     files = []
     for name in (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY):
         file = folder / name

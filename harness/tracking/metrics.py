@@ -35,7 +35,13 @@ from reports.settings import code_hash, made_with, user_settings
 
 
 class Point(NamedTuple):
-    """A value of a metric. step: the number of questions that it is about."""
+    """A value of a metric at one step.
+
+    Attributes:
+        step: The number of questions that it is about.
+        name: The metric.
+        value: Its value.
+    """
 
     step: int
     name: str
@@ -43,8 +49,12 @@ class Point(NamedTuple):
 
 
 class Params(NamedTuple):
-    """The settings of a run. short: name for --set -> value as text; long: names of those whose
-    values are too long to be shown."""
+    """The settings of a run as MLflow shows them.
+
+    Attributes:
+        short: Name for --set -> value as text.
+        long: Names of settings whose values are too long to be shown.
+    """
 
     short: dict[str, str]
     long: list[str]
@@ -76,7 +86,7 @@ _STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
 
 
 def metric_name(name: str) -> str:
-    """A name that MLflow takes: "acc@5/../hops" -> "acc_5/hops".
+    """Turn a name into one that MLflow takes: "acc@5/../hops" -> "acc_5/hops".
 
     Characters that it refuses become "_", path parts "", "." and ".." are left out, and the name
     ends after 250 characters; one without any part is "_".
@@ -87,7 +97,7 @@ def metric_name(name: str) -> str:
 
 
 def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
-    """Metric -> value for a whole run.
+    """The metrics of a whole run by name, in the order in which they are logged.
 
     Args:
         run: The run.
@@ -125,26 +135,29 @@ class _Metrics:
         self.values: dict[str, float] = {}
 
     def add(self, name: str, value: object) -> None:
-        """Add a number; what is none, or not finite, is left out."""
+        """Add a value under the name that MLflow takes; what is no finite number is left out."""
         number = _number(value)
         if number is not None:
             self.values[metric_name(name)] = number
 
 
 def first_columns(run: StoredRun) -> list[str]:
-    """The metrics to look at first: the headline score, what it cost, failed questions, the other
-    scores."""
+    """The metrics that a list of runs shows first: the headline score, what it cost, failed
+    questions, the other scores.
+    """
     headline, *others = map(metric_name, _all_score_names(run))
     return [headline, "TFLOPs", "failed", "n", *others]
 
 
 def _all_score_names(run: StoredRun) -> list[str]:
-    """The scores of single questions, the headline score first, then those of the whole run."""
+    """The names of the run's scores of single questions, headline first, then those of the whole
+    run.
+    """
     return [*score_names(run), *corpus_scores(run)]
 
 
 def _number(value: object) -> float | None:
-    """The value as a finite number; None where it is none."""
+    """The value as a finite float; None where it is no such number."""
     if not isinstance(value, SupportsFloat):
         return None
     number = float(value)
@@ -154,7 +167,10 @@ def _number(value: object) -> float | None:
 
 
 def percent(value: object) -> float | None:
-    """0.86444 -> 86.44, the one scale of scores in MLflow; its lists cut a longer number off."""
+    """A share in percent with two decimals, 0.86444 -> 86.44; None for what is no finite number.
+
+    MLflow's lists cut a longer number off.
+    """
     number = _number(value)
     if number is None:
         return None
@@ -162,7 +178,7 @@ def percent(value: object) -> float | None:
 
 
 def round_digits(value: object, count: int = 4) -> float | None:
-    """A cost rounded to its first `count` digits; None for what is no finite number."""
+    """Round a cost to its first `count` digits: 123456.7 -> 123500.0; None for no finite number."""
     number = _number(value)
     if number is None:
         return None
@@ -170,15 +186,15 @@ def round_digits(value: object, count: int = 4) -> float | None:
 
 
 def params(config: StoredConfig, models: Mapping[str, object]) -> Params:
-    """The settings of a run under their names for --set.
+    """The settings of a run under their names for --set: {"method.k": "5", "model": "llama"}.
 
     What is null, empty or a default of a model is left out: it says nothing, and MLflow shows a
     missing value as such.
 
     Args:
-        config: Of the run.
-        models: The manifest's, role -> identity. The settings of a part that no role used are left
-            out, unless it names no models, as old manifests may.
+        config: The run's settings.
+        models: Role -> identity, as the manifest has them. The settings of a part that no role used
+            are left out, unless this is empty, as in old manifests.
     """
     short: dict[str, str] = {}
     long: list[str] = []
@@ -196,7 +212,7 @@ def params(config: StoredConfig, models: Mapping[str, object]) -> Params:
 
 
 def _param_text(value: object) -> str:
-    """A setting as text, "" for null."""
+    """Write a setting as text: a text as it is, null as "", all else as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -205,12 +221,13 @@ def _param_text(value: object) -> str:
 
 
 def _says_nothing(key: str, value: object, models: Mapping[str, object]) -> bool:
-    """Whether a setting is left out, of a part that no role used, or a default of a model.
+    """Whether MLflow need not show a setting: prose, a part that no role used, a default of a
+    model.
 
     Args:
-        key: Of the setting, "model.dtype".
-        value: The run's.
-        models: As of `params`.
+        key: The setting, "model.dtype".
+        value: The run's value.
+        models: Role -> identity of the run's models; empty where they are not recorded.
     """
     if _LEFT_OUT.match(key):
         return True
@@ -224,19 +241,23 @@ def _says_nothing(key: str, value: object, models: Mapping[str, object]) -> bool
 
 
 def _param_name(key: str) -> str:
-    """A setting as a param: "method.params.k" -> "method.k", "encoder.name" -> "encoder"."""
+    """The name of a setting as a param, which is its name for --set.
+
+    "method.params.k" -> "method.k", "encoder.name" -> "encoder"
+    """
     return re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
 
 
 def without_folders(value: str) -> str:
-    """The last part of a path, for a name: "/home/ann/rows.jsonl" -> "rows.jsonl"; another value as
-    it is."""
+    """The last part of a path: "/home/ann/rows.jsonl" -> "rows.jsonl"; another value as it is."""
     return value.rstrip("/").rpartition("/")[2]
 
 
 def set_by_user(run: StoredRun) -> dict[str, str]:
-    """Key -> the run's value, of each setting that the user gave, but for those that are in every
-    name."""
+    """The settings that the user gave, name for --set -> value as text.
+
+    Method, data set and model are left out, as they are in every run's name.
+    """
     values = params(run.config, run.manifest.models).short
     names = set(map(_param_name, user_settings(run)))
     shown = sorted(names.intersection(values).difference(("method", "dataset", "model")))
@@ -244,17 +265,28 @@ def set_by_user(run: StoredRun) -> dict[str, str]:
 
 
 def run_state(run: StoredRun) -> str:
-    """finished, interrupted, stopped, or running (also for a run that was killed)."""
+    """How the run's last start ended: "finished", "interrupted", "stopped", or "running", also for
+    a run that was killed.
+    """
     return run.manifest.last_start.state or run.summary.state
 
 
 def run_status(run: StoredRun) -> str:
-    """The status of an ended run in MLflow; one that says nothing of its end was killed."""
+    """The status of an ended run in MLflow, "FINISHED", "FAILED" or "KILLED"; a run whose state is
+    still "running" was killed.
+    """
     return _STATUS.get(run_state(run), "KILLED")
 
 
 def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
-    """The tags by which runs are found: tags.method = 'pecan' and tags.git_dirty = 'false'."""
+    """The tags by which runs are found in MLflow: {"method": "pecan", "git_dirty": "false", ...}.
+
+    Values that are unknown or empty are left out.
+
+    Args:
+        run: The run.
+        suite: The suite that it belongs to; None without one.
+    """
     config = run.config
     git = run.manifest.git or GitState()
     values = {
@@ -280,8 +312,9 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
 
 
 def _made_with(run: StoredRun) -> str:
-    """What made the run, in words that differ where two runs do: own code, rows, checkout, weights,
-    packages."""
+    """Say what made the run, in words that differ where two runs do: own code, rows, checkout,
+    weights, packages.
+    """
     packages = run.manifest.packages
     parts = [f"{key} {value}" for key, value in made_with(run).items() if key not in packages]
     if run.manifest.code:
@@ -291,15 +324,19 @@ def _made_with(run: StoredRun) -> str:
 
 
 def _git_dirty(git: GitState) -> str | None:
-    """ "true" or "false"; None where the manifest does not say."""
+    """Whether the checkout had changes that no commit holds, as "true" or "false"; None if
+    unknown.
+    """
     if git.dirty is None:
         return None
     return str(git.dirty).lower()
 
 
 def running_points(run: StoredRun) -> list[Point]:
-    """The means over the first 1, 2, ... questions, three points a question: the headline score,
-    TFLOPs and how many failed."""
+    """The means over the first 1, 2, ... questions of a run, for MLflow's lines.
+
+    Up to three points a question: the headline score in percent, TFLOPs, and how many failed.
+    """
     headline: str = run.config.dataset.scorers[0]
     points: list[Point] = []
     costs = question_tflops(run)

@@ -17,7 +17,9 @@ _COLUMNS = [
 
 
 def mlflow_dataset(run: StoredRun) -> Dataset | None:
-    """The rows with digest, schema and number; None where the manifest does not name them."""
+    """The rows of a run as MLflow's data set, with hash, columns and number; None where the
+    manifest has no hash of them.
+    """
     about = run.manifest.dataset
     if not about.fingerprint:
         return None

@@ -134,11 +134,10 @@ class MlflowRun:
         return missing
 
     def log_running(self) -> None:
-        """Log the means over the first questions that are not there yet, or differ (a run that was
-        scored again).
+        """Log the means over the first 1, 2, ... questions, as far as they are not there or differ.
 
-        Those over all questions are left out: at that step stand the final metrics, which are those
-        of the tables.
+        They differ where a run was scored again. Those over all questions are left out: at that
+        step stand the final metrics, which are those of the tables.
         """
         n_questions = len(self.run.records)
         points = [point for point in running_points(self.run) if point.step < n_questions]
@@ -150,7 +149,9 @@ class MlflowRun:
         self._log([Metric(point.name, point.value, now, point.step) for point in new])
 
     def _stored_points(self, names: Iterable[str]) -> dict[tuple[int, str], float]:
-        """(step, name) -> the value that was logged last, of these metrics."""
+        """Look up the value that was logged last for each step of these metrics, by (step,
+        name).
+        """
         stored: dict[tuple[int, str], float] = {}
         for name in names:
             history = self.client.get_metric_history(self.id, name)
@@ -159,8 +160,9 @@ class MlflowRun:
         return stored
 
     def log_results(self) -> None:
-        """Log the run folder's files, final metrics, the table as the run's description, and the
-        HTML report."""
+        """Log the run folder's files, the final metrics, the table (the run's description too) and
+        the HTML report.
+        """
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             for source, target in _FILES.items():
@@ -171,8 +173,10 @@ class MlflowRun:
             log_files(self.client, self.uri, self.id, folder)
 
     def _log_summary(self, folder: Path) -> None:
-        """Log the final metrics; write the table, which is the run's description too, and the
-        report into `folder`."""
+        """Log the final metrics, and write the table and the report into `folder`.
+
+        The table also becomes the run's description, unless it is too long.
+        """
         table = main_table.frame([self.run])
         self._log_final_metrics(final_metrics(self.run, table))
         text = render(views.legended(table), "markdown")
@@ -184,7 +188,9 @@ class MlflowRun:
         (folder / "report.html").write_text(html, encoding="utf-8")
 
     def _log_final_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Log them at the step of the last question, unless the same ones are there."""
+        """Log metrics of the whole run at the step of its last question, unless the same ones are
+        there.
+        """
         step = len(self.run.records)
         text = json.dumps([step, metrics], sort_keys=True)
         content = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -202,7 +208,7 @@ class MlflowRun:
         """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives, and tag it
         with its state.
 
-        The suite's run gets the worst status of its child runs.
+        The suite's run also gets the worst status of its child runs.
         """
         status = run_status(self.run)
         finished = self.run.manifest.last_start.finished
@@ -220,16 +226,16 @@ class MlflowRun:
             self.client.set_terminated(self.parent, worst, last or None)
 
     def resume(self) -> None:
-        """Show the run as running, and its suite with it."""
+        """Show the run and its suite's run as running."""
         for run_id in (self.id, self.parent):
             if run_id is not None:
                 self.client.update_run(run_id, status="RUNNING")
 
     def _find_experiment(self) -> str:
-        """The id of the data set's experiment, made if there is none; its view gets the settings
-        that the user gave.
+        """Find the experiment of the run's data set, or make it; returns its id.
 
-        Raises SaveError for a deleted one.
+        Also adds the settings that the user gave to the columns of its saved view. Raises SaveError
+        for an experiment that was deleted.
         """
         name = self.run.config.dataset.name
         experiment = self.client.get_experiment_by_name(name)
@@ -254,7 +260,7 @@ class MlflowRun:
         return str(experiment.experiment_id)
 
     def _make_experiment(self, name: str) -> str:
-        """Make an experiment with its view and guide; returns its id."""
+        """Make an experiment with its saved view and guide; returns its id."""
         view = saved_view(first_columns(self.run), set_by_user(self.run), _now())
         tags = _KIND | {VIEW_TAG: view}
         made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), tags))
@@ -262,14 +268,14 @@ class MlflowRun:
         return made
 
     def _find_parent(self, suite: str) -> str:
-        """The id of the suite's run, made if there is none."""
+        """Find the run of the suite in the experiment, or make it; returns its id."""
         runs = self._search_runs({_SUITE: suite})
         if runs:
             return str(runs[0].info.run_id)
         return self._make_run({_SUITE: suite}, suite)
 
     def _search_runs(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:
-        """The oldest runs of the experiment with these tags, `most` at most."""
+        """Search the experiment for runs with these tags, oldest first, at most `most`."""
         query = " and ".join(
             f"tags.`{key}` = '{_without_quotes(value)}'" for key, value in tags_.items()
         )
@@ -279,23 +285,28 @@ class MlflowRun:
         )
 
     def _identity(self) -> dict[str, str]:
-        """The tags by which the run is found again. A folder that was deleted and made anew is
-        another run."""
+        """The tags by which the run is found again: folder, start and id.
+
+        A folder that was deleted and made anew is another run.
+        """
         tags = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.started)}
         if self.run.manifest.id is not None:
             tags[_ID] = self.run.manifest.id
         return tags
 
     def _find_run(self) -> str | None:
-        """The id of the run that was logged earlier."""
+        """Find the run that was logged earlier; its id, or None."""
         runs = self._search_runs(self._identity())
         if not runs:
             return None
         return str(runs[0].info.run_id)
 
     def _new_name(self) -> str:
-        """A name for the run: method, settings that the user gave, model, and what tells it from
-        others of that name."""
+        """Make a name for the run that no other run has: "pecan k=3 · llama".
+
+        Method, settings that the user gave and model; where that is taken also its hash, start or
+        id.
+        """
         values = ""
         for key, value in set_by_user(self.run).items():
             values += f" {key.removeprefix('method.')}={without_folders(value)}"
@@ -308,7 +319,7 @@ class MlflowRun:
         return name
 
     def _make_run(self, tags_: Mapping[str, str], name: str) -> str:
-        """Make an MLflow run with these tags and the user's name; returns its id."""
+        """Make an MLflow run with these tags and the name of who logs; returns its id."""
         start = _milliseconds(self.run.manifest.started)
         try:
             user = getpass.getuser()  # as MLflow's own clients name who logs
@@ -320,7 +331,7 @@ class MlflowRun:
         return str(made.info.run_id)
 
     def _log_description(self) -> None:
-        """Write tags, params and the rows that are the run's input.
+        """Write the tags and params of the run, and the rows that are its input.
 
         MLflow keeps the first value of a param for good: of a run that goes on, changed values
         stand in the tag harness.changed_params.
@@ -347,7 +358,7 @@ class MlflowRun:
             self._log_dataset()
 
     def _description_tags(self, too_long: Sequence[str], changed: Sequence[str]) -> list[RunTag]:
-        """The tags of the run while it is running.
+        """Make the tags that describe the run while it is running.
 
         Args:
             too_long: Names of settings whose values are longer than MLflow takes.
@@ -365,7 +376,7 @@ class MlflowRun:
         return [RunTag(key, value) for key, value in tags.items()]
 
     def _log_dataset(self) -> None:
-        """Name the rows, which the column Dataset of MLflow's list of runs shows."""
+        """Log the data set as the run's input, which the column Dataset of MLflow's list shows."""
         data = mlflow_dataset(self.run)
         if data is not None:
             tags = [InputTag("mlflow.data.context", "evaluation")]
@@ -378,7 +389,7 @@ class MlflowRun:
 
 
 def _worst_status(statuses: Container[str]) -> str:
-    """The status of a suite whose runs have these."""
+    """The status of a suite's run, from those of its child runs."""
     for status in ("RUNNING", "FAILED", "KILLED"):
         if status in statuses:
             return status
@@ -391,10 +402,12 @@ def _without_quotes(value: str) -> str:
 
 
 def _now() -> int:
+    """Milliseconds since 1970, now."""
     return int(time.time() * 1000)
 
 
 def _milliseconds(moment: str | None) -> int | None:
+    """A moment in ISO form as milliseconds since 1970; None for None."""
     if moment is None:
         return None
     return int(datetime.fromisoformat(moment).timestamp() * 1000)

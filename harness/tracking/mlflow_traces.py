@@ -53,10 +53,10 @@ class MlflowTraces:
     """The traces of one MLflow run. Methods raise what MLflow raises."""
 
     def __init__(self, uri: str, experiment: str, run_id: str) -> None:
-        """Connect to a store.
+        """Make the client of a store.
 
         Args:
-            uri: Of the store.
+            uri: The address of the store.
             experiment: MLflow's id of the experiment.
             run_id: MLflow's id of the run.
         """
@@ -65,7 +65,7 @@ class MlflowTraces:
         self._run_id = run_id
 
     def log(self, run: StoredRun, most: int, tracing: TracingTime | None = None) -> int:
-        """Log the questions whose traces are not there, or have changed.
+        """Log the questions whose traces are not in MLflow, or have changed.
 
         Args:
             run: The run.
@@ -93,7 +93,7 @@ class MlflowTraces:
         return left
 
     def _stored_traces(self) -> Iterator[TraceInfo]:
-        """Yield the traces of the run that MLflow has, without their spans."""
+        """Yield what MLflow knows of the traces of the run, without their spans, page by page."""
         token = None
         while True:
             page = self._client.search_traces(
@@ -110,7 +110,12 @@ class MlflowTraces:
                 return
 
     def _send(self, batch: Sequence[TracedQuestion], stored: Mapping[str, TraceInfo]) -> None:
-        """Send the traces of some questions, replacing those that MLflow has of them."""
+        """Send the traces of some questions, in place of those that MLflow has of them.
+
+        Args:
+            batch: The questions.
+            stored: Question id -> the trace that MLflow has of it.
+        """
         spans = []
         names = [question.record.question_id for question in batch]
         old = [stored[name].trace_id for name in names if name in stored]
@@ -127,16 +132,19 @@ class MlflowTraces:
         self._client.log_spans(self._experiment, spans)
 
     def _trace_id(self, question_id: str) -> str:
+        """MLflow's id of a question's trace, made of the run and the question, so always the
+        same.
+        """
         place = f"{self._run_id} {question_id}"
         return "tr-" + hashlib.sha256(place.encode()).hexdigest()[:32]
 
     def _trace_info(self, question: TracedQuestion, trace_id: str, end_ns: int) -> TraceInfo:
-        """What MLflow lists of a question.
+        """Make what MLflow's list of traces shows of a question.
 
         Args:
-            question: With all that its trace shows.
-            trace_id: Of the trace.
-            end_ns: When the question ended, nanoseconds since 1970.
+            question: The question with all that its trace shows.
+            trace_id: MLflow's id of the trace.
+            end_ns: When the question ended, in nanoseconds since 1970.
         """
         record = question.record
         tokens = token_usage(sum_phases([record.usage], "search", "answer"))
@@ -166,7 +174,7 @@ class MlflowTraces:
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`, the last one shorter."""
+    """Yield the items in lists of `size`, the last one maybe shorter."""
     left = iter(items)
     batch = list(itertools.islice(left, size))
     while batch:
@@ -175,7 +183,9 @@ def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def answer_digest(record: StoredRecord) -> str:
-    """A digest of a record without scores and notes: scoring again does not change it."""
+    """Hash a record without its scores and notes, so that scoring again does not change the
+    digest.
+    """
     values = record.to_json()
     values.pop("scores", None)
     values.pop("notes", None)
@@ -183,7 +193,7 @@ def answer_digest(record: StoredRecord) -> str:
 
 
 def _digest(record: StoredRecord) -> str:
-    """What a trace is made of: its answer, "-", its scores."""
+    """The digest of all that a trace is made of: "<hash of the answer>-<hash of its scores>"."""
     parts = [percent_scores(record), record.notes.get("flags")]
     if JUDGES in record.notes:
         parts.append(record.notes[JUDGES])
@@ -196,19 +206,21 @@ def _short_digest(value: object) -> str:
 
 
 def _digest_of(info: TraceInfo) -> str:
-    """The digest of a stored trace, "" for one whose spans never came."""
+    """The digest that a trace in MLflow was made with; "" for one whose spans never came."""
     if _COMPLETE not in info.tags:
         return ""
     return str(info.trace_metadata.get(_DIGEST, ""))
 
 
 def _answer_digest_of(info: TraceInfo) -> str:
-    """The digest of a stored trace's answer: what `_digest` writes before the "-"."""
+    """The part of a stored trace's digest that stands for its answer: what is before the "-"."""
     return _digest_of(info).partition("-")[0]
 
 
 def percent_scores(record: StoredRecord) -> dict[str, float]:
-    """Name of the metric -> score of a record in percent."""
+    """The scores of a record in percent, by the names that MLflow takes; infinite ones are left
+    out.
+    """
     scores = {}
     for name, value in record.scores.items():
         score = percent(value)
@@ -218,7 +230,9 @@ def percent_scores(record: StoredRecord) -> dict[str, float]:
 
 
 def _tags(question: TracedQuestion) -> dict[str, str]:
-    """What MLflow's list of traces can be filtered by."""
+    """The tags by which MLflow's list of traces can be filtered: {"method": "pecan", "error":
+    ...}.
+    """
     record = question.record
     config = question.run.config
     spent = sum_phases([record.usage], "search", "answer")
@@ -238,7 +252,9 @@ def _tags(question: TracedQuestion) -> dict[str, str]:
 
 
 def _assessments(record: StoredRecord, trace_id: str) -> list[Assessment]:
-    """Scores as feedback of code or of a judge, gold answers as an expectation."""
+    """The scores of a record as MLflow's feedback, of code or of a judge, and its gold answers as
+    an expectation.
+    """
     judges = {metric_name(name) for name in record.judgements}
     reasons = _reasons(record)
     assessments: list[Assessment] = []
@@ -257,7 +273,7 @@ def _assessments(record: StoredRecord, trace_id: str) -> list[Assessment]:
 
 
 def _reasons(record: StoredRecord) -> dict[str, str]:
-    """Metric -> why it is as it is: a scorer's flag, a judge's reply."""
+    """Why a score is as it is, by the metric's name: a scorer's flag, a judge's reply, or both."""
     reasons = {}
     for name in (*record.flags, *record.judgements):
         said: list[str] = []
@@ -271,7 +287,12 @@ def _reasons(record: StoredRecord) -> dict[str, str]:
 
 
 def _added_by_people(before: TraceInfo | None, record: StoredRecord) -> list[Assessment]:
-    """What people added in MLflow to the trace that is replaced, if its answer is the same."""
+    """What people added in MLflow to the trace that is replaced; [] if its answer has changed.
+
+    Args:
+        before: The trace that MLflow has; None for none.
+        record: The question's record now.
+    """
     if before is None:
         return []
     if _answer_digest_of(before) != answer_digest(record):
@@ -280,5 +301,5 @@ def _added_by_people(before: TraceInfo | None, record: StoredRecord) -> list[Ass
 
 
 def _is_ours(assessment: Assessment) -> bool:
-    """Whether the harness made an assessment."""
+    """Whether the harness made an assessment, and no person."""
     return str(assessment.source.source_id).startswith(_SENDER)

@@ -14,17 +14,17 @@ VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 
 
 def view_url(experiment: str) -> str:
-    """The address, behind the server's, of the page that compares an experiment's runs; experiment:
-    its id."""
+    """The address, after the server's, of the page that compares the runs of an experiment (its
+    id).
+    """
     return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&workflowType=machine_learning"
 
 
 def saved_view(columns: Sequence[str], settings: Iterable[str], created: int) -> str:
-    """A view (JSON) for the menu Views of an experiment's page, in the form of MLflow 3's own "Save
-    as new view".
+    """Make the saved view "Comparison" of an experiment's page, as the JSON that MLflow stores.
 
-    The runs stand in a list without parents; the charts begin with the first column against TFLOPs
-    and a bar chart for each score and cost.
+    It has the form of MLflow 3's own "Save as new view". The runs stand in a list without parents;
+    the charts begin with the first column against TFLOPs and a bar chart for each score and cost.
 
     Args:
         columns: The metrics of the list; the first one decides its order.
@@ -55,17 +55,19 @@ def saved_view(columns: Sequence[str], settings: Iterable[str], created: int) ->
 
 
 def _metric(name: str) -> str:
-    """A metric as MLflow names a column."""
+    """The column of a metric as MLflow names it: "TFLOPs" -> "metrics.`TFLOPs`"."""
     return f"metrics.`{name}`"
 
 
 def _param(name: str) -> str:
-    """A param as MLflow names a column."""
+    """The column of a param as MLflow names it: "method.k" -> "params.`method.k`"."""
     return f"params.`{name}`"
 
 
 def _charts(columns: Sequence[str]) -> list[dict[str, object]]:
-    """The first column against TFLOPs, then a bar chart for each score and cost."""
+    """The charts of the view: the first column against TFLOPs, then a bar chart for each score and
+    cost.
+    """
     axes = {
         "xaxis": {"key": "TFLOPs", "type": "METRIC"},
         "yaxis": {"key": columns[0], "type": "METRIC"},
@@ -86,7 +88,12 @@ def _charts(columns: Sequence[str]) -> list[dict[str, object]]:
 
 
 def experiment_guide(name: str, experiment: str) -> str:
-    """The description of an experiment, in markdown; experiment: its id."""
+    """The description of an experiment in Markdown.
+
+    Args:
+        name: The data set.
+        experiment: MLflow's id of the experiment, for the link.
+    """
     return (
         f"Methods on **{name}**: **[open the comparison]({view_url(experiment)})**, or choose "
         "Comparison in the menu "
@@ -110,11 +117,15 @@ def experiment_guide(name: str, experiment: str) -> str:
 
 
 def with_settings(view: str, settings: Iterable[str]) -> str:
-    """A saved view of MLflow's list of runs with columns for these settings added.
+    r"""Add columns for settings to a saved view of MLflow's list of runs.
 
     MLflow stores a view as JSON, its table as JSON in the key "state" of it:
 
         {"state": "{\"selectedColumns\": [...], \"columnOrder\": [...], ...}", ...}
+
+    Args:
+        view: The view as MLflow stores it.
+        settings: The names of params to show.
     """
     stored_view = json.loads(view)
     table = json.loads(stored_view["state"])

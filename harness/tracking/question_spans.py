@@ -38,13 +38,13 @@ _COSTS = ("tokens_in", "tokens_out", "tokens_cached", "requests", "encoder_reque
 
 @dataclass(frozen=True)
 class _Times:
-    """Seconds from the start of the question."""
+    """When a span begins and ends, in seconds from the start of its question."""
 
     start: float
     end: float
 
     def share(self, number: int, count: int) -> _Times:
-        """The part `number` of `count` equal parts."""
+        """The times of part `number`, from 0, when this span is cut into `count` equal parts."""
         length = (self.end - self.start) / count
         return _Times(self.start + number * length, self.start + (number + 1) * length)
 
@@ -74,6 +74,12 @@ class QuestionSpans:
     """Makes the spans of one question."""
 
     def __init__(self, question: TracedQuestion, trace_id: str) -> None:
+        """Begin without spans.
+
+        Args:
+            question: The question with all that its trace shows.
+            trace_id: MLflow's id of the trace: "tr-" and 32 hexadecimal digits.
+        """
         self._question = question
         self._record = question.record
         self._trace_id = trace_id
@@ -81,7 +87,7 @@ class QuestionSpans:
         self._made: list[LiveSpan] = []
 
     def make(self) -> list[LiveSpan]:
-        """The spans of the question, the whole question first."""
+        """Make all spans of the question, the one of the whole question first."""
         record = self._record
         search = _seconds(record.usage.get("search"))
         answer = _seconds(record.usage.get("answer"))
@@ -108,8 +114,12 @@ class QuestionSpans:
         return self._made
 
     def _add(self, part: _Part, parent: LiveSpan | None = None) -> LiveSpan:
-        """Make a span, which `make` returns later. parent: the span above it; None for the whole
-        question."""
+        """Make the span of a part, and add it to those that `make` returns.
+
+        Args:
+            part: What it shows.
+            parent: The span above it; None for the whole question, which also shows its error.
+        """
         context = None
         if parent is not None:
             context = set_span_in_context(parent._span)
@@ -125,11 +135,13 @@ class QuestionSpans:
         return span
 
     def _moment(self, seconds: float) -> int:
-        """Nanoseconds since 1970 of a moment of the question."""
+        """A moment of the question, in seconds from its start, as nanoseconds since 1970."""
         return round((self._question.start + seconds) * 1e9)
 
     def _notes(self) -> dict[str, object]:
-        """What stands beside the whole question: its id, what was cut, the costs of its phases."""
+        """The attributes of the whole question's span: its id, what was cut, the costs of each
+        phase.
+        """
         record = self._record
         notes: dict[str, object] = {
             "question_id": record.question_id,
@@ -140,7 +152,12 @@ class QuestionSpans:
         return _filled(notes)
 
     def _add_search(self, root: LiveSpan, times: _Times) -> None:
-        """Add the span of the search, and those of its steps and requests below it."""
+        """Add the span of the search or ranking, and those of its steps and requests below it.
+
+        Args:
+            root: The span of the whole question.
+            times: Start and end of the search.
+        """
         record = self._record
         name = "search" if record.usage.get("search") or record.steps else "retrieve"
         notes = _filled({"stop_reason": record.stop_reason, "steps": len(record.steps)})
@@ -151,7 +168,13 @@ class QuestionSpans:
         self._add_requests(search, times, ("search", "study"))
 
     def _add_steps(self, search: LiveSpan, times: _Times) -> None:
-        """Add a span for each step; they share the time of the search by their FLOPs."""
+        """Add a span for each of the first steps below the search; they share its time by their
+        FLOPs.
+
+        Args:
+            search: The span of the search.
+            times: Its start and end.
+        """
         steps = search_steps(self._record.steps)
         spent = [step.tflops(DEFAULT) or 0.0 for step in steps]
         most = max(spent, default=0.0) or 1.0
@@ -170,7 +193,12 @@ class QuestionSpans:
             start = end
 
     def _add_answer(self, root: LiveSpan, times: _Times) -> None:
-        """Add the span of the answer, and those of its requests below it."""
+        """Add the span of the answer, and those of its requests below it.
+
+        Args:
+            root: The span of the whole question.
+            times: Start and end of the answer.
+        """
         notes = _costs(self._record.usage["answer"])
         notes["mlflow.chat.tokenUsage"] = token_usage(self._record.usage["answer"])
         part = _Part(
@@ -204,8 +232,13 @@ class QuestionSpans:
             self._add(part, parent)
 
     def _passages(self, shown: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-        """The first of the shown passages in MLflow's form of retrieved documents. shown: as a
-        record holds them (StoredPiece)."""
+        """The first 20 shown passages in MLflow's form of retrieved documents.
+
+        [{"page_content": "Ann ...", "metadata": {"kind": "span", "doc_uri": "d0[3:6]"}}]
+
+        Args:
+            shown: Passages as a record holds them (StoredPiece).
+        """
         passages: list[dict[str, object]] = []
         for piece in shown[:_MOST_PASSAGES]:
             checksum = str(piece.get("text_sha256", ""))
@@ -221,36 +254,43 @@ class _OneTrace(RandomIdGenerator):
     """Gives every span the same trace id."""
 
     def __init__(self, trace_id: str) -> None:
-        """trace_id: "tr-" and 32 hexadecimal digits."""
+        """Keep the number in the id.
+
+        Args:
+            trace_id: "tr-" and 32 hexadecimal digits.
+        """
         self._number = int(trace_id.removeprefix("tr-"), 16)
 
     def generate_trace_id(self) -> int:
-        """The id, as OpenTelemetry has it."""
+        """The id as the number that OpenTelemetry asks for, the same each time."""
         return self._number
 
 
 def _tracer(trace_id: str) -> Tracer:
-    """A tracer whose spans are all of this trace and are sent nowhere by themselves."""
+    """Make a tracer whose spans all belong to one trace and are sent nowhere by themselves."""
     ids = _OneTrace(trace_id)
     provider = TracerProvider(ALWAYS_ON, id_generator=ids, shutdown_on_exit=False)
     return provider.get_tracer(__name__)
 
 
 def _set_error(span: LiveSpan, error: Mapping[str, str]) -> None:
-    """Give the span the error of its question."""
+    """Give a span the status ERROR and the error of its question, with the traceback if there is
+    one.
+    """
     span.set_status(SpanStatus("ERROR", error.get("message", "")))
     about = {"exception.type": error.get("type"), "exception.stacktrace": error.get("traceback")}
     span.add_event(SpanEvent("exception", attributes=_filled(about)))
 
 
 def _step_name(step: SearchStep) -> str:
+    """The name of a step's span: "visit 7", or its action alone where it has no node."""
     if step.node is None:
         return step.action
     return f"{step.action} {step.node}"
 
 
 def _step_notes(step: SearchStep) -> dict[str, object]:
-    """The numbers of a step."""
+    """The attributes of a step's span: its numbers and note, those left out that are empty."""
     return _filled(
         {
             "level": step.level,
@@ -265,7 +305,7 @@ def _step_notes(step: SearchStep) -> dict[str, object]:
 
 
 def _place(piece: Mapping[str, object]) -> str:
-    """Where a passage stands: "d0[3:6]", or its document alone."""
+    """Where a passage stands: "d0[3:6]" for characters of a document, else its document alone."""
     document = str(piece.get("document_id", ""))
     if piece["kind"] != "span":
         return document
@@ -273,13 +313,14 @@ def _place(piece: Mapping[str, object]) -> str:
 
 
 def _seconds(usage: PhaseUsage | None) -> float:
+    """The seconds of a phase; 0 for None or where they are unknown."""
     if usage is None:
         return 0.0
     return usage.get("seconds", 0.0)
 
 
 def _costs(usage: PhaseUsage) -> dict[str, object]:
-    """The costs of a phase that are not 0."""
+    """The costs of a phase by name, and its TFLOPs; those that are 0 or unknown are left out."""
     costs: dict[str, object] = {"TFLOPs": tflops(usage)}
     for name in _COSTS:
         costs[name] = usage.get(name)
@@ -287,12 +328,15 @@ def _costs(usage: PhaseUsage) -> dict[str, object]:
 
 
 def tflops(usage: PhaseUsage) -> float:
-    """1e12 FLOPs of a phase."""
+    """The FLOPs of a phase by the default convention, in 1e12; 0 where they are unknown."""
     return usage.get("flops", {}).get(DEFAULT, 0.0) / 1e12
 
 
 def token_usage(usage: PhaseUsage) -> dict[str, int]:
-    """The tokens of a phase under MLflow's names; {} where a run made elsewhere says none."""
+    """The tokens of a phase under MLflow's names: {"input_tokens": 9, "output_tokens": 2, ...}.
+
+    {} where the usage does not say them, as in a run made elsewhere.
+    """
     if "tokens_in" not in usage:
         return {}
     read = int(usage["tokens_in"])
@@ -301,5 +345,5 @@ def token_usage(usage: PhaseUsage) -> dict[str, int]:
 
 
 def _filled(values: Mapping[str, object]) -> dict[str, object]:
-    """The values that say something."""
+    """Leave out the values that are None or empty."""
     return {name: value for name, value in values.items() if value not in (None, "", [], {})}

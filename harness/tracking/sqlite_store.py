@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def sqlite_lock(uri: str) -> Iterator[None]:
-    """Lock a sqlite store while its tables are created: two processes at once would break it."""
+    """Hold a lock beside a sqlite store in the block; for another store nothing is locked.
+
+    Its tables are created inside: two processes at once would break it.
+    """
     path = sqlite_path(uri)
     if path is None:
         yield
@@ -43,8 +46,9 @@ def sqlite_lock(uri: str) -> Iterator[None]:
 
 
 def open_store(uri: str) -> MlflowClient:
-    """Open a store, made if it is a sqlite file that is missing or half made; hold `sqlite_lock`.
+    """Open a store and return MLflow's client of it; called inside `sqlite_lock`.
 
+    A sqlite file that is missing is made; one that is half made and holds nothing is made anew.
     Raises OSError, sqlite3.Error and what MLflow raises.
     """
     path = sqlite_path(uri)
@@ -66,7 +70,7 @@ def open_store(uri: str) -> MlflowClient:
 
 
 def _opened(uri: str) -> MlflowClient:
-    """A client of MLflow that has reached its store once."""
+    """Make a client of MLflow that has reached its store once, which also makes missing tables."""
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
@@ -76,7 +80,9 @@ def _opened(uri: str) -> MlflowClient:
 
 @contextlib.contextmanager
 def _new_store(path: Path) -> Iterator[Path]:
-    """Give a whole, empty store beside `path`; deleted after the block if it is still there."""
+    """Make a whole, empty store beside `path` and yield its file; deleted after the block unless it
+    was moved.
+    """
     draft = draft_path(path)
     try:
         make_store(draft)
@@ -92,7 +98,10 @@ def make_store(path: Path) -> None:
 
 
 def _holds_nothing(path: Path) -> bool:
-    """Whether a sqlite file has neither a run nor an experiment but MLflow's first one."""
+    """Whether a sqlite file has no run, and no experiment but the one that MLflow makes itself.
+
+    False for a file that sqlite cannot read.
+    """
     try:
         with contextlib.closing(sqlite3.connect(path)) as store:
             tables = {row[0] for row in store.execute("SELECT name FROM sqlite_master")}
@@ -109,7 +118,9 @@ _ITEMS = (
 
 
 def _copy_content(source: Path, target: Path) -> None:
-    """Replace the content of a sqlite file in one transaction: who has it open sees the new one."""
+    """Replace all that a sqlite file (`target`) holds in one transaction; who has it open sees the
+    new.
+    """
     with (
         contextlib.closing(sqlite3.connect(source)) as new,
         contextlib.closing(sqlite3.connect(target)) as old,

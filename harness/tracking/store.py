@@ -34,13 +34,18 @@ _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 
 
 
 def sqlite_uri(path: Path) -> str:
-    """The URI of a sqlite file. What would be read as a query or an escape is quoted, and nothing
-    else."""
+    """The URI of a sqlite file: /r/a.db -> "sqlite:////r/a.db".
+
+    A "%" or "?" in it is quoted, as it would be read as an escape or a query; nothing else is.
+    """
     return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
 
 
 def expand_home(uri: str) -> str:
-    """`uri` with the ~ of a sqlite file's path as the user's home folder."""
+    """Write the ~ of a sqlite file's URI as the home folder; other URIs stay as they are.
+
+    "sqlite:///~/a.db" -> "sqlite:////home/ann/a.db"
+    """
     if not uri.startswith(f"{_SQLITE}~"):
         return uri
     return _SQLITE + expanded(uri.removeprefix(_SQLITE))
@@ -82,7 +87,7 @@ def unreachable(uri: str, seconds: float = 5.0) -> str | None:
 
 
 def artifacts_folder(uri: str) -> Path | None:
-    """The folder of a sqlite store's artifacts; None for another store, which knows its own."""
+    """The folder of a sqlite store's artifacts, mlartifacts beside it; None for another store."""
     path = sqlite_path(uri)
     if path is None:
         return None
@@ -90,8 +95,14 @@ def artifacts_folder(uri: str) -> Path | None:
 
 
 def artifacts_uri(uri: str, name: str) -> str | None:
-    """The address of artifacts of the experiment `name`, without local paths; None if the server
-    decides."""
+    """The address for the artifacts of an experiment; None where the store's server decides.
+
+    "pocket/musique" -> "mlflow-artifacts:/pocket_musique", which names no local path.
+
+    Args:
+        uri: The address of the store.
+        name: The experiment.
+    """
     if artifacts_folder(uri) is None:
         return None
     folder = re.sub(r"[^\w-]", "_", name, flags=re.ASCII)
@@ -102,10 +113,10 @@ def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None
     """Write the files of a folder as a run's artifacts, replacing older ones.
 
     Args:
-        client: Of MLflow.
-        uri: Of the store.
+        client: MLflow's client.
+        uri: The address of the store.
         run_id: MLflow's id of the run.
-        folder: With the files.
+        folder: The folder with the files.
 
     Raises:
         OSError: A file cannot be written.

@@ -22,13 +22,13 @@ _LONGEST_TEXT = 4000
 class TracedQuestion:
     """A question with what its trace shows.
 
-    Args:
+    Attributes:
         run: The run.
-        record: Its record.
-        indexes: The indexes that it used first.
+        record: The question's record.
+        indexes: The indexes that no earlier question of the run used.
         texts: Long texts by checksum.
         requests: Its requests in order.
-        start: Seconds since 1970.
+        start: When it is taken to have started, in seconds since 1970.
     """
 
     run: StoredRun
@@ -40,9 +40,11 @@ class TracedQuestion:
 
 
 def traced_questions(run: StoredRun, wanted: set[str]) -> Iterator[TracedQuestion]:
-    """Yield the questions with these ids, in the order of the records.
+    """Yield the questions with these ids, in the order of the records, with all that their traces
+    show.
 
-    They follow each other from the start of the run, as many at a time as the run had in flight.
+    Their starts are estimates: questions follow each other from the start of the run, as many at a
+    time as the run had in flight.
     """
     texts = run.texts([record for record in run.records if record.question_id in wanted])
     requests = read_requests(run.path, wanted, cut_middle)
@@ -58,7 +60,7 @@ def traced_questions(run: StoredRun, wanted: set[str]) -> Iterator[TracedQuestio
 
 
 def _start(run: StoredRun) -> float:
-    """When the run started, seconds since 1970; 0 where it does not say."""
+    """When the run started, in seconds since 1970; 0 where its manifest does not say."""
     started = run.manifest.started
     if not started:
         return 0.0
@@ -66,14 +68,20 @@ def _start(run: StoredRun) -> float:
 
 
 def _parallel(run: StoredRun) -> int:
-    """The most questions that were in flight at once."""
+    """The most questions of the run that were in flight at once."""
     return run.manifest.most_in_flight
 
 
 def _indexes_used_first(
     record: StoredRecord, unused: dict[tuple[str, str | None], IndexLine]
 ) -> list[IndexLine]:
-    """Take the indexes of the question's documents out of those that no earlier question used."""
+    """Take the indexes of a question's documents out of `unused`, which is changed, and return
+    them.
+
+    Args:
+        record: The question's record.
+        unused: (document, question or None) -> the index, of those that no earlier question used.
+    """
     used = []
     for document in record.document_ids:
         for place in ((document, None), (document, record.question_id)):
@@ -84,7 +92,10 @@ def _indexes_used_first(
 
 
 def cut_middle(text: str, longest: int = _LONGEST_TEXT) -> str:
-    """Cut the middle out of a text longer than `longest`: a prompt has its question at the end."""
+    r"""Cut the middle out of a text longer than `longest`, as a prompt has its question at the end.
+
+    "<first two thirds>\n[... 812 characters ...]\n<last third>"
+    """
     if len(text) <= longest:
         return text
     head = longest * 2 // 3

@@ -13,11 +13,12 @@ class TracingTime:
     """
 
     def __init__(self, seconds: float) -> None:
+        """Keep how many seconds traces may take; none of them has begun."""
         self._seconds = seconds
         self._end: float | None = None
 
     def is_over(self) -> bool:
-        """Whether the seconds have passed; they begin with the first call."""
+        """Whether the seconds have passed. The first call also begins them."""
         now = time.monotonic()
         if self._end is None:
             self._end = now + self._seconds

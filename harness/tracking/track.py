@@ -67,11 +67,11 @@ class StoreError(SaveError):
     """
 
     def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
-        """Make the sentence.
+        """Make the sentence, with the command that logs the runs later.
 
         Args:
-            folders: Of the runs that are not logged.
-            uri: Of the store.
+            folders: The run folders that are not logged.
+            uri: The address of the store.
             reason: Why it failed.
         """
         self.uri = uri
@@ -93,7 +93,9 @@ class StoreError(SaveError):
 
 
 def _short_reason(reason: str, uri: str) -> str:
-    """A reason on one line of at most 200 characters, without the secrets of the address."""
+    """Write a reason on one line of at most 200 characters, without the secrets of the address
+    `uri`.
+    """
     line = " ".join(masked(reason.replace(uri, masked(uri))).split())
     if len(line) <= _LONGEST_REASON:
         return line
@@ -101,10 +103,12 @@ def _short_reason(reason: str, uri: str) -> str:
 
 
 def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path, HarnessError]:
-    """Call log(folder) for every folder, also after one failed; returns folder -> error of those
-    that failed.
+    """Call log(folder) for every folder, also after one failed.
 
     After MOST_FAILURES of the store in a row the others are not tried, and have its last error.
+
+    Returns:
+        Folder -> error, of those that failed.
     """
     errors: dict[Path, HarnessError] = {}
     failures: list[StoreError] = []
@@ -122,8 +126,13 @@ def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path,
 
 
 def error_sentences(errors: Mapping[Path, HarnessError]) -> list[str]:
-    """Sentences about what could not be logged, one for all folders that a store failed for the
-    same reason."""
+    """Write sentences on what could not be logged.
+
+    Folders that a store failed for the same reason share one sentence.
+
+    Args:
+        errors: Folder -> why it is not logged.
+    """
     alike: dict[tuple[str, str], list[Path]] = {}
     sentences: list[str] = []
     for folder, error in errors.items():
@@ -137,14 +146,18 @@ def error_sentences(errors: Mapping[Path, HarnessError]) -> list[str]:
 
 
 def default_uri(out: Path) -> str:
-    """MLFLOW_TRACKING_URI where it is set, else a sqlite file in the results folder `out`."""
+    """The address of the store that is used by default: MLFLOW_TRACKING_URI where it is set, else
+    mlflow.db in the results folder `out`.
+    """
     return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(
         Path(os.path.realpath(out)) / "mlflow.db"
     )
 
 
 def uri_problems(uri: str) -> list[str]:
-    """Sentences about why `uri` cannot be used; [] when only a connection can tell."""
+    """Say why a store's address cannot be used, without a connection; [] where nothing speaks
+    against it.
+    """
     if uri.startswith(wandb_address.SCHEME):
         return wandb_address.install_problem()
     sentences = []
@@ -174,7 +187,10 @@ def uri_problems(uri: str) -> list[str]:
 
 
 def _kind_of_store(uri: str) -> str:
-    """ "sqlite", "http" and the like; "" for a path."""
+    """The kind of store that an address names: "sqlite", "http", ...; "" for a mere path.
+
+    "postgresql+psycopg2://host/db" -> "postgresql"
+    """
     if uri == "databricks":
         return uri
     scheme, separator, _ = uri.partition("://")
@@ -230,12 +246,12 @@ def track(
 
 
 def _log_to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
-    """Log a run to W&B.
+    """Log a run that has ended to W&B.
 
     Args:
-        run: That has ended.
+        run: The run.
         uri: "wandb:PROJECT".
-        suite: Its group there; None for that of the run's own command.
+        suite: The name of its group there; None for the suite of the run's own command.
 
     Raises:
         StoreError: W&B refuses it.
@@ -258,6 +274,14 @@ def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
 
     Raises it at once for a server where nobody answers: MLflow takes seconds to import and asks it
     three times.
+
+    Args:
+        folders: The runs that are logged in the block, for the sentence.
+        uri: The address of the store.
+
+    Raises:
+        StoreError: The store failed.
+        CannotRun: MLflow, or the driver of the database, is not installed.
     """
     if uri.startswith("http"):
         reason = unreachable(uri)

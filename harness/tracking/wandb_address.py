@@ -11,8 +11,10 @@ _INSTALL = "W&B is not installed; install it with: pip install 'longdoc-harness[
 
 
 def address(tracker: str) -> str:
-    """The address "wandb:PROJECT" of --track wandb or wandb:PROJECT. Raises UnknownName for another
-    tracker."""
+    """The address of the project that --track names: "wandb:qa" -> "wandb:qa", "wandb" -> "wandb:".
+
+    Raises UnknownName for another tracker.
+    """
     name, _, project = tracker.partition(":")
     if name != "wandb":
         raise UnknownName("tracker", name, ["wandb"], "MLflow has --mlflow")
@@ -20,7 +22,7 @@ def address(tracker: str) -> str:
 
 
 def install_problem() -> list[str]:
-    """[A sentence] if W&B is not installed, else []."""
+    """A list with one sentence where W&B is not installed, else []."""
     if importlib.util.find_spec("wandb") is None:
         return [_INSTALL]
     return []
