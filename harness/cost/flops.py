@@ -42,15 +42,21 @@ class Flops(dict[str, float]):
     convention."""
 
     def __add__(self, other: Mapping[str, float]) -> Flops:
+        """The sum with another count of FLOPs, for each convention; one that lacks a convention
+        has 0 of it.
+        """
         return Flops({name: self.get(name, 0.0) + other.get(name, 0.0) for name in CONVENTIONS})
 
     def __sub__(self, other: Mapping[str, float]) -> Flops:
+        """The difference to another count of FLOPs, for each convention; one that lacks it has
+        0 of it.
+        """
         return Flops({name: self.get(name, 0.0) - other.get(name, 0.0) for name in CONVENTIONS})
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes that the formulas need (see the module).
+    """The sizes of a model, which the formulas of FLOPs need.
 
     Attributes:
         layers: L.
@@ -86,14 +92,15 @@ class ModelShape:
             self.mlp,
             self.vocab,
         )
-        words = [*map(str, numbers), "gated" if self.gated else "plain"]
+        words = [str(number) for number in numbers]
+        words.append("gated" if self.gated else "plain")
         if self.tied:
             words.append("tied")
         return "-".join(words)
 
     @property
     def linear(self) -> int:
-        """W: multiply-adds a token in all layers, without the head."""
+        """The multiply-adds for one token in all layers, without the head: W."""
         attention = (
             2 * self.width * self.heads * self.head_size
             + 2 * self.width * self.kv_heads * self.head_size
@@ -103,12 +110,12 @@ class ModelShape:
 
     @property
     def head(self) -> int:
-        """d V: multiply-adds of the language-model head for one position."""
+        """The multiply-adds of the language-model head for one position: d V."""
         return self.width * self.vocab
 
     @property
     def parameters(self) -> int:
-        """P_B: weights of all matrices, the embedding table included, each counted once."""
+        """The weights of all matrices, the embedding table included, each counted once: P_B."""
         tables = 1 if self.tied else 2  # the head, and the embedding table
         return self.linear + tables * self.head
 
@@ -119,11 +126,11 @@ class ModelShape:
 
 
 def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
-    """FLOPs of a call by formula; 1 multiply-add = 2 FLOPs.
+    """FLOPs of one call by the formulas above; 1 multiply-add = 2 FLOPs.
 
     Args:
         event: The call.
-        shape: Of its model.
+        shape: The sizes of its model.
         convention: One of CONVENTIONS.
 
     Raises:
@@ -146,17 +153,27 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
 
 
 def _encoder_flops(event: Event, shape: ModelShape) -> float:
-    """FLOPs of an encoder's or a reranker's call: layers, attention, and what is on top of them."""
+    """FLOPs of a call of an encoder or a reranker, which are the same under every convention.
+
+    These are its layers and their attention, and a pooler and a classifier as often as
+    `event.logits` counts them.
+    """
     top = shape.width * shape.width
     if event.kind == "rerank":
         top += shape.width
-    return float(2 * (shape.linear * event.new + top * event.logits) + shape.pair * event.pairs)
+    multiply_adds = shape.linear * event.new + top * event.logits
+    return float(2 * multiply_adds + shape.pair * event.pairs)
 
 
 def _executed_flops(event: Event, shape: ModelShape) -> float:
-    """FLOPs of a call of a language model under the convention "executed"."""
+    """FLOPs of a call of a language model under the convention "executed".
+
+    The head is counted only at the positions whose logits were computed, and of the pairs only
+    those that a causal mask leaves.
+    """
     pairs = event.pairs + event.ranking_pairs / 2  # QK^T alone, without AV
-    return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * pairs)
+    multiply_adds = shape.linear * event.new + shape.head * event.logits
+    return float(2 * multiply_adds + shape.pair * pairs)
 
 
 Kind = Literal["prefill", "decode", "probe", "score", "embed", "rerank", "search"]
@@ -170,7 +187,7 @@ class Event:
     """One call of a model, or a search. Counts are of tokens unless it says otherwise.
 
     Attributes:
-        role: Of the model.
+        role: The role of the model, "reader".
         model: Its name.
         phase: One of PHASES.
         kind: What was called.
@@ -246,7 +263,7 @@ class Request:
     """One request as it was sent to a language model.
 
     Attributes:
-        role: Of the model.
+        role: The role of the model, "reader".
         phase: Where its cost counts.
         kind: "write", "probe" or "score".
         prompt: The whole context as text, markers of the template included.

@@ -6,8 +6,10 @@ import time
 
 
 def available_bytes() -> int | None:
-    """Bytes of main memory that are available; all of it where only that is known, None where
-    nothing is."""
+    """The bytes of main memory that are available now.
+
+    All of the memory where only that is known (not on Linux), None where nothing is.
+    """
     try:
         with open("/proc/meminfo", encoding="ascii") as f:
             for line in f:
@@ -22,18 +24,36 @@ def available_bytes() -> int | None:
 
 
 def free_cores() -> int:
-    """Cores on which no other process computes, at least 1: the median of nine samples within 50
-    ms."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    runnable = []  # processes and threads that compute or wait for a core, this one included
+    """The number of cores on which no other process computes, at least 1.
+
+    These are all cores less the threads that run beside this one, by the median of nine samples in
+    50 ms; where that is unknown (not Linux), all cores that this process may use.
+    """
+    usable = _usable_cores()
+    samples = []
     try:
         for _ in range(9):
-            with open("/proc/loadavg", encoding="ascii") as f:
-                runnable.append(int(f.read().split()[3].partition("/")[0]))
+            samples.append(_running_threads())
             time.sleep(0.006)
     except OSError:
-        return cores  # not Linux
-    busy = int(statistics.median(runnable)) - 1
-    return max(1, min(cores, (os.cpu_count() or cores) - busy))
+        return usable  # not Linux
+    busy_with_others = int(statistics.median(samples)) - 1
+    free = (os.cpu_count() or usable) - busy_with_others
+    return max(1, min(usable, free))
+
+
+def _usable_cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _running_threads() -> int:
+    """How many threads of all processes compute or wait for a core now, this one included.
+
+    /proc/loadavg "0.20 0.18 0.12 3/80 11206" -> 3. Raises OSError where there is no such file.
+    """
+    with open("/proc/loadavg", encoding="ascii") as file:
+        running_and_all = file.read().split()[3]
+    return int(running_and_all.partition("/")[0])

@@ -22,20 +22,20 @@ class Branch:
     """The events of one item of a tools.map call: inside `with branch`, the thread records there.
 
     Attributes:
-        events: Of the item.
-        requests: Of the item, where they are kept.
-        searches: Of the item.
-        phase: Under which new events are booked.
-        flops: The sum so far, with what came before the item.
+        events: The events of the item, in order.
+        requests: The requests of the item, where these are kept.
+        searches: The searches of the item.
+        phase: The phase under which new events are booked.
+        flops: The sum so far, with that of the events before the item.
     """
 
     def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
-        """A branch without events.
+        """Make a branch without events.
 
         Args:
-            local: Holds the branch of each thread.
-            phase: Of the first events.
-            parent: Whose FLOPs it begins with; None: 0.
+            local: Holds, for each thread, the branch that it records on.
+            phase: The phase of the first events.
+            parent: The branch whose FLOPs so far it begins with; None: 0.
         """
         self.events: list[Event] = []
         self.requests: list[Request] = []
@@ -47,15 +47,22 @@ class Branch:
         self._local = local
 
     def __enter__(self) -> None:
+        """Let the calling thread record on this branch; the one that it recorded on is kept."""
         self._before = getattr(self._local, "branch", None)
         self._local.branch = self
 
     def __exit__(self, *_: object) -> None:
+        """Let the calling thread record on the branch of before again."""
         self._local.branch = self._before
 
 
 def _flops_of(event: Event, shape: ModelShape) -> Flops:
-    """FLOPs of a call by convention. shape: of its model."""
+    """FLOPs of a call, under each convention.
+
+    Args:
+        event: The call.
+        shape: The sizes of its model.
+    """
     return Flops({name: flops(event, shape, name) for name in CONVENTIONS})
 
 
@@ -76,12 +83,12 @@ class Meter:
     def __init__(
         self, phase: str = "answer", *, keeps_requests: bool = False, document: str = ""
     ) -> None:
-        """A meter without events.
+        """Make a meter without events.
 
         Args:
-            phase: Of the first events.
+            phase: The phase of the first events.
             keeps_requests: Whether `request` keeps texts.
-            document: What the calls are about.
+            document: What the calls are about; "" where that is unknown.
         """
         self.keeps_requests = keeps_requests
         self.document = document
@@ -92,12 +99,14 @@ class Meter:
 
     @property
     def _branch(self) -> Branch:
-        """The branch of the calling thread."""
+        """The branch that the calling thread records on."""
         return getattr(self._local, "branch", None) or self._root
 
     @property
     def events(self) -> list[Event]:
-        """The events of the calling thread's branch; outside tools.map, all events."""
+        """The events of the calling thread's branch; outside tools.map, all events of this
+        meter.
+        """
         return self._branch.events
 
     @property
@@ -117,28 +126,40 @@ class Meter:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the events of the block under phase `name`, one of PHASES. Raises ValueError for
-        another."""
+        """Count the events of the `with` block under another phase.
+
+        Args:
+            name: One of PHASES.
+
+        Raises:
+            ValueError: There is no such phase.
+        """
         if name not in PHASES:
             raise ValueError(f"phase {name!r} is not one of {PHASES}")
         branch = self._branch
-        before, branch.phase = branch.phase, name
+        outer_phase = branch.phase
+        branch.phase = name
         try:
             yield
         finally:
-            branch.phase = before
+            branch.phase = outer_phase
 
     def fork(self, count: int) -> list[Branch]:
-        """Branches for `count` items that run together, each entered once, in any thread; `join`
-        ends them.
+        """Make a branch for each of `count` items that run together.
 
-        An item begins in the phase, and with the FLOPs, that the calling thread has now.
+        Each is entered once, in any thread, and `join` brings them back. An item begins in the
+        phase, and with the FLOPs, that the calling thread has now.
         """
         parent = self._branch
         return [Branch(self._local, parent.phase, parent) for _ in range(count)]
 
     def join(self, branches: Iterable[Branch]) -> None:
-        """Append the events of the branches to the calling thread's, in the order of `branches`."""
+        """Append the events, requests and searches of branches to those of the calling thread, in
+        order.
+
+        Args:
+            branches: Made by `fork`; their items are done.
+        """
         for branch in branches:
             for event in branch.events:
                 self.record(event, self.shapes.get(event.shape))
@@ -146,8 +167,13 @@ class Meter:
             self._branch.searches.extend(branch.searches)
 
     def record(self, event: Event, shape: ModelShape | None) -> None:
-        """Keep `event`. shape: its model's sizes, None where FLOPs are unknown (a scripted model,
-        or a server's)."""
+        """Keep an event, with its model's sizes and FLOPs where these are known.
+
+        Args:
+            event: A call of a model, or a search.
+            shape: The sizes of the model; None where they are unknown (a scripted model, or a
+                server's).
+        """
         if shape is None:
             event = replace(event, shape="")
             with self._lock:
@@ -163,15 +189,18 @@ class Meter:
 
     @contextlib.contextmanager
     def request(self, role: str, kind: str, prompt: Callable[[], str]) -> Iterator[list[str]]:
-        """Keep the request made inside (see Request) if this meter keeps them; append its reply to
-        the yielded list.
+        """Record the request that is made in the `with` block, if this meter keeps requests.
 
-        A request that fails is kept with an empty reply: its cost is counted too.
+        The block appends the reply to the list that it is given. A request that fails is kept with
+        an empty reply, as its cost is counted too.
 
         Args:
-            role: Of the model.
+            role: The role of the model.
             kind: "write", "probe" or "score".
             prompt: Returns the context as text; called only where requests are kept.
+
+        Yields:
+            A list for the reply.
         """
         replies: list[str] = []
         if not self.keeps_requests:
@@ -192,15 +221,22 @@ class Meter:
     def flops(self, convention: str) -> float: ...
 
     def flops(self, convention: str | None = None) -> Flops | float:
-        """FLOPs so far, of all conventions or of one. Inside tools.map, items in flight do not
-        count each other's."""
+        """FLOPs so far: those of one convention as a number, or those of each as `Flops`.
+
+        Inside tools.map, items that run together do not count each other's.
+
+        Args:
+            convention: One of CONVENTIONS; None: all of them.
+        """
         total = self._branch.flops
         if convention is None:
             return total
         return total[convention]
 
     def flops_of_newest_event(self) -> Flops:
-        """FLOPs of the newest event of the calling thread's branch, of all conventions."""
+        """FLOPs of the newest event of the calling thread's branch, under each convention; 0 where
+        the sizes of its model are unknown.
+        """
         event = self.events[-1]
         shape = self.shapes.get(event.shape)
         if shape is None:
@@ -208,5 +244,5 @@ class Meter:
         return _flops_of(event, shape)
 
     def usage(self) -> Usage:
-        """The result of `usage_of` for the events so far."""
+        """The sums of all events so far by phase: {"search": {"tokens_in": 812, ...}, ...}."""
         return usage_of(self.events, self.shapes)

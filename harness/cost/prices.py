@@ -22,9 +22,9 @@ class Prices:
     """Money of a million tokens of each model of a run; None where nobody said it.
 
     Attributes:
-        reader: Of the reader, and of each role without a model of its own.
-        roles: Of models that a role has to itself.
-        encoders: Of encoder and reranker, if a server runs them.
+        reader: The prices of the reader, and of each role without a model of its own.
+        roles: Role -> prices, for roles that have a model to themselves.
+        encoders: "encoder" or "reranker" -> prices, if a server runs them.
     """
 
     reader: BilledTokens | None = None
@@ -32,17 +32,25 @@ class Prices:
     encoders: Mapping[str, BilledTokens | None] = field(default_factory=dict)
 
     def of(self, role: str) -> BilledTokens | None:
-        """The prices of a role's model; None where nobody said them."""
+        """The prices of the model of a role; None where nobody said them.
+
+        An encoder or reranker that no server runs is free.
+        """
         if role in ENCODERS:
             return self.encoders.get(role, FREE)
         return self.roles.get(role, self.reader)
 
 
 def money(usage: PhaseUsage | SentUsage, prices: Prices) -> float | None:
-    """Money of one phase's usage, of a sum of phases, or of what was sent.
+    """What one phase's usage, a sum of phases, or what was sent costs, in the currency of the
+    prices.
 
-    0 where no server billed anything; None without a price, or where an application does not say
-    it.
+    0.0 where no server billed anything; None where a model that billed tokens has no price, or
+    where an application does not say what it took.
+
+    Args:
+        usage: The billed tokens by role, and the money that replies said.
+        prices: The prices of a million tokens of each model.
     """
     if usage.get("money_unknown"):
         return None
@@ -56,7 +64,12 @@ def money(usage: PhaseUsage | SentUsage, prices: Prices) -> float | None:
 
 
 def _price_of_tokens(tokens: BilledTokens, price: BilledTokens) -> float:
-    """Money of tokens; price: of a million."""
+    """What tokens cost, in the currency of the prices.
+
+    Args:
+        tokens: The numbers of tokens read, read from a cache, and written.
+        price: The price of a million of each.
+    """
     values = (
         price["input"] * tokens.get("input", 0.0),
         price["cached"] * tokens.get("cached", 0.0),

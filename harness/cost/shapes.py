@@ -13,16 +13,24 @@ _NOT_GATED = frozenset(
 
 
 def shape_of(config: Any, head: bool = False) -> ModelShape:
-    """Read a transformers config (decoder or BERT-like encoder) into a ModelShape.
+    """Read the sizes of a model from its transformers config.
 
-    head: whether it has a language-model head although it names no key/value heads, as GPT-2 does.
-    Of a mixture of experts the MLP is what the config calls intermediate_size. Raises
-    AttributeError for a config without these sizes.
+    Args:
+        config: The config of a decoder or a BERT-like encoder. Of a mixture of experts the MLP is
+            what the config calls intermediate_size.
+        head: Whether the model has a language-model head although its config names no key/value
+            heads, as GPT-2 does.
+
+    Raises:
+        AttributeError: The config has no such sizes.
     """
     heads = config.num_attention_heads
     family = getattr(config, "model_type", None)
     is_decoder = hasattr(config, "num_key_value_heads")
     has_head = is_decoder or head
+    vocabulary = 0
+    if has_head:
+        vocabulary = config.vocab_size
     return ModelShape(
         layers=config.num_hidden_layers,
         width=config.hidden_size,
@@ -30,14 +38,19 @@ def shape_of(config: Any, head: bool = False) -> ModelShape:
         kv_heads=getattr(config, "num_key_value_heads", None) or heads,
         head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
         mlp=_mlp_width(config, family),
-        vocab=config.vocab_size if has_head else 0,
+        vocab=vocabulary,
         gated=is_decoder and family not in _NOT_GATED,
         tied=has_head and bool(getattr(config, "tie_word_embeddings", False)),
     )
 
 
 def _mlp_width(config: Any, family: str | None) -> int:
-    """The inner width of the MLP, whose name differs between families."""
+    """The inner width of the MLP, which configs name differently from family to family.
+
+    Args:
+        config: The transformers config.
+        family: Its model_type; None where it has none.
+    """
     width: int
     if hasattr(config, "n_inner"):  # GPT-2 and its kin, whose None means four times the width
         width = config.n_inner or 4 * config.hidden_size

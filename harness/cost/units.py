@@ -14,8 +14,11 @@ _UNITS_OF_TIME = ((1, "s", 90), (60, "min", 5_400), (3_600, "h", 172_800))
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that fits, with two significant digits: "0.38 s", "42 s", "10 min";
-    minutes from 90 s on."""
+    """A time in the unit that fits, with two significant digits: 0.0123 -> "12 ms", 600 -> "10
+    min".
+
+    Minutes from 90 s, hours from 90 min, days from 48 h on.
+    """
     if seconds < 0.0005:
         return "0 s"
     if seconds < 0.0995:
@@ -34,7 +37,7 @@ def _two_digits(amount: float) -> str:
 
 
 def short_count(count: float) -> str:
-    """A count with three significant digits and k, M or G: "21.3k"."""
+    """A count with three significant digits and k, M or G: 950 -> "950", 21300 -> "21.3k"."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= 999.5 * size:
             return f"{count / size:.0f}{unit}"
@@ -44,5 +47,9 @@ def short_count(count: float) -> str:
 
 
 def money(amount: float) -> str:
-    """An amount of money with two decimals, "below 0.01" where that would be 0.00."""
-    return "below 0.01" if 0 < amount < 0.005 else f"{amount:,.2f}"
+    """An amount of money with two decimals: 12.5 -> "12.50"; above 0 and below 0.005 "below
+    0.01".
+    """
+    if 0 < amount < 0.005:
+        return "below 0.01"
+    return f"{amount:,.2f}"

@@ -144,11 +144,11 @@ Usage = dict[str, PhaseUsage]
 
 
 def usage_of(events: Iterable[Event], shapes: Mapping[str, ModelShape]) -> Usage:
-    """Sum events by phase.
+    """Sum events by phase: {"search": {"tokens_in": 812, ...}, "answer": {...}}.
 
     Args:
-        events: Calls of models.
-        shapes: Sizes of models by the keys (`Event.shape`) in the events.
+        events: Calls of models, and searches.
+        shapes: `Event.shape` -> the sizes of the model.
     """
     total: Usage = {}
     for event in events:
@@ -158,7 +158,14 @@ def usage_of(events: Iterable[Event], shapes: Mapping[str, ModelShape]) -> Usage
 
 
 def _used_by(event: Event, shape: ModelShape | None) -> PhaseUsage:
-    """What one call cost. shape: None for a model of unknown size."""
+    """What one call cost, in the form of a phase.
+
+    One without a usable reply is all under "unanswered".
+
+    Args:
+        event: The call.
+        shape: The sizes of its model; None for a model of unknown size.
+    """
     spent = dict.fromkeys(CONVENTIONS, 0.0)
     if shape is not None:
         spent = {name: flops(event, shape, name) for name in CONVENTIONS}
@@ -191,7 +198,13 @@ def _used_by(event: Event, shape: ModelShape | None) -> PhaseUsage:
 
 
 def _sent_in_vain(event: Event, spent: Flops) -> SentUsage:
-    """What a call without a usable reply sent."""
+    """What a call without a usable reply sent: its tokens, its FLOPs, and what a server bills for
+    it.
+
+    Args:
+        event: The call.
+        spent: Its FLOPs by convention.
+    """
     sent_usage: SentUsage = {"tokens": event.new, "flops": spent}
     if event.billed is not None:
         sent_usage["billed"] = {
@@ -201,7 +214,12 @@ def _sent_in_vain(event: Event, spent: Flops) -> SentUsage:
 
 
 def _counts(event: Event, spent: Flops) -> PhaseUsage:
-    """What every answered call counts, of a model whose shape is known."""
+    """The counts that every answered call has, as if the shape of its model is known.
+
+    Args:
+        event: The call.
+        spent: Its FLOPs by convention.
+    """
     asks_language_model = event.kind not in _NO_LANGUAGE_MODEL
     return {
         "flops": spent,
@@ -227,13 +245,19 @@ def _is_uncounted(event: Event, shape: ModelShape | None) -> bool:
     """Whether the FLOPs of a call are unknown, as those of the user's own retriever are.
 
     Our own searches compute nothing but what their encoder does, which is counted.
+
+    Args:
+        event: The call.
+        shape: The sizes of its model; None where they are unknown.
     """
     is_search_of_ours = event.kind == "search" and event.role != OWN_RETRIEVER
     return shape is None and not is_search_of_ours
 
 
 def _add_rare_counts(used: PhaseUsage, event: Event) -> None:
-    """Set the counts in `used` that most events lack, where the event has them."""
+    """Set the counts of broken markers and of replies from the cache in `used`, where there are
+    any.
+    """
     if event.markers:
         used["markers_broken"] = event.markers
     if event.recalled:
@@ -241,7 +265,11 @@ def _add_rare_counts(used: PhaseUsage, event: Event) -> None:
 
 
 def _add_what_is_unknown(used: PhaseUsage, event: Event) -> None:
-    """Note the tokens and the money of an application, where its reply says them or does not."""
+    """Change `used` for an application: which of its tokens and money its reply says.
+
+    Where it does not say both numbers of tokens, `used` gets their sum or "tokens_unknown" in place
+    of "tokens_in" and "tokens_out".
+    """
     if not event.tokens_known:
         del used["tokens_in"], used["tokens_out"]
         if event.tokens_total is None:
@@ -275,8 +303,12 @@ def texts_and_cut(usages: Iterable[Usage]) -> tuple[int | None, int]:
 
 
 def sum_phases(usages: Iterable[Mapping[str, PhaseUsage]], *phases: str) -> PhaseUsage:
-    """Sum `usages`, each as `usage_of` returns it, over their phases; over `phases` alone where any
-    is named."""
+    """Sum the costs of several usages over their phases, to the costs of one phase.
+
+    Args:
+        usages: Phase -> costs, as `usage_of` returns them.
+        *phases: The phases that count; without any, all.
+    """
     total: PhaseUsage = {}
     for usage in usages:
         for name, phase in usage.items():
@@ -286,15 +318,18 @@ def sum_phases(usages: Iterable[Mapping[str, PhaseUsage]], *phases: str) -> Phas
 
 
 def tokens_of(phase: PhaseUsage) -> int:
-    """Tokens read and written in a phase, or in a sum of phases; 0 where it holds none."""
-    told_apart = phase.get("tokens_in", 0) + phase.get("tokens_out", 0)
-    return int(told_apart + phase.get("tokens_total", 0))
+    """The tokens read and written in a phase, or in a sum of phases; 0 where it holds none."""
+    read_and_written = phase.get("tokens_in", 0) + phase.get("tokens_out", 0)
+    only_their_sum_known = phase.get("tokens_total", 0)
+    return int(read_and_written + only_their_sum_known)
 
 
 def sent(usage: Mapping[str, PhaseUsage], earlier: SentUsage | None = None) -> SentUsage:
-    """All that a question or an index sent: `usage` and its requests without a reply.
+    """All that the requests of a question or an index sent, those without a usable reply included.
 
-    earlier: what earlier tries of it sent.
+    Args:
+        usage: Phase -> costs.
+        earlier: What earlier tries of it sent; None for none.
     """
     spent = sum_phases([usage])
     answered: SentUsage = {"flops": spent.get("flops", {}), "billed": spent.get("billed", {})}
@@ -312,24 +347,25 @@ def sent(usage: Mapping[str, PhaseUsage], earlier: SentUsage | None = None) -> S
 
 
 def add_usage(total: Usage, added: Mapping[str, PhaseUsage]) -> None:
-    """Add the costs of `added` to those of `total`, phase by phase, in place."""
+    """Add the costs of `added` to those of `total`, phase by phase; `total` is changed."""
     _add_numbers(cast(dict[str, object], total), added)
 
 
 def add_phase(total: PhaseUsage, added: PhaseUsage) -> None:
-    """Add the costs of a phase to those of `total`, in place."""
+    """Add the costs of one phase to those of `total`, which is changed."""
     _add_numbers(cast(dict[str, object], total), added)
 
 
 def add_sent(total: SentUsage, added: SentUsage) -> None:
-    """Add what requests sent to `total`, in place."""
+    """Add what requests sent to `total`, which is changed."""
     _add_numbers(cast(dict[str, object], total), added)
 
 
 def _add_numbers(total: dict[str, object], added: Mapping[str, object]) -> None:
-    """Add the numbers of `added` to those of `total`, at any depth, in place.
+    """Add the numbers of `added` to those of `total`, at any depth; `total` is changed.
 
-    What is no number is left out: a run of another version may hold other keys.
+    {"a": 1, "b": {"c": 2}} and {"b": {"c": 3}} -> {"a": 1, "b": {"c": 5}}. What is no number is
+    left out: a run of another version may hold other keys.
     """
     for key, value in added.items():
         if isinstance(value, dict):

@@ -22,14 +22,19 @@ EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 
 def _sets_examples(dataset: DatasetConfig) -> bool:
-    """Whether a setting of solved examples is not its default."""
+    """Whether one of the settings of solved examples, dataset.shots and the like, is not its
+    default.
+    """
     fields = DatasetConfig.model_fields
     return any(getattr(dataset, name) != fields[name].default for name in _SHOT_OPTIONS)
 
 
 def task(dataset: DatasetConfig) -> Task:
-    """The task for every method: the instruction, then the phrase, the example reply and solved
-    examples, if given."""
+    """The task that every method gets: the instruction and all that the data set adds to it.
+
+    These are the phrase before an answer, the example reply, the schema, and solved examples,
+    where they are set. Also loads the solved examples.
+    """
     request = ""
     if dataset.answer_prefix is not None:
         request += ASK.format(prefix=dataset.answer_prefix)
@@ -53,6 +58,11 @@ def task(dataset: DatasetConfig) -> Task:
 
 
 def text_after(reply: str, prefix: str) -> str | None:
-    """The text after the last `prefix`, stripped; None for a reply without it. Case matters."""
+    """The text after the last `prefix` in a reply, stripped; None for a reply without it.
+
+    ("So the answer is: Mira", "answer is:") -> "Mira". Case matters.
+    """
     _, separator, answer = reply.rpartition(prefix)
-    return answer.strip() if separator else None
+    if not separator:
+        return None
+    return answer.strip()

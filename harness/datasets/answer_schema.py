@@ -50,21 +50,30 @@ def schema_problem(dataset: DatasetConfig) -> str | None:
 
 
 def request(dataset: DatasetConfig) -> str:
-    """What the instruction says of the schema; "" without one."""
+    """The sentence of the instruction that asks for a reply by the schema; "" without a schema."""
     if dataset.answer_schema is None:
         return ""
     return ASK.format(schema=schema_text(dataset))
 
 
 def schema_text(dataset: DatasetConfig) -> str:
-    """The schema as JSON text; "" without one."""
+    """The data set's schema for replies as JSON text; "" without one."""
     if dataset.answer_schema is None:
         return ""
     return canonical(dataset.answer_schema.form)
 
 
 def answer_in(reply: str, dataset: DatasetConfig) -> str:
-    """The answer in a reply. Raises NotFollowed, UserError where the data set has no schema."""
+    """The answer in a reply that follows the data set's schema: '{"answer": "Rome"}' -> "Rome".
+
+    Args:
+        reply: The reply, perhaps in a code fence.
+        dataset: Has the schema and the name of the property.
+
+    Raises:
+        NotFollowed: The reply does not follow the schema.
+        UserError: The data set has no schema.
+    """
     if dataset.answer_schema is None:
         raise UserError(f"'{dataset.name}' has no answer schema")
     fenced = _FENCED.fullmatch(reply)
@@ -84,7 +93,7 @@ def answer_in(reply: str, dataset: DatasetConfig) -> str:
 
 
 def _as_text(value: object) -> str:
-    """An answer as scorers see it."""
+    """An answer as scorers see it: " Rome " -> "Rome", ["a", "b"] -> "a, b", 3 -> "3"."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list) and all(isinstance(item, str) for item in value):

@@ -33,20 +33,28 @@ class Member:
     name: str
 
     def __str__(self) -> str:
+        """The name in messages, "ARCHIVE/FILE"."""
         return f"{self.archive.name}/{self.name}"
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file is a zip or tar archive, by its name."""
+    """Whether a file's name says that it is a zip or tar archive: "a.tgz" -> True."""
     return name.lower().endswith(ARCHIVES)
 
 
 def _is_zip(archive: Path) -> bool:
+    """Whether an archive's name says that it is a zip archive; else it is a tar archive."""
     return archive.name.lower().endswith(".zip")
 
 
 def _bad_archive(name: str, archive: Path, error: Exception) -> DataError:
-    """The error for an archive that cannot be read."""
+    """Make the error for an archive that cannot be read.
+
+    Args:
+        name: The file, as the message names it.
+        archive: The archive, whose name says its kind.
+        error: What its library raised.
+    """
     kind = "tar"
     if _is_zip(archive):
         kind = "zip"
@@ -54,8 +62,7 @@ def _bad_archive(name: str, archive: Path, error: Exception) -> DataError:
 
 
 def members(archive: Path) -> list[str]:
-    """Names of the files in a zip or tar archive. Raises DataError for a file that is none, or
-    damaged."""
+    """The names of the files in a zip or tar archive. Raises DataError if it cannot be read."""
     try:
         if _is_zip(archive):
             with zipfile.ZipFile(archive) as zipped:
@@ -68,8 +75,11 @@ def members(archive: Path) -> list[str]:
 
 @contextmanager
 def opened(source: Path | Member) -> Iterator[_Stream]:
-    """Open a file or an archive's member as a stream of bytes, unzipped if it is named .gz, or if a
-    file begins as gzip does. Raises DataError."""
+    """Open a file or an archive's member as a stream of bytes.
+
+    Unzipped if it is named .gz, or if a file begins as gzip does. Raises DataError if it cannot be
+    read, also while it is read.
+    """
     name = source.name
     try:
         if isinstance(source, Member):
@@ -111,8 +121,10 @@ def _begins_as_gzip(path: Path) -> bool:
 
 @contextmanager
 def _in_zip(source: Member) -> Iterator[_Stream]:
-    """Open a file of a zip archive as a stream of bytes. Raises DataError if encrypted or packed by
-    another method."""
+    """Open a file of a zip archive as a stream of bytes.
+
+    Raises DataError if it is encrypted or packed by a method that is not read.
+    """
     with zipfile.ZipFile(source.archive) as archive:
         entry = archive.getinfo(source.name)
         if entry.flag_bits & 1:
@@ -130,8 +142,10 @@ def _in_zip(source: Member) -> Iterator[_Stream]:
 
 @contextmanager
 def _in_tar(source: Member) -> Iterator[_Stream]:
-    """Open a file of a tar archive as a stream of bytes. Raises KeyError where there is no such
-    file."""
+    """Open a file of a tar archive as a stream of bytes, which reads the archive from its start.
+
+    Raises KeyError where there is no such file.
+    """
     with _open_tar(source.archive) as archive:
         for entry in archive:
             if entry.isreg() and entry.name.removeprefix("./") == source.name:
@@ -145,21 +159,29 @@ def _in_tar(source: Member) -> Iterator[_Stream]:
 
 
 def _open_tar(archive: Path) -> tarfile.TarFile:
-    """Open a tar archive, compressed or not by its name."""
+    """Open a tar archive; one whose name ends in "gz" as a gzipped one."""
     if archive.name.lower().endswith("gz"):
         return tarfile.open(archive, "r:gz")
     return tarfile.open(archive, "r:")
 
 
 def _unzip_by_name(inner: _Stream, name: str) -> _Stream:
-    """The stream, unzipped if the name ends in .gz."""
+    """The stream of a file's bytes, unzipped if the file's name ends in .gz."""
     if name.lower().endswith(".gz"):
         return cast("_Stream", gzip.GzipFile(fileobj=inner))
     return inner
 
 
 def gunzipped(data: bytes, name: str) -> bytes:
-    """Unpack the bytes of a gzip file. name: for messages. Raises DataError if damaged."""
+    """Unpack the bytes of a gzip file.
+
+    Args:
+        data: The bytes.
+        name: The file, for the error.
+
+    Raises:
+        DataError: They are damaged.
+    """
     try:
         return gzip.decompress(data)
     except _BAD_GZIP as error:

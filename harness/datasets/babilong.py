@@ -43,10 +43,16 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
-    """One row of a task. Gold.extra: labels, the answers that the task can have without those that
-    the question names.
+    """Parse one row of a task.
 
-    subset: the task, "qa1" to "qa10". Raises RowError naming the field.
+    Gold.extra: labels, the answers that the task can have without those that the question names.
+
+    Args:
+        raw: The row.
+        subset: The task, "qa1" to "qa10".
+
+    Raises:
+        RowError: A field is missing or cannot be used; the error names it.
     """
     row = _Row.read(raw)
     if subset not in LABELS:

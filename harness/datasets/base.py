@@ -18,14 +18,14 @@ class Dataset:
     """Questions with gold answers, and their documents.
 
     Attributes:
-        name: Of the data set.
+        name: The data set's name.
         examples: The questions with their gold answers, as many as the limit allows.
         documents: Id -> document.
         fingerprint: sha256 of the rows as used (content, not path); where that would mean reading
             whole libraries, of what stands for their content (harness.datasets.narrativeqa).
         source: Where the rows came from, for the manifest: a file's name or a hub id, never an
             absolute path.
-        revision: Of the data set on the hub; None for a local one.
+        revision: The commit on the hub; None for a local data set.
         skipped: Reason -> count of the rows left out on purpose before the limit is reached.
         copied: What made this copy of another data set (dataset.swap); None for an original.
         rows: The number of all questions, whatever the limit; 0 where they were not counted.

@@ -33,7 +33,7 @@ class _Message(StrictRow):
     content: str
 
     def shown(self) -> str:
-        """The message as the document holds it."""
+        """The message as the document holds it: "USER: Hello"."""
         return f"{self.role.upper()}: {self.content}"
 
 
@@ -47,13 +47,15 @@ class _Asked(StrictRow):
     source_chat_ids: object = None
 
     def items(self) -> list[str]:
-        """The items of the rubric."""
+        """The items of the rubric, of which the row may have a single one without a list."""
         if isinstance(self.rubric, str):
             return [self.rubric]
         return self.rubric
 
     def gold(self) -> str:
-        """The ideal answer, else the rubric, an item a line."""
+        """The gold answer as one text: the answer, else an ideal one, else the rubric, an item
+        a line.
+        """
         if isinstance(self.answer, list):
             return "\n".join(self.answer)
         if self.answer is not None:
@@ -69,7 +71,15 @@ class _Row(StrictRow):
 
 
 def _read_asked(text: str) -> list[tuple[str, _Asked]]:
-    """The questions with their kinds, as `probing_questions` lists them. Raises RowError."""
+    """Parse the questions of a chat: [("knowledge_update", question), ...], in the order of the
+    row.
+
+    Args:
+        text: The row's `probing_questions`, an object as Python writes it.
+
+    Raises:
+        RowError: It is of another form, or a question is malformed.
+    """
     try:
         by_kind = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -90,10 +100,15 @@ def _read_asked(text: str) -> list[tuple[str, _Asked]]:
 
 
 def _document(row: _Row) -> tuple[Document, dict[int, Support]]:
-    """The chat as a document, and the span of each message by its id."""
+    """Make the document of a chat, with a passage for each session.
+
+    Returns:
+        The document, and the span of each message in it by the message's id.
+    """
     sessions = [messages for messages in row.chat if messages]
     texts = ["\n\n".join(message.shown() for message in messages) for messages in sessions]
-    _, document = assemble(Row(row.conversation_id, "-", tuple(("", text) for text in texts), ()))
+    paragraphs = tuple(("", text) for text in texts)
+    _, document = assemble(Row(row.conversation_id, "-", paragraphs, ()))
     spans = {}
     for passage, messages in zip(document.passages, sessions, strict=True):
         start = passage.start
@@ -106,7 +121,10 @@ def _document(row: _Row) -> tuple[Document, dict[int, Support]]:
 
 
 def _numbers(sources: object) -> list[int]:
-    """The whole numbers in a list, or in an object of lists, as `source_chat_ids` has them."""
+    """The whole numbers in what `source_chat_ids` holds: a number, a list, or an object of lists.
+
+    {"original_info": [0, 3], "updated_info": [7]} -> [0, 3, 7]
+    """
     if isinstance(sources, int):
         return [sources]
     parts: list[object] = []
@@ -121,13 +139,13 @@ def _numbers(sources: object) -> list[int]:
 
 
 def _example(name: str, kind: str, asked: _Asked, spans: dict[int, Support]) -> Example:
-    """A question on the chat.
+    """Make a question on the chat, with the messages that are named as its sources as support.
 
     Args:
-        name: Its id: that of the chat, a hyphen and its number.
+        name: The question's id: that of the chat, a hyphen and its number.
         kind: Its kind, "knowledge_update".
-        asked: The question.
-        spans: The place of each message, by its id.
+        asked: The question as the row has it.
+        spans: Id of each message -> its span.
 
     Raises:
         RowError: A field cannot be used.
@@ -142,8 +160,11 @@ def _example(name: str, kind: str, asked: _Asked, spans: dict[int, Support]) -> 
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One chat with its questions. Gold.supporting: the messages that are named as sources.
-    Gold.extra: type, the kind; rubric, its items. Raises RowError naming the field."""
+    """Parse one chat with its questions.
+
+    Gold.supporting: the messages that are named as sources. Gold.extra: type, the kind; rubric, its
+    items. Raises RowError, which names the field.
+    """
     row = _Row.read(raw)
     asked = _read_asked(row.probing_questions)
     document, spans = _document(row)

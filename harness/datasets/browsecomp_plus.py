@@ -32,12 +32,14 @@ class _Row(StrictRow):
 
 
 def _by_hash(docid: str) -> bytes:
-    """What the pages of a question are sorted by."""
+    """The key by which the pages of a question are sorted: the sha256 of a page's id."""
     return hashlib.sha256(docid.encode()).digest()
 
 
 def _documents(row: _Row) -> dict[str, Document]:
-    """The pages with text by id, each once, in their order."""
+    """The pages of a question that have text: id -> document, each once, in the order of their
+    hashes.
+    """
     texts = {}
     for page in (*row.gold_docs, *row.evidence_docs, *row.negative_docs):
         if page.text.strip():
@@ -46,14 +48,22 @@ def _documents(row: _Row) -> dict[str, Document]:
 
 
 def _evidence(row: _Row, documents: dict[str, Document]) -> tuple[Support, ...]:
-    """The pages that people marked as evidence, each as a whole."""
+    """The pages that people marked as evidence, each as a whole.
+
+    Args:
+        row: The question with its lists of pages.
+        documents: Id of each page -> its document.
+    """
     marked = dict.fromkeys(str(page.docid) for page in row.evidence_docs)
     with_text = [documents[docid] for docid in marked if docid in documents]
     return tuple(Support(document.id, 0, len(document.text)) for document in with_text)
 
 
 def parse_row(raw: RawRow) -> Retrieved:
-    """One question with its pages. Gold.supporting: the evidence. Raises RowError naming the field."""
+    """Parse one question with its pages; Gold.supporting are the pages marked as evidence.
+
+    Raises RowError, which names the field.
+    """
     row = _Row.read(raw)
     refuse_blank({"query_id": str(row.query_id), "query": row.query})
     documents = _documents(row)

@@ -19,6 +19,9 @@ class RowChecker:
     bad row."""
 
     def __init__(self, parser: RowParser) -> None:
+        """Begin with no rows; the parser turns a raw row into a question, or several on one
+        document.
+        """
         self.parser = parser
         self.hash = hashlib.sha256(b"rows 1\n")
         self.places: dict[str, RowPlace] = {}  # id of a row or question -> where it stands
@@ -56,18 +59,29 @@ class RowChecker:
                     self.skipped[parsed.reason] += 1
                 continue
             self.kinds.update(count_kinds(parsed.examples))
-            kept = parsed.examples
+            within_limit = parsed.examples
             if limit is not None:
-                kept = kept[: limit - len(examples)]
-            if kept and not self.first_error:
-                examples += kept
+                within_limit = within_limit[: limit - len(examples)]
+            if within_limit and not self.first_error:
+                examples += within_limit
                 for document in parsed.documents:
                     documents.setdefault(document.id, document)
         return examples, documents
 
     def _check(self, place: RowPlace, raw: RawRow | BrokenRow) -> Group | Retrieved | Skip:
-        """Parse and hash a row; return its questions and documents, or why it is left out. Raises
-        RowError if bad."""
+        """Parse a row, and add it to the fingerprint.
+
+        Args:
+            place: Where the row stands.
+            raw: The row.
+
+        Returns:
+            Its questions and documents, or why it is left out.
+
+        Raises:
+            RowError: The row is bad, its id is taken, or its document has another text in an
+                earlier row.
+        """
         if isinstance(raw, BrokenRow):
             raise RowError(None, raw.problem)
         row = self.parser(raw)
@@ -92,8 +106,8 @@ class RowChecker:
         """Add a row to the fingerprint, and note where it stands.
 
         Args:
-            place: Where the row is.
-            field: The field that holds its id.
+            place: Where the row stands.
+            field: The field that holds its id, for the error.
             key: Its id.
             line: The row as JSON.
 
@@ -109,7 +123,11 @@ class RowChecker:
         self.hash.update(line + b"\n")
 
     def _refuse_bad_rows(self, source: str) -> None:
-        """Raise DataError for the first bad row, or where no row can be used. source: its name."""
+        """Raise DataError for the first bad row, or where no row can be used.
+
+        Args:
+            source: The name of the rows' source, for the error.
+        """
         if self.first_error is not None:
             place, error = self.first_error
             raise place.error(error.field, f"{error.problem}{self._advice()}")
@@ -145,10 +163,10 @@ class RowChecker:
         documents: dict[str, Document],
         notes: tuple[str, ...] = (),
     ) -> Dataset:
-        """The data set of the checked questions.
+        """Make the data set of the checked questions.
 
         Args:
-            name: Of the data set.
+            name: The data set's name.
             source: Where the rows are from.
             source_suffix: Ends the source's name: " with pages.jsonl".
             examples: The questions.

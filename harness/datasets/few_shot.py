@@ -46,12 +46,14 @@ _shots_by_config: dict[str, Shots] = {}
 
 
 def draw_key(example: Example) -> str:
-    """What identifies the question of `example` for a draw by question."""
+    """What identifies a question for a draw by question: the value that its row names, else its
+    text.
+    """
     return str(example.gold.extra.get(DRAW_KEY, example.question.text))
 
 
 def _question_words(example: Example) -> list[str]:
-    """The words of a question, in small letters."""
+    """The words of an example's question, in small letters."""
     return words(example.question.text)
 
 
@@ -71,11 +73,14 @@ class Shots:
     ) -> None:
         """Choose the examples, or prepare their choice for each question.
 
+        `_pool` are the rows to choose from, or the chosen ones where all questions share them;
+        `identity` is a hash of the pool, "" where they share them. `_index` is BM25 over the pool,
+        where examples are chosen by similarity.
         Args:
-            config: How many, chosen how.
+            config: Says how many examples a question gets, and how they are chosen.
             pool: Training rows that may be shown.
-            texts: Texts of their documents, by document id.
-            asked_keys: The draw key of each asked question, by question id.
+            texts: Document id -> text, of the documents of these rows.
+            asked_keys: Question id -> draw key, of the questions that are asked.
 
         Raises:
             UserError: An id of dataset.shots_ids that the pool does not have.
@@ -104,7 +109,10 @@ class Shots:
             self._pool = [by_id[id_] for id_ in drawn[: config.shots]]
 
     def _named(self, by_id: Mapping[str, Example]) -> list[Example]:
-        """The examples that dataset.shots_ids names. Raises UserError for one that is not there."""
+        """The examples that dataset.shots_ids names, in its order.
+
+        Raises UserError for one that is not there.
+        """
         named = []
         for id_ in self._config.shots_ids:
             if id_ not in by_id:
@@ -114,13 +122,17 @@ class Shots:
         return named
 
     def _hash_of_pool(self) -> str:
-        """A hash of all examples that a question may get."""
+        """A hash of all examples that a question may get, in 16 hexadecimal digits."""
         texts = map(self._shot_text, self._pool)
         return digest(list(map(canonical, texts)))[:16]
 
     def text(self, question: Question | None = None) -> str:
-        """The examples for a question as text; "" without a question if each question has its
-        own."""
+        """The solved examples for a question as text, with their heading.
+
+        Args:
+            question: The question; None: the examples that all questions share, "" where each
+                question has its own.
+        """
         if not self.identity:
             return self._listed(self._pool)
         if question is None:
@@ -131,24 +143,35 @@ class Shots:
         return self._listed(self._chosen[key])
 
     def _listed(self, examples: Iterable[Example]) -> str:
-        """Solved examples as the prompt shows them: their heading, then each as `_shot_text`."""
+        """Solved examples as the prompt shows them: a heading, then each example."""
         return SHOTS + "\n".join(map(self._shot_text, examples))
 
     def _chosen_for(self, question: Question) -> list[Example]:
-        """The examples of a question that has its own."""
+        """Choose the examples of a question, where each question has its own."""
         if self._index is not None:
             return self._most_similar(self._index, question.text)
         return self._drawn_by_hash(self._asked_keys.get(question.id, question.text))
 
     def _most_similar(self, index: BM25Okapi, question: str) -> list[Example]:
-        """The examples whose questions are nearest, the nearest last."""
+        """The examples whose questions are nearest to a question by BM25, the nearest last.
+
+        Args:
+            index: BM25 over the questions of the pool.
+            question: The text of the question.
+        """
         scores = index.get_scores(words(question))
         nearest = np.argsort(-scores, kind="stable")[: self._config.shots]
         return [self._pool[i] for i in reversed(nearest)]
 
     def _drawn_by_hash(self, key: str) -> list[Example]:
-        """The first rows of different questions, other than `key`, in an order drawn by the hash of
-        `key`: HELMET's draw (`datasets` shuffles by numpy's generator)."""
+        """Draw examples for a question by the hash of its draw key, as HELMET does.
+
+        The first rows of different questions, other than this one, in a random order (`datasets`
+        shuffles by numpy's generator).
+
+        Args:
+            key: The question's draw key.
+        """
         others = [example for example in self._pool if draw_key(example) != key]
         seed = int(hashlib.sha256(key.encode()).hexdigest(), 16) % 2**31
         drawn: dict[str, Example] = {}
@@ -157,8 +180,12 @@ class Shots:
         return list(drawn.values())[: self._config.shots]
 
     def _shot_text(self, example: Example) -> str:
-        """A solved example as the prompt shows it: its passages if they are asked for, question,
-        lettered options, first gold answer after its prefix."""
+        r"""A solved example as the prompt shows it: "Question: Who?\n(A) Ada\n(B) Bo\nAnswer:
+        Ada\n".
+
+        With the passages before it where dataset.shots_passages is set, and the answer prefix
+        before the answer, which is the first gold answer.
+        """
         question = example.question.text
         for number, option in enumerate(example.question.options or ()):
             question += f"\n({chr(ord('A') + number)}) {option}"
@@ -172,11 +199,10 @@ class Shots:
 
 
 def shots_of(config: DatasetConfig) -> Shots | None:
-    """The solved examples that `config` asks for, None without dataset.shots; loaded once in a
-    process.
+    """The solved examples that a config asks for, None without dataset.shots.
 
-    Raises UserError for settings that do not fit and where too few rows are left, and as
-    harness.datasets.load does.
+    They are loaded once in a process. Raises UserError for settings that do not fit and where too
+    few rows are left, and what harness.datasets.load raises.
     """
     if not config.shots:
         _refuse_settings_of_shots(config)
@@ -190,8 +216,10 @@ def shots_of(config: DatasetConfig) -> Shots | None:
 
 
 def _refuse_settings_of_shots(config: DatasetConfig) -> None:
-    """Raise UserError for a setting that says which examples are shown, where none are; but not
-    where dataset.shots=0 was said."""
+    """Raise UserError for a setting that says which examples are shown, where none are shown.
+
+    Not where dataset.shots=0 was said by the user.
+    """
     if "shots" in config.model_fields_set:
         return
     for name in ("shots_from", "shots_by", "shots_ids", "shots_seed", "shots_passages"):
@@ -202,8 +230,16 @@ def _refuse_settings_of_shots(config: DatasetConfig) -> None:
 
 
 def _load_shots(config: DatasetConfig) -> Shots:
-    """Load training rows, without those that the run asks (same id or question) but for a draw by
-    question. Raises UserError for too few."""
+    """Load the training rows, and prepare the choice of examples from them.
+
+    Rows that the run asks itself (same id or question) are left out, but for a draw by question.
+
+    Args:
+        config: The data set's config, with its settings of shots.
+
+    Raises:
+        UserError: Too few rows are left, or dataset.shots_ids does not name as many as wanted.
+    """
     if config.shots_ids and len(config.shots_ids) != config.shots:
         raise UserError(
             f"dataset.shots={config.shots}, but dataset.shots_ids names {len(config.shots_ids)}"
@@ -235,7 +271,7 @@ def _load_shots(config: DatasetConfig) -> Shots:
 
 
 def _training_config(config: DatasetConfig) -> DatasetConfig:
-    """The data set that holds the training rows.
+    """The config of the data set that holds the training rows.
 
     Its rows are those of the file dataset.shots_from; of the file of that name beside the rows that
     are asked; or of the split of that name. Raises UserError for a file that is not there.
@@ -259,9 +295,13 @@ def _training_config(config: DatasetConfig) -> DatasetConfig:
 
 
 def _unasked(training: Dataset, asked: Dataset) -> list[Example]:
-    """The training rows with an answer whose question is not in `asked`, by its text or its id.
+    """The training rows with an answer whose question is not asked, by its text or its id.
 
     Ids that only number the rows ("12", "q_12") are not compared: every file has them.
+
+    Args:
+        training: The rows to choose from.
+        asked: The questions that the run asks.
     """
     asked_ids: set[str] = set()
     asked_texts: set[tuple[str, ...]] = set()

@@ -16,7 +16,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, NoReturn, TypeVar
 
 from harness.datasets.archives import Member, opened
@@ -38,12 +38,19 @@ T = TypeVar("T")
 
 
 def file_kind(path: Path | Member) -> str | None:
-    """ "parquet", "table" or "json" by the file's name (the content distinguishes JSON's forms),
-    None for others."""
+    """The kind of a file by its name: "parquet", "table" (.tsv) or "json"; None for any other
+    file.
+
+    "json" is for all forms of JSON; the content tells them from each other.
+    """
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
         return None
-    return {".parquet": "parquet", ".tsv": "table"}.get(PurePosixPath(name).suffix, "json")
+    if name.endswith(".parquet"):
+        return "parquet"
+    if name.endswith(".tsv"):
+        return "table"
+    return "json"
 
 
 def _refuse_constant(text: str) -> NoReturn:  # NaN or Infinity, which Python would take
@@ -64,7 +71,7 @@ class NumberText(str):
 
     @property
     def number(self) -> object:
-        """The number."""
+        """The number that the text spells: "7.50" -> 7.5."""
         return json.loads(self)
 
 
@@ -153,7 +160,7 @@ class JsonText:
                 return value
 
     def entries(self) -> Iterator[object]:
-        """Yield the entries of the list that comes next."""
+        """Yield the entries of the list that comes next: "[1, 2]" -> 1, 2."""
         self._take("[")
         more = not self._take_if_next("]")
         while more:
@@ -186,7 +193,7 @@ class JsonText:
             more = self._take(",}") == ","
 
     def _key(self) -> str:
-        """Parse the next value, which must be a text: the key of an object."""
+        """Parse and return the next value, which must be a text: the key of an object."""
         if self._peek() != '"':
             raise self._error_at("broken JSON: Expecting property name")
         key = self.value()
@@ -210,8 +217,10 @@ class JsonText:
                 return self._text[self._at : self._at + 1]
 
     def _take(self, signs: str) -> str:
-        """Consume the next character and return it. Raises DataError unless it is one of
-        `signs`."""
+        """Move past the next character that is no white space, and return it.
+
+        Raises DataError unless it is one of `signs`.
+        """
         sign = self._peek()
         if sign == "" or sign not in signs:
             raise self._error_at(f"broken JSON: Expecting '{signs[0]}' delimiter")
@@ -219,7 +228,7 @@ class JsonText:
         return sign
 
     def _take_if_next(self, sign: str) -> bool:
-        """Consume the next character if it is `sign`, and return whether it was."""
+        """Move past the next character if it is `sign`; return whether it was."""
         if self._peek() != sign:
             return False
         self._take(sign)
@@ -355,8 +364,8 @@ def _read_table(name: str, data: bytes) -> Rows:
 
 
 def _name_of(source: Path | Member) -> str:
-    """The name of a file for messages: "dev.jsonl", or in an archive the archive's name and its
-    own.
+    """The name of a file for messages: "dev.jsonl", or for a file in an archive
+    "a.zip/dev.jsonl".
     """
     if isinstance(source, Member):
         return str(source)

@@ -73,7 +73,7 @@ def file_patterns(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tupl
         known: The options that the data set's format has.
 
     Raises:
-        ConfigError: They are malformed, or an option is not known.
+        ConfigError: The patterns are malformed, or there is another option that is not known.
     """
     problems = [_unknown_option(key, known) for key in config.options if key not in known]
     patterns = config.options.get("files", ())
@@ -106,10 +106,10 @@ def _is_name(value: object) -> bool:
 
 
 def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
-    """The files that hold the rows of a data set.
+    """The files that hold the rows of a data set: of a package, a local place or the hub.
 
     Args:
-        config: Says where they are, and of which split and subset.
+        config: Says where the rows are, and of which split and subset.
         known: The options that the data set's format has.
 
     Raises:
@@ -444,11 +444,14 @@ def choose_files(
     chosen = _matching_files(data, patterns)
     if not patterns:
         chosen = _files_of_subset(data, subset)
-        if set(map(_stem, chosen)) != {subset}:  # a file of the subset's own name holds one split
+        stems = {_stem(name) for name in chosen}
+        if stems != {subset}:  # a file of the subset's own name holds one split
             chosen = _split_files(chosen, split)
-    if len(set(map(_ending, chosen))) > 1:
+    endings = {_ending(name) for name in chosen}
+    if len(endings) > 1:
         raise Ambiguous(f"has files of several formats ({_names_text(chosen)}); name one of them")
-    if shards_only and not patterns and len({_SHARD.sub("", name) for name in chosen}) > 1:
+    whole_files = {_SHARD.sub("", name) for name in chosen}
+    if shards_only and not patterns and len(whole_files) > 1:
         raise Ambiguous(
             f"has several files for split '{split}' ({_names_text(chosen)}); name one of them"
         )
@@ -481,8 +484,8 @@ def _is_hidden(name: str) -> bool:
 
 
 def _ending(name: str) -> str:
-    """The longest known ending of a file's name: "a.jsonl.gz" -> ".jsonl.gz". The name must
-    have one.
+    """The longest known ending of a file's name, which must have one: "a.jsonl.gz" ->
+    ".jsonl.gz".
     """
     return next(suffix for suffix in _BY_LENGTH if name.lower().endswith(suffix))
 

@@ -100,6 +100,16 @@ class _Questions:
     """
 
     def __init__(self, folder: FolderPages, allow_left_out: bool) -> None:
+        """Keep the pages that questions may name.
+
+        `_pages` maps a page's id to the page; `_ids` maps each name that a row may use, the page's
+        id or the name of its file, to the id. `_joined` keeps the documents that were put together,
+        with the spans of their parts, by the ids of their pages.
+
+        Args:
+            folder: The pages.
+            allow_left_out: Whether questions about pages that were not read are left out.
+        """
         self._pages = {page.id: page for page in folder.pages}
         self._ids = {page: page for page in self._pages}  # page id, or name of its file -> page id
         for page_id, file in folder.files.items():
@@ -111,24 +121,24 @@ class _Questions:
         self.unread: dict[str, list[str]] = {}
 
     def __call__(self, raw: RawRow) -> Group | Retrieved | Skip:
-        """The question of a row with its document. Raises RowError.
+        """Turn a row into the question with its document.
+
+        Also notes in `unread` the pages that it names and that were not read.
 
         Returns:
-            The question with its documents; Skip where it names a page that was not read and such
-            questions are to be left out.
+            The question with its document, or without one where all pages that it names were not
+            read; Skip where one was not read and such questions are to be left out.
+
+        Raises:
+            RowError: A field is malformed, or a name may be that of several files.
         """
         names = [*_page_names(raw, "document"), *_page_names(raw, "documents")]
         gold_pages = _page_names(raw, "gold_pages")
         row = parse_folder_row(raw, gold_pages)
         for name in (*names, *gold_pages):
             self._refuse_ambiguous(name)
-        named: list[str] = []
-        unread: list[str] = []
-        for name in names:
-            if name in self._ids:
-                named.append(self._ids[name])
-            else:
-                unread.append(name)
+        named = [self._ids[name] for name in names if name in self._ids]
+        unread = [name for name in names if name not in self._ids]
         spans: dict[str, Support] = {}
         document = None
         if named or not names:
@@ -152,7 +162,14 @@ class _Questions:
         return Group(document, (Example(question, gold),))
 
     def _document(self, names: tuple[str, ...]) -> tuple[Document, dict[str, Support]]:
-        """The pages of these names as one document, or all of them, and the spans of its parts."""
+        """Put pages together as one document, at its first use.
+
+        Args:
+            names: The ids of the pages; () for all pages.
+
+        Returns:
+            The document, and the span of each page and section in it by name.
+        """
         if names not in self._joined:
             chosen = [self._pages[name] for name in names] or list(self._pages.values())
             self._joined[names] = joined_document(" + ".join(names) or WHOLE_FOLDER, chosen)
@@ -175,12 +192,18 @@ class _Questions:
         return pages
 
     def _section(self, name: str) -> str:
-        """A page, or a page and a heading, with the page's id: "setup.md#Cost" as "setup#Cost"."""
+        """The name of a page, or of a page and a heading, with the page's id: "setup.md#Cost"
+        -> "setup#Cost".
+        """
         page, hash_sign, heading = name.partition("#")
         return f"{self._ids.get(page, page)}{hash_sign}{heading}"
 
     def _refuse_ambiguous(self, name: str) -> None:
-        """Raise RowError for a name without an ending that several files have."""
+        """Raise RowError for the name of a page without its ending that several files have.
+
+        Args:
+            name: "setup", or with a heading "setup#Cost".
+        """
         page = name.partition("#")[0]
         if page in self._ids:
             return
@@ -190,13 +213,18 @@ class _Questions:
 
 
 def _is_its_page(page: str, file: str) -> bool:
-    """Whether a page id is that of the whole file: its name, or its name without the suffix."""
+    """Whether a page is the whole of a file, as its id is the file's name, with or without suffix.
+
+    ("guide/setup", "guide/setup.md") -> True
+    """
     return page in (file, file.rpartition(".")[0])
 
 
 def _page_names(raw: RawRow, key: str) -> list[str]:
-    """The page names under `key`: a list, or a text with ";" between several (tables). Raises
-    RowError."""
+    """The names of pages under a key of a row: "setup; faq" -> ["setup", "faq"]; a list as it is.
+
+    [] for a missing or empty value. Raises RowError for any other.
+    """
     value = raw.get(key)
     if value is None or value == "":
         return []
@@ -248,7 +276,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
 
 def name_of_folder(folder: Path) -> str:
-    """The name of a folder in tables: its own, with a suffix where a data set is called so."""
+    """The name of a folder in tables: its own, or "NAME-folder" where a data set is called so."""
     name = folder.resolve().name.lstrip(".") or PRESET
     taken = {presets.fold(known) for known in presets.names("datasets")} - {presets.fold(PRESET)}
     if presets.fold(name) in taken:
@@ -257,7 +285,10 @@ def name_of_folder(folder: Path) -> str:
 
 
 def _places(config: DatasetConfig) -> tuple[Path, Path]:
-    """The folder of documents and the file of questions. Raises ConfigError."""
+    """The folder of documents and the file of questions, in this order, that a config names.
+
+    Raises ConfigError where one is not named, or not there.
+    """
     documents = config.options.get("documents")
     if not config.data or not documents:
         sentence = (
@@ -275,7 +306,10 @@ def _places(config: DatasetConfig) -> tuple[Path, Path]:
 
 
 def _unanswered_note(examples: Sequence[Example]) -> list[str]:
-    """A sentence on the questions without an accepted answer; none without any."""
+    """[a sentence on how many questions have no accepted answer]; [] where all have one.
+
+    Questions that are to be declined are not counted.
+    """
     unknown = 0
     for example in examples:
         if not example.gold.answers and not example.gold.extra.get("declined"):
@@ -289,10 +323,10 @@ def _unanswered_note(examples: Sequence[Example]) -> list[str]:
 
 
 def _unread_note(unread: Sequence[Sequence[str]]) -> list[str]:
-    """A sentence on the questions that name pages which were not read; none without any.
+    """[a sentence on the questions that name pages which were not read]; [] where there are none.
 
     Args:
-        unread: The pages of each such question.
+        unread: For each such question the pages that were not read.
     """
     if not unread:
         return []

@@ -35,19 +35,22 @@ def document_files(folder: Path) -> list[Path]:
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
+    """Whether a file, or a folder on the way to it, has a name that starts with a full stop.
+
+    Args:
+        path: The file.
+        folder: The folder from which the way is looked at.
+    """
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def _check_link(link: Path, folder: Path, root: Path) -> None:
-    """Check that a link leads to something of the folder that is not hidden.
+    """Raise DataError for a link that leads out of the folder, or to something hidden in it.
 
     Args:
         link: The link.
         folder: The folder as it was named.
         root: The same with its own links resolved.
-
-    Raises:
-        DataError: It leads elsewhere.
     """
     target = Path(os.path.realpath(link))  # of a link to itself: that link
     if target.is_relative_to(root) and not _is_hidden(target, root):

@@ -59,7 +59,10 @@ def parse_folder_row(raw: RawRow, gold_pages: Sequence[str]) -> OpenRow:
 
 
 def _answerable(raw: RawRow) -> bool | None:
-    """Whether the pages answer the question; None where the row does not say so. Raises RowError."""
+    """Whether the pages answer the question: "no" -> False; None where the row does not say so.
+
+    Raises RowError for another value than true, false, yes, no, 1 and 0.
+    """
     if raw.get("is_impossible") in (True, "true"):  # SQuAD
         return False
     value = raw.get("answerable")
@@ -72,7 +75,10 @@ def _answerable(raw: RawRow) -> bool | None:
 
 
 def _assertions(raw: RawRow) -> dict[str, object]:
-    """The assertions of a row as JSON, {} for none. Raises RowError for a malformed one."""
+    """The assertions of a row as JSON, {"contains": ["two years"]}; {} for none.
+
+    Raises RowError for a malformed one.
+    """
     schema = _with_numbers(raw.get("json_schema"))
     try:
         return read_assertions({**raw, "json_schema": schema}).to_json()

@@ -41,15 +41,22 @@ class UnreadKeys:
     questions: int = 0
 
     def add(self, names: Iterable[str]) -> None:
-        """Add the unread keys of a question, and count the question if it has any."""
+        """Add the unread keys of a question, and count the question if it has any.
+
+        Args:
+            names: Its keys that are not read; may be empty.
+        """
         listed = dict.fromkeys(names)
         if listed:
             self.names.update(listed)
             self.questions += 1
 
     def notes(self) -> list[str]:
-        """A list of one sentence on the keys, "keys that are not read: topic (10 questions)"; []
-        without any."""
+        """[a sentence on the keys that are not read], "keys that are not read: topic (10
+        questions)".
+
+        [] without any.
+        """
         if not self.names:
             return []
         names = list(self.names)
@@ -88,7 +95,9 @@ def unread_keys(row: RawRow, other_tools: bool) -> list[str]:
 
 
 def _meant(name: str) -> str | None:
-    """The key of ours that `name` looks like; None where it looks like none."""
+    """The key of ours that a name looks like: "anwser" -> "answer"; None where it looks like
+    none.
+    """
     close = get_close_matches(name.strip().casefold(), _PROPOSED, n=1, cutoff=_CLOSE)
     if not close or _is_compound(name, close[0]):
         return None
@@ -96,7 +105,12 @@ def _meant(name: str) -> str | None:
 
 
 def _is_compound(name: str, known: str) -> bool:
-    """Whether a name is a known key and a further word, as "document_id" and "documentId" are."""
+    """Whether a name is a known key and a further word, as "document_id" and "documentId" are.
+
+    Args:
+        name: The name in a row.
+        known: The key, "document".
+    """
     rest = name[len(known) :]
     if name[: len(known)].casefold() != known or not rest:
         return False

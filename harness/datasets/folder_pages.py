@@ -78,7 +78,12 @@ class FolderPages:
     files: dict[str, str] = field(default_factory=dict)
 
     def notes(self, folder: str) -> tuple[str, ...]:
-        """Sentences on what was not read and what was assumed. folder: its name."""
+        """Sentences on what was not read, what was assumed, and which ids keep their ending; ()
+        for none.
+
+        Args:
+            folder: The name of the folder, for the sentences.
+        """
         notes = []
         if self.unread:
             noun = "files were"
@@ -135,11 +140,10 @@ def read_pages(folder: Path, questions: Path | None = None) -> FolderPages:
         except _Unreadable as error:
             unread.append(f"{name} ({error})")
             continue
-        if read.note:
-            noted = unread
-            if read.note.startswith("read as"):
-                noted = assumed
-            noted.append(f"{name} ({read.note})")
+        if read.note.startswith("read as"):
+            assumed.append(f"{name} ({read.note})")
+        elif read.note:
+            unread.append(f"{name} ({read.note})")
         for page in read.pages:
             if page.id in pages:
                 same = f"two pages have the id '{page.id}', the other in {files[page.id]}"
@@ -153,7 +157,12 @@ def read_pages(folder: Path, questions: Path | None = None) -> FolderPages:
 
 
 def _paths_of_pages(folder: Path, questions: Path | None) -> dict[str, Path]:
-    """Name -> path of each file of the folder but that of the questions, in the order of names."""
+    """Map the name of each file of the folder to its path, in the order of names.
+
+    Args:
+        folder: The folder.
+        questions: The file of questions, which is left out; None: there is none.
+    """
     paths: dict[str, Path] = {}
     for path in document_files(folder):
         if questions is None or not path.samefile(questions):
@@ -162,7 +171,12 @@ def _paths_of_pages(folder: Path, questions: Path | None) -> dict[str, Path]:
 
 
 def _no_page(folder: Path, unread: Sequence[str]) -> DataError:
-    """The error that a folder has no page. unread: its files, each with why it is not read."""
+    """Make the error that a folder has no page that can be read.
+
+    Args:
+        folder: The folder.
+        unread: Its files, each with why it is not read.
+    """
     kinds = ", ".join(sorted(SUFFIXES))
     problem = f"the folder has no page that can be read ({kinds})"
     if unread:
@@ -171,28 +185,39 @@ def _no_page(folder: Path, unread: Sequence[str]) -> DataError:
 
 
 def _name(path: Path, folder: Path) -> str:
-    """The path in the folder, in UTF-8 whatever the locale; a byte that is none is spelled out."""
+    r"""The path of a file in the folder, "guide/setup.md", in UTF-8 whatever the locale.
+
+    A byte that is no UTF-8 is spelled out, "\xff".
+
+    Args:
+        path: The file.
+        folder: The folder that it is in.
+    """
     return os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "backslashreplace")
 
 
 def _without_suffix(name: str) -> str:
+    """The name of a file without its suffix: "guide/setup.md" -> "guide/setup"."""
     return name.removesuffix(PurePosixPath(name).suffix)
 
 
 def _alike(names: Iterable[str]) -> list[str]:
-    """The names of pages that differ from another one in nothing but the suffix."""
+    """The names of pages that differ from another one in nothing but the suffix.
+
+    ["a.md", "a.txt", "b.md"] -> ["a.md", "a.txt"]
+    """
     pages = [name for name in names if PurePosixPath(name).suffix.lower() in _ONE_PAGE]
     counts = Counter(map(_without_suffix, pages))
     return [name for name in pages if counts[_without_suffix(name)] > 1]
 
 
 def _page(page_id: str, title: str, sections: Sequence[tuple[str, str]]) -> Page:
-    """A page of a file.
+    """Make a page of what a file holds.
 
     Args:
-        page_id: Its id.
+        page_id: The page's id.
         title: Its title; "": the id is its title.
-        sections: (heading, text) of each.
+        sections: (heading, text) of each section.
 
     Raises:
         _Unreadable: No section has a heading or a text.
@@ -203,7 +228,11 @@ def _page(page_id: str, title: str, sections: Sequence[tuple[str, str]]) -> Page
 
 
 def _read_text(path: Path) -> tuple[str, str]:
-    """(Text of a file with "\\n" as its line ends, the note on its encoding). Raises _Unreadable."""
+    r"""The text of a file with "\n" as its line ends, and a note on its encoding where that was
+    guessed.
+
+    ("Menu\n...", "read as cp1252"), or the note "". Raises _Unreadable for what is no text.
+    """
     data = path.read_bytes()
     declared = None
     if path.suffix.lower() in _HTML:
@@ -220,20 +249,27 @@ def _read_text(path: Path) -> tuple[str, str]:
 
 
 def _read_markdown(path: Path, page_id: str) -> ReadFile:
-    """A file of Markdown as one page with its sections."""
+    """Read a file of Markdown as one page, whose headings start its sections. Raises
+    _Unreadable.
+    """
     text, note = _read_text(path)
     page = parse_markdown(text)
     return ReadFile((_page(page_id, page.title, page.sections),), note)
 
 
 def _read_plain(path: Path, page_id: str) -> ReadFile:
-    """A file of plain text as one page of one section without a heading."""
+    """Read a file of plain text as one page of one section without a heading. Raises
+    _Unreadable.
+    """
     text, note = _read_text(path)
     return ReadFile((_page(page_id, "", [("", text.strip("\n"))]),), note)
 
 
 def _read_html(path: Path, page_id: str) -> ReadFile:
-    """Read a page of HTML as Markdown. Raises _Unreadable where it is nested too deeply."""
+    """Read a page of HTML as Markdown, whose headings start its sections.
+
+    Raises _Unreadable where it is no text, empty or nested too deeply.
+    """
     text, note = _read_text(path)
     try:
         converted = html_to_markdown(text)
@@ -244,25 +280,28 @@ def _read_html(path: Path, page_id: str) -> ReadFile:
 
 
 def _read_office(path: Path, page_id: str) -> ReadFile:
-    """A file that markitdown reads as Markdown."""
+    """Read a file of an office program, or a book, as Markdown by markitdown.
+
+    Raises _Unreadable for a damaged one or one with a password, and where markitdown is missing.
+    """
     if not zipfile.is_zipfile(path):  # markitdown would show its bytes as text
         raise _Unreadable("cannot be read: it is damaged, or has a password")
     return _read_converted(page_id, path.read_bytes(), path.suffix.lower())
 
 
 def _read_csv(path: Path, page_id: str) -> ReadFile:
-    """A table, as one of Markdown."""
+    """Read a table as one page, a table of Markdown. Raises _Unreadable."""
     text, note = _read_text(path)
     return replace(_read_converted(page_id, text.encode(), ".csv"), note=note)
 
 
 def _read_converted(page_id: str, content: bytes, suffix: str) -> ReadFile:
-    """Read what markitdown makes of a file.
+    """Convert a file to Markdown by markitdown, and read it as one page.
 
     Args:
         page_id: The id of the page.
         content: The bytes of the file.
-        suffix: Says its format, ".docx".
+        suffix: Its suffix, which says the format: ".docx".
 
     Raises:
         _Unreadable: markitdown is not installed, or cannot read the file.
@@ -282,7 +321,7 @@ def _read_converted(page_id: str, content: bytes, suffix: str) -> ReadFile:
 
 
 def _read_pdf(path: Path, page_id: str) -> ReadFile:
-    """A PDF, whose pages are the sections."""
+    """Read a PDF as one page, whose sections are its own pages, "page 1". Raises _Unreadable."""
     try:
         from pypdf import PdfReader, errors  # an extra
     except ImportError:
@@ -302,18 +341,35 @@ def _read_pdf(path: Path, page_id: str) -> ReadFile:
 
 
 def _blank_note(n_blank: int, parts: str) -> str:
-    """The note on parts of a file ("pages", "rows") without text; "" for none."""
+    """The note on parts of a file without text: "2 of its pages have no text"; "" for none.
+
+    Args:
+        n_blank: How many parts have no text.
+        parts: What they are called, "pages" or "rows".
+    """
     if not n_blank:
         return ""
     return f"{n_blank} of its {parts} have no text"
 
 
 def _cannot_be_read(error: Exception) -> str:
+    """Why a file cannot be read, from the error of the library: "cannot be read: EOF marker not
+    found".
+    """
     return f"cannot be read: {' '.join(str(error).split())[:200] or type(error).__name__}"
 
 
 def _read_rows(path: Path, page_id: str) -> ReadFile:
-    """Rows of pages, which have ids of their own."""
+    """Read a file of rows {"id", "title", "text"}, each a page with an id of its own.
+
+    Args:
+        path: The file.
+        page_id: Not used.
+
+    Raises:
+        _Unreadable: No row has a text.
+        DataError: A row is malformed.
+    """
     del page_id
     rows = list(parse_each(read_rows(path), _page_row))
     with_text = [row for row in rows if row.text.strip()]
@@ -324,14 +380,21 @@ def _read_rows(path: Path, page_id: str) -> ReadFile:
 
 
 def _page_row(raw: RawRow) -> _PageRow:
-    """Parse a row {"id", "title", "text"}; BEIR calls its id "_id". Raises RowError."""
+    """Parse a row {"id", "title", "text"}, of which the title may be missing; BEIR calls the id
+    "_id".
+
+    Raises RowError.
+    """
     if "_id" in raw:
         raw = {"id": raw["_id"], **raw}
     return _PageRow.read(raw)
 
 
 def _reader_of(suffix: str) -> Callable[[Path, str], ReadFile]:
-    """The reader of a kind of file. Raises _Unreadable for one that is not read."""
+    """The function that reads files with a suffix, ".md", as `_read_markdown` does.
+
+    Raises _Unreadable for a kind of file that is not read.
+    """
     reader = _READERS.get(suffix)
     if reader is None:
         raise _Unreadable(f"{suffix or 'no suffix'} is not read")

@@ -44,7 +44,11 @@ class QuestionFile:
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """{"question": "user_input"} of "question=user_input". Raises ConfigError."""
+    """Parse "question=user_input,answer=reference" -> {"question": "user_input", "answer":
+    "reference"}.
+
+    Raises ConfigError for a part of another form, or a name that is not ours.
+    """
     columns = {}
     for part in filter(None, map(str.strip, text.split(","))):
         ours, equals, theirs = part.partition("=")
@@ -57,7 +61,7 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def read_questions(path: Path, columns: Mapping[str, str]) -> QuestionFile:
-    """Open a file of questions.
+    """Open a file of questions; its rows are read when the result is iterated.
 
     Args:
         path: The file; also compressed by gzip.
@@ -84,14 +88,23 @@ def read_questions(path: Path, columns: Mapping[str, str]) -> QuestionFile:
 
 
 def _text_rows(name: str, text: str, suffix: str) -> Rows:
-    """The rows of a table or of a YAML list. Raises DataError."""
+    """The rows of a table or of a YAML list, each with its place.
+
+    Args:
+        name: The file, for messages.
+        text: Its text.
+        suffix: ".csv", ".tsv", ".yaml" or ".yml".
+
+    Raises:
+        DataError: The text is of another form; rows raise it too.
+    """
     if suffix in (".csv", ".tsv"):
         return sniffed_table(name, text)
     return _listed_rows(name, _yaml_value(name, text))
 
 
 def _yaml_value(name: str, text: str) -> object:
-    """The value of a YAML text, whose scalars stay text: `yes` is "yes". Raises DataError."""
+    """The value of a YAML text, whose scalars stay text: "- yes" -> ["yes"]. Raises DataError."""
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         return parse_yaml(text, loader)
@@ -100,7 +113,9 @@ def _yaml_value(name: str, text: str) -> object:
 
 
 def _json_rows(path: Path) -> Rows:
-    """The rows of a .json file: a list, an object with a list at "data", or JSON lines."""
+    """The rows of a .json file: a list, an object with a list at "data", one question, or JSON
+    lines.
+    """
     try:
         value = json_value(path, TEXT_JSON)
     except DataError:
@@ -111,7 +126,15 @@ def _json_rows(path: Path) -> Rows:
 
 
 def _listed_rows(name: str, value: object) -> Rows:
-    """The rows of a value: a list, or an object with a list at "data". Raises DataError."""
+    """Yield (place, row) for a list of rows, or the list at "data" of an object.
+
+    Args:
+        name: The file, for messages.
+        value: The parsed file.
+
+    Raises:
+        DataError: It holds no list.
+    """
     listed = value
     if isinstance(value, dict):
         listed = value.get("data")
@@ -125,12 +148,13 @@ def _listed_rows(name: str, value: object) -> Rows:
 
 
 def _with_our_names(rows: Rows, columns: Mapping[str, str], unread: UnreadKeys) -> Rows:
-    """The rows with our names and text for values; an article of SQuAD becomes its questions.
+    """Yield the rows with our names and text for values; an article of SQuAD becomes its
+    questions.
 
     Args:
         rows: The rows of the file.
         columns: Our names -> the columns that stand for them.
-        unread: Gets the keys that are not read.
+        unread: Gets the keys that are not read; changed.
     """
     for place, row in rows:
         if isinstance(row, BrokenRow):
@@ -141,12 +165,12 @@ def _with_our_names(rows: Rows, columns: Mapping[str, str], unread: UnreadKeys) 
 
 
 def _our_row(row: RawRow, columns: Mapping[str, str], unread: UnreadKeys) -> RawRow | BrokenRow:
-    """A row with our names and text for values, or what is wrong with it.
+    """A row with our names and text for values, or a BrokenRow that says what is wrong with it.
 
     Args:
         row: The row as the file has it.
         columns: Our names -> the columns that stand for them.
-        unread: A list to which the keys that nothing reads are added.
+        unread: Gets the keys of the row that are not read; changed.
     """
     try:
         renamed = _renamed(row, columns)
@@ -159,7 +183,10 @@ def _our_row(row: RawRow, columns: Mapping[str, str], unread: UnreadKeys) -> Raw
 
 
 def _squad_questions(row: RawRow) -> Iterator[RawRow]:
-    """The questions of an article of SQuAD; any other row itself."""
+    """Yield the questions of an article of SQuAD; any other row is yielded itself.
+
+    {"paragraphs": [{"qas": [q1, q2]}]} -> q1, q2
+    """
     paragraphs = row.get("paragraphs")
     if not isinstance(paragraphs, list) or "question" in row:
         yield row
@@ -170,8 +197,17 @@ def _squad_questions(row: RawRow) -> Iterator[RawRow]:
 
 
 def _renamed(row: RawRow, columns: Mapping[str, str]) -> RawRow:
-    """The row with our names in place of those of `columns`, ragas and other spellings. Raises
-    RowError where no column holds the question."""
+    """The row with our names in place of those of `columns`, of ragas and of other spellings.
+
+    {"user_input": "Who?", "reference": "Ada"} -> also "question": "Who?", "answer": "Ada"
+
+    Args:
+        row: The row as the file has it.
+        columns: Our names -> the columns that stand for them; {} to go by known spellings.
+
+    Raises:
+        RowError: No column holds the question, or none the answer while one looks like it.
+    """
     if columns:
         return _with_named_columns(row, columns)
     row = _lower_case_names(row)
@@ -189,8 +225,17 @@ def _renamed(row: RawRow, columns: Mapping[str, str]) -> RawRow:
 
 
 def _with_named_columns(row: RawRow, columns: Mapping[str, str]) -> RawRow:
-    """The row with our names in place of those of `columns`. Raises RowError for one that it
-    lacks."""
+    """The row with our names in place of the columns that the user named.
+
+    ({"q": "Who?", "n": 1}, {"question": "q"}) -> {"n": 1, "question": "Who?"}
+
+    Args:
+        row: The row as the file has it.
+        columns: Our names -> the columns that stand for them.
+
+    Raises:
+        RowError: The row lacks one of these columns.
+    """
     renamed = {name: value for name, value in row.items() if name not in columns.values()}
     for ours, theirs in columns.items():
         if theirs not in row:
@@ -200,7 +245,9 @@ def _with_named_columns(row: RawRow, columns: Mapping[str, str]) -> RawRow:
 
 
 def _refuse_other_answer(row: RawRow) -> None:
-    """Raise RowError for a row without an answer that has a column which looks like one."""
+    """Raise RowError if a row has no answer, but a column that looks like one,
+    "expected_output".
+    """
     if not row.keys().isdisjoint((*_ANSWERS, *GROUND_TRUTH)) or _is_kilt(row):
         return
     likely = _likely_answer(row)
@@ -211,15 +258,18 @@ def _refuse_other_answer(row: RawRow) -> None:
 
 
 def _without_input(row: RawRow) -> RawRow:
-    """The row without "input" beside a question, which would make it one of KILT."""
+    """The row without "input" where it has a question, as that would make it a row of KILT."""
     if "question" not in row or _is_kilt(row):
         return row
     return {name: value for name, value in row.items() if name != "input"}
 
 
 def _lower_case_names(row: RawRow) -> RawRow:
-    """A copy of the row with "Question" as "question"; TriviaQA's rows, which are written so,
-    stay."""
+    """A copy of the row with the names of our fields in small letters: {"Question": ..} ->
+    {"question": ..}.
+
+    TriviaQA's rows, whose "Answer" is an object, keep theirs.
+    """
     if isinstance(row.get("Answer"), dict):
         return dict(row)
     renamed: RawRow = {}
@@ -234,17 +284,17 @@ def _lower_case_names(row: RawRow) -> RawRow:
 
 
 def _found_question(row: RawRow) -> bool:
-    """Whether a row holds a question in one of the forms that are read."""
+    """Whether a row holds a question: under "question" or the like, or as KILT's "input"."""
     return _is_kilt(row) or not row.keys().isdisjoint(_QUESTIONS)
 
 
 def _is_kilt(row: RawRow) -> bool:
-    """Whether a row is one of KILT, which has an output beside its input."""
+    """Whether a row is one of KILT: it has a list "output" beside a text "input"."""
     return isinstance(row.get("input"), str) and isinstance(row.get("output"), list)
 
 
 def _no_question(row: RawRow) -> str:
-    """What is wrong with a row without a question, and what to do."""
+    """Say what is wrong with a row without a question, and which option would name its columns."""
     problem = f"has no column 'question'; its columns are {_names(row)}"
     if isinstance(row.get("input"), list):
         return f"{problem}; 'input' is a list of messages: write its question as text"
@@ -274,7 +324,7 @@ def _likely_answer(row: RawRow) -> str | None:
 
 
 def _names(row: RawRow) -> str:
-    """The first twelve names of the row's columns, and how many more there are."""
+    """The first twelve names of the row's columns, for messages: "input, ideal and 3 more"."""
     names = list(map(str, row))
     listed = ", ".join(names[:12])[:300]
     if len(names) > 12:
@@ -283,8 +333,11 @@ def _names(row: RawRow) -> str:
 
 
 def _as_texts(row: RawRow) -> RawRow:
-    """The row with text in place of numbers and of true and false, and SQuAD's answers as a list
-    of texts."""
+    """The row with text in place of numbers, true and false, in the fields that are read.
+
+    {"answer": 7.5} -> {"answer": "7.5"}; SQuAD's answers, objects with a "text", become a list of
+    these texts.
+    """
     texts = dict(row)
     answers = row.get("answers")
     if isinstance(answers, dict) and "text" in answers:  # the hub's copy of SQuAD
@@ -298,14 +351,20 @@ def _as_texts(row: RawRow) -> RawRow:
 
 
 def _answer_text(entry: object) -> object:
-    """The text of one of SQuAD's answers, {"text", "answer_start"}; another value as it is."""
+    """The text of one of SQuAD's answers: {"text": "Ada", "answer_start": 3} -> "Ada".
+
+    Another value is returned as it is.
+    """
     if isinstance(entry, dict):
         return entry.get("text")
     return entry
 
 
 def _as_text(value: object) -> object:
-    """A number, true or false as the text that JSON has for it; of a list each entry."""
+    """A number, true or false as the text that JSON has for it: 7 -> "7", [true] -> ["true"].
+
+    Of a list each entry; any other value is returned as it is.
+    """
     if isinstance(value, list):
         return [_as_text(entry) for entry in value]
     if isinstance(value, bool | int | float):
@@ -314,7 +373,14 @@ def _as_text(value: object) -> object:
 
 
 def _with_qrels(rows: Rows, path: Path) -> Rows:
-    """The rows; a query of BEIR gets its relevant pages, and stays where the split has it."""
+    """Yield the rows of a file; a query of BEIR becomes a question with the pages relevant for it.
+
+    A query that the split's table of relevance does not have is left out.
+
+    Args:
+        rows: The rows of the file.
+        path: The file, beside which the folder "qrels" is.
+    """
     relevant: dict[str, list[str]] | None = None
     for place, row in rows:
         if isinstance(row, BrokenRow) or not _is_beir_query(row):
@@ -327,12 +393,17 @@ def _with_qrels(rows: Rows, path: Path) -> Rows:
 
 
 def _is_beir_query(row: RawRow) -> bool:
+    """Whether a row is a query of BEIR, {"_id", "text"}."""
     return "_id" in row and isinstance(row.get("text"), str) and "question" not in row
 
 
 def _beir_question(row: RawRow, pages: list[str]) -> RawRow:
-    """A question of a query; HotpotQA's queries have their answer among the metadata, others
-    none."""
+    """The question of a BEIR query, with its answer where the metadata has one, as in HotpotQA.
+
+    Args:
+        row: The query, {"_id", "text", "metadata"}.
+        pages: The ids of its relevant pages.
+    """
     answer = row.get("answer")
     metadata = row.get("metadata")
     if "answer" not in row and isinstance(metadata, dict):
@@ -341,8 +412,17 @@ def _beir_question(row: RawRow, pages: list[str]) -> RawRow:
 
 
 def _read_qrels(queries: Path) -> dict[str, list[str]]:
-    """Query -> ids of its relevant pages, of qrels/test.tsv beside the queries, or the only table
-    there. Raises DataError."""
+    """Map the id of each BEIR query to the ids of its relevant pages.
+
+    They are read from qrels/test.tsv beside the queries, or from the only table there; rows with
+    the score 0 are left out.
+
+    Args:
+        queries: The file of queries.
+
+    Raises:
+        DataError: There is no such table, or it has other columns.
+    """
     tables = sorted((queries.parent / "qrels").glob("*.tsv"))
     test = [table for table in tables if table.stem == "test"]
     if not test and len(tables) != 1:

@@ -53,12 +53,17 @@ RowParser = Callable[[RawRow], Row | Skip | Group | Retrieved]
 
 
 def formats() -> list[str]:
-    """Names of the built-in formats, sorted."""
+    """The names of the built-in formats, sorted."""
     return sorted([*registry.shipped("row_formats"), *registry.shipped("loaders")])
 
 
 def option_fields(name: str) -> dict[str, FieldInfo]:
-    """The fields of `dataset.options` for a format, with types, defaults and descriptions."""
+    """The options that a format has: name -> field of `dataset.options` with type, default,
+    description.
+
+    Args:
+        name: The format.
+    """
     loader = loader_of(name)
     if loader is not None:
         return dict(loader.Options.model_fields)
@@ -76,8 +81,18 @@ def documents_given(name: str) -> str:
 
 
 def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
-    """The parser of the format's rows, and the keys of a row where a file may be one object {id:
-    row, ...}, else ()."""
+    """The parser of a format's rows, with the data set's subset, split and question filled in.
+
+    Args:
+        config: Names the format, built in or "module:function".
+
+    Returns:
+        The parser; and the keys of a row where a file may be one object {id: row, ...}, else ().
+
+    Raises:
+        UnknownName: There is no such format.
+        ConfigError: It names no function.
+    """
     name = config.format
     parsers = registry.shipped("row_formats")
     module, _, function = parsers.get(name, name).partition(":")
@@ -96,8 +111,9 @@ def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
         "question": config.options.get("question"),
     }
     accepted = inspect.signature(parser).parameters.keys() & settings
-    parser = partial(parser, **{key: settings[key] for key in accepted})
-    return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ()))
+    arguments = {key: settings[key] for key in accepted}
+    row_keys = getattr(importlib.import_module(module), "ROW_KEYS", ())
+    return partial(parser, **arguments), tuple(row_keys)
 
 
 class _RowFields(StrictRow):
@@ -163,7 +179,11 @@ class RowFormat:
 
 
 def row_format(config: DatasetConfig) -> RowFormat:
-    """How the rows of `config` are read. Raises ConfigError, UnknownName."""
+    """How the rows of a data set are read: their parser and, for some formats, where support is
+    moved.
+
+    Raises ConfigError, UnknownName.
+    """
     parser, row_keys = _find_parser(config)
     if config.format not in (*PLACED, LOOKED_UP):
         return RowFormat(config, parser, row_keys)
@@ -182,7 +202,16 @@ def row_format(config: DatasetConfig) -> RowFormat:
 def _parse_and_place(
     parser: RowParser, placement: Placement, raw: RawRow
 ) -> Row | Skip | Group | Retrieved:
-    """Parse a row and move its supporting paragraphs to `placement`."""
+    """Parse a row, and move its supporting paragraphs where it has paragraphs of its own.
+
+    Args:
+        parser: The format's parser.
+        placement: Where the supporting paragraphs are to be.
+        raw: The row.
+
+    Raises:
+        RowError: The row cannot be parsed.
+    """
     row = parser(raw)
     if isinstance(row, Row):
         return rearrange(row, placement)

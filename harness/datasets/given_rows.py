@@ -22,7 +22,10 @@ class _Given(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Row:
-    """Turn the fields of a `Row`, as the head of this module shows them, into the Row.
+    """Turn an object with the fields of a `Row` into the Row, and check them.
+
+    {"id": "q1", "question": "Who?", "paragraphs": [["Title", "Ann did it."]], "answers": ["Ann"],
+    "supporting": [0], "extra": {}}
 
     Raises RowError for a field of another type, a blank question, a paragraph that is no pair, an
     index of a paragraph that is not there, and for no answer.

@@ -41,7 +41,15 @@ class _Asked(StrictRow):
 
 
 def _read(path: Path, kind: type[R]) -> list[tuple[RowPlace, R]]:
-    """The rows of a list, each with its place. Raises DataError."""
+    """Read the rows of a JSON list, each with its place.
+
+    Args:
+        path: The file.
+        kind: The class of a row, which checks it.
+
+    Raises:
+        DataError: The file is no list, or a row is malformed.
+    """
     values = json_value(path)
     if not isinstance(values, list):
         raise DataError(path.name, None, None, "should be a list")
@@ -56,7 +64,15 @@ def _read(path: Path, kind: type[R]) -> list[tuple[RowPlace, R]]:
 
 
 def _example(asked: _Asked, documents: dict[str, Document]) -> Example:
-    """A question on its corpus. Raises RowError."""
+    """Make a question on its corpus.
+
+    Args:
+        asked: The question as the file has it.
+        documents: Name of each corpus -> its document.
+
+    Raises:
+        RowError: A field is blank, or there is no such corpus.
+    """
     if asked.source not in documents:
         raise RowError("source", f"'{asked.source}' is no corpus_name of the corpus file")
     refuse_blank({"id": asked.id, "question": asked.question})
@@ -65,7 +81,10 @@ def _example(asked: _Asked, documents: dict[str, Document]) -> Example:
 
 
 def _folder(config: DatasetConfig) -> Path:
-    """The folder Datas. Raises ConfigError without a folder, DataError for one that has none."""
+    """The folder with Questions and Corpus: "Datas" in the folder that is named, or this itself.
+
+    Raises ConfigError where no folder is named, DataError for one that has them not.
+    """
     if config.data is None:
         raise ConfigError([f"dataset '{config.name}': name the repository's folder with --data"])
     folder = Path(config.data).expanduser()
@@ -77,10 +96,13 @@ def _folder(config: DatasetConfig) -> Path:
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Load the questions of `config.subset` ("novel" or "medical"), and the corpora of those kept.
-    The fingerprint is that of both files' rows.
+    """Load the first `limit` questions (None: all) of `config.subset`, "novel" or "medical".
 
-    Raises ConfigError without a folder, DataError for files.
+    With the corpora of these questions. The fingerprint is that of all rows of both files.
+
+    Raises:
+        ConfigError: No folder is named.
+        DataError: A file cannot be used.
     """
     build(Options, Tree([("", config.options)]), "dataset")
     folder = _folder(config)
@@ -100,11 +122,11 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             raise place.error(error.field, error.problem) from None
         hashed.update(canonical(example).encode())
         examples.append(example)
-    kept = examples[:limit]
-    needed = {example.question.document_ids[0] for example in kept}
+    first = examples[:limit]
+    needed = {example.question.document_ids[0] for example in first}
     return Dataset(
         config.name,
-        tuple(kept),
+        tuple(first),
         {key: document for key, document in documents.items() if key in needed},
         hashed.hexdigest(),
         name,

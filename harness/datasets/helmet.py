@@ -45,11 +45,11 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Group | Skip:
-    """One row of HELMET's kilt files, with its passages as one document.
+    """Parse one row of HELMET's kilt files, with its passages as one document.
 
     PopQA's questions on well-known things (s_pop of 1000 and more) are left out, as in HELMET.
     Gold.extra: draw_key, which identifies the question for its solved examples (few_shot.py).
-    Raises RowError naming the field.
+    Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     if row.s_pop is not None and row.s_pop >= 1000:
@@ -68,7 +68,12 @@ def parse_row(raw: RawRow) -> Group | Skip:
 
 
 def _document(key: str, passages: Records[_Passage]) -> Document:
-    """The passages as one document; its id is `key` and a hash of the passages."""
+    """The passages of a row as one document, a passage each.
+
+    Args:
+        key: The document's id is this and a hash of the passages.
+        passages: The passages, in the order of the row.
+    """
     spans = []
     start = 0
     for passage in passages:

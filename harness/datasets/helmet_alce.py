@@ -31,7 +31,11 @@ class _Passage(StrictRow):
     text: str
 
     def shown(self, number: int) -> str:
-        """The passage as the authors' prompt shows it, with its number, from 1."""
+        """The passage as the authors' prompt shows it: "Document [1](Title: Ada): She wrote."
+
+        Args:
+            number: Its number, from 1.
+        """
         return f"Document [{number}](Title: {self.title}): {self.text}"
 
 
@@ -46,7 +50,9 @@ class _Row(StrictRow):
     answers: list[list[str]] | None = None
 
     def short_answers(self) -> list[list[str]]:
-        """The accepted answers of each part of the question. Raises RowError without any."""
+        """The accepted answers of each part of the question. Raises RowError where the row has
+        none.
+        """
         if self.answers is not None:
             return self.answers
         if not self.qa_pairs:
@@ -55,8 +61,11 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One row. Gold.extra: short_answers, of each part of the question. Raises RowError naming the
-    field."""
+    """Parse one row of ASQA or QAMPARI with its passages as one document.
+
+    Gold.extra: short_answers, the accepted answers of each part of the question. Raises RowError,
+    which names the field.
+    """
     row = _Row.read(raw)
     refuse_blank({"question": row.question})
     if not row.docs:
@@ -70,7 +79,7 @@ def parse_row(raw: RawRow) -> Group:
 
 
 def _document(row: _Row) -> Document:
-    """The first passages as one document."""
+    """The first 700 passages of a row as one document, a passage each."""
     shown = []
     spans = []
     start = 0

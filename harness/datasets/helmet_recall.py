@@ -42,7 +42,9 @@ class _Candidate(StrictRow):
     title: str | None = None
 
     def shown(self) -> str:
-        """The passage as the authors' prompt shows it."""
+        """The passage as the authors' prompt shows it: "[ID: 7] Document (Title: Ada): She
+        wrote."
+        """
         if self.title is None:
             return f"[ID: {self.id}] Document: {self.text}"
         return f"[ID: {self.id}] Document (Title: {self.title}): {self.text}"
@@ -55,7 +57,11 @@ class _RankRow(StrictRow):
 
 
 def parse_key(raw: RawRow) -> Group:
-    """One row of json_kv. Raises RowError naming the field."""
+    """Parse one row of json_kv: the JSON object is the text, and a key with two solved examples
+    the question.
+
+    Raises RowError, which names the field.
+    """
     row = _KeyRow.read(raw)
     refuse_blank({"context": row.context, "question": row.question})
     answers = row.answer
@@ -76,8 +82,11 @@ def parse_key(raw: RawRow) -> Group:
 
 
 def parse_ranking(raw: RawRow) -> Group:
-    """One row of re-ranking. Gold.extra: labels (id of a passage -> its grade), and draw_key, which
-    identifies the question for the draw of its solved examples. Raises RowError naming the field."""
+    """Parse one row of re-ranking; the gold answer is the ranking by grade, "7 > 3 > 12".
+
+    Gold.extra: labels (id of a passage -> its grade), and draw_key, which identifies the question
+    for the draw of its solved examples. Raises RowError, which names the field.
+    """
     row = _RankRow.read(raw)
     refuse_blank({"query": row.query})
     if not row.ctxs:
@@ -92,7 +101,7 @@ def parse_ranking(raw: RawRow) -> Group:
 
 
 def _document(row: _RankRow) -> Document:
-    """The passages as one document; its id is the question's and a hash of their order."""
+    """The passages of a row as one document; its id is the question's and a hash of the text."""
     spans = []
     start = 0
     for passage in row.ctxs:

@@ -39,7 +39,9 @@ class _HotpotRow(StrictRow):
 
 
 def _pairs(raw: RawRow, name: str, second: str) -> object:
-    """A list of pairs in a row, however it is stored.
+    """A list of pairs in a row, whether it is stored as lists, objects or columns.
+
+    {"context": {"title": ["Ada"], "sentences": [["One."]]}} -> [["Ada", ["One."]]]
 
     Args:
         raw: The row.
@@ -68,7 +70,9 @@ def _pairs(raw: RawRow, name: str, second: str) -> object:
 
 
 def _checked_row(raw: RawRow) -> _HotpotRow:
-    """A row of either layout. Raises RowError."""
+    """Parse a row of the official layout or of the hub copy's. Raises RowError, which names the
+    field.
+    """
     fields = dict(raw)
     for name, second in (("supporting_facts", "sent_id"), ("context", "sentences")):
         if name in raw:
@@ -78,8 +82,12 @@ def _checked_row(raw: RawRow) -> _HotpotRow:
 
 
 def _row_id(raw: RawRow) -> object:
-    """The id of a row, under either name. Raises RowError for two different ones."""
-    official, hub = raw.get("_id"), raw.get("id")
+    """The id of a row, under "_id" or "id"; None where it has neither.
+
+    Raises RowError where the two differ.
+    """
+    official = raw.get("_id")
+    hub = raw.get("id")
     if official is None:
         return hub
     if hub is not None and official != hub:
@@ -112,12 +120,12 @@ def _facts_past_the_end(row: _HotpotRow) -> list[list[str | int]]:
 
 
 def parse_row(raw: RawRow) -> Row:
-    """One HotpotQA row. Gold.extra: the official supporting facts, type, level, and the supporting
-    paragraphs.
+    """Parse one HotpotQA row.
 
-    A supporting title that no paragraph has is an error; a sentence number past the end of its
+    Gold.extra: the official supporting facts, type, level, hops, and the supporting paragraphs. A
+    supporting title that no paragraph has is an error; a sentence number past the end of its
     paragraph is kept and named in extra["facts_past_the_end"]: only scores of sentences depend on
-    it. Raises RowError naming the field.
+    it. Raises RowError, which names the field.
     """
     row = _checked_row(raw)
     past = _facts_past_the_end(row)

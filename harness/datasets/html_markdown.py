@@ -50,6 +50,7 @@ class _Converter(MarkdownConverter):
     """markdownify with all blocks of HTML, and with nothing that parts or joins words."""
 
     def __init__(self) -> None:
+        """Set markdownify up: "#" for headings, "-" for lists, and no marks inside of a line."""
         super().__init__(
             heading_style=ATX,
             bullets="-",
@@ -60,15 +61,28 @@ class _Converter(MarkdownConverter):
         )
 
     def convert_block(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        """A block with blank lines around it; in a heading or a cell of a table, with spaces."""
+        """Write a block with blank lines around it; in a heading or a cell of a table, with
+        spaces.
+
+        Args:
+            el: The block; not used.
+            text: What it holds, as Markdown.
+            parent_tags: The names of the tags around it, and "_inline" in a heading or a cell.
+        """
         del el
         text = text.strip()
         if "_inline" in parent_tags:
             return f" {text} "
-        return f"\n\n{text}\n\n" if text else ""
+        if not text:
+            return ""
+        return f"\n\n{text}\n\n"
 
     def escape(self, text: str, parent_tags: set[str]) -> str:
-        """Mark what would start a heading or a code block; other characters stay as shown."""
+        r"""Put a backslash before what would start a heading or a code block; all else stays as
+        shown.
+
+        "# no heading" -> "\# no heading"
+        """
         del parent_tags
         markup = _LOOKS_LIKE_MARKUP.match(text)
         if markup is None:
@@ -76,7 +90,13 @@ class _Converter(MarkdownConverter):
         return f"{text[: markup.end()]}\\{text[markup.end() :]}"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        """A block of code, with a fence that is longer than any row of backticks in it."""
+        """Write a block of code, with a fence that is longer than any row of backticks in it.
+
+        Args:
+            el: The block; not used.
+            text: The code.
+            parent_tags: The names of the tags around it, and "_inline" in a heading or a cell.
+        """
         del el
         if not text.strip():
             return ""
@@ -88,10 +108,14 @@ class _Converter(MarkdownConverter):
         return f"\n\n{fence}\n{code}\n{fence}\n\n"
 
     def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        """The words that stand for an image."""
+        """Write the words that stand for an image, its `alt`, with spaces around; "" without
+        such.
+        """
         del text, parent_tags
         alternative = str(el.get("alt") or "").strip()
-        return f" {alternative} " if alternative else ""
+        if not alternative:
+            return ""
+        return f" {alternative} "
 
 
 for _name in _BLOCKS:
@@ -104,9 +128,14 @@ def declared_encoding(data: bytes) -> str | None:
 
 
 def html_to_markdown(html: str) -> ConvertedHtml:
-    """Convert a page or a part of one. Raises RecursionError where its tags are nested too deep."""
+    """Convert a page of HTML, or a part of one, to Markdown.
+
+    Raises RecursionError where its tags are nested too deep.
+    """
     soup = BeautifulSoup(html, "lxml")
-    title = "" if soup.title is None else " ".join(soup.title.get_text().split())
+    title = ""
+    if soup.title is not None:
+        title = " ".join(soup.title.get_text().split())
     for element in soup.find_all(_NEVER_SHOWN):
         element.decompose()
     for element in soup.select(_NAVIGATION):
@@ -122,7 +151,12 @@ def html_to_markdown(html: str) -> ConvertedHtml:
 
 
 def _make_blocks(table: Tag) -> None:
-    """Turn a table into blocks: itself, its rows and its cells, but no table in them."""
+    """Rename a table, its rows and its cells to "div", so that they are blocks; no table inside of
+    it.
+
+    Args:
+        table: The table; changed.
+    """
     for part in table.find_all(["caption", "thead", "tbody", "tfoot", "tr", "td", "th"]):
         if part.find_parent("table") is table:
             part.name = "div"

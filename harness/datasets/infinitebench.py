@@ -37,8 +37,9 @@ ASKED = {  # in place of the row's input, as the authors' templates do
 
 
 def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
-    """One row of En.QA, En.MC, En.Dia, En.Sum or Zh.QA. Gold.extra of En.MC: gold_label (from 1) and
-    all_classes.
+    """Parse one row of En.QA, En.MC, En.Dia, En.Sum or Zh.QA.
+
+    Gold.extra of En.MC: gold_label (from 1) and all_classes.
 
     Args:
         raw: The row.
@@ -46,7 +47,7 @@ def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
             En.Dia and En.Sum every row is asked the same.
 
     Raises:
-        RowError: Naming the field.
+        RowError: A field is missing or cannot be used; the error names it.
     """
     row = _Row.read(raw)
     question = ASKED.get(subset or "", row.input)
@@ -59,22 +60,22 @@ def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
 
 
 def _listed(answer: list[str] | str) -> list[str]:
-    """The accepted answers of a row, which may have a single one without a list."""
+    """The accepted answers of a row as a list; a single one may be given without: "a" -> ["a"]."""
     if isinstance(answer, str):
         return [answer]
     return answer
 
 
 def _with_options(row: _Row, asked: tuple[str, str], answers: tuple[str, ...]) -> Group:
-    """A question of En.MC.
+    """Make a question of En.MC, with its four options.
 
     Args:
         row: The row.
-        asked: Id and words of its question.
+        asked: The id and the words of its question.
         answers: The right option, and its letter where the row has that too.
 
     Raises:
-        RowError: The answer is none of the options.
+        RowError: The answer is none of the options, or these are not four.
     """
     options = row.options or []
     if options and answers[0] not in options:

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 
 
 def wiki_text(paragraphs: Sequence[str], title: str) -> str:
-    """The text of a KILT page, one paragraph a line; a first paragraph that repeats the title is
-    left out.
+    """The text of a KILT page, one paragraph a line.
 
-    "Section::::Career.:Early years." is the heading of a subsection and becomes "=== Early years
-    ===", a list item
-    "BULLET::::- x" becomes "- x".
+    A first paragraph that repeats the title is left out. "Section::::Career.:Early years." is the
+    heading of a subsection and becomes "=== Early years ==="; a list item "BULLET::::- x" becomes
+    "- x".
+
+    Args:
+        paragraphs: The page's paragraphs, headings and list items.
+        title: The page's title.
     """
     lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
     if lines and lines[0] == " ".join(title.split()):
@@ -22,8 +25,9 @@ def wiki_text(paragraphs: Sequence[str], title: str) -> str:
 
 
 def _wiki_line_text(line: str) -> str:
-    """One line of KILT's Wikipedia as text: headings get marks of a wiki, list items lose
-    theirs."""
+    """One line of a KILT page as text: "Section::::Use.:Early." -> "=== Early ===", "BULLET::::-
+    x" -> "- x", any other line as it is.
+    """
     kind, mark, text = line.partition("::::")
     if mark and kind == "Section":
         *above, heading = text.removesuffix(".").split(".:")

@@ -31,7 +31,17 @@ class _Row(StrictRow):
 
 
 def _example(number: int, document: Document, instruction: str, output: str) -> Example:
-    """One question of a document, numbered from 0. Raises RowError naming the field."""
+    """Make one question of a document.
+
+    Args:
+        number: Its number in the row, from 0.
+        document: The document.
+        instruction: The text of the question.
+        output: The gold answer.
+
+    Raises:
+        RowError: One of the two is blank.
+    """
     refuse_blank({f"instructions[{number}]": instruction})
     answers = clean_answers([output], f"outputs[{number}]")
     question = Question(f"{document.id}-{number}", instruction, (document.id,))
@@ -39,7 +49,11 @@ def _example(number: int, document: Document, instruction: str, output: str) -> 
 
 
 def parse_row(raw: RawRow) -> Group | Skip:
-    """One document with its questions. Raises RowError naming the field."""
+    """Parse one document with its questions; Skip where a model or a person is to rate the
+    answers.
+
+    Raises RowError, which names the field.
+    """
     row = _Row.read(raw)
     if row.evaluation in ("LLM", "human"):
         return Skip(RATED)

@@ -44,7 +44,7 @@ def _parser_code(config: DatasetConfig) -> dict[str, str]:
     """
     if ":" not in config.format:
         return {}
-    parser = attempt([], registry.load, config.format)
+    parser = attempt([], registry.load, config.format)  # None where it cannot be imported
     if not callable(parser):
         return {}
     return own_code(parser)

@@ -49,7 +49,9 @@ class _Turn(StrictRow):
     blip_caption: str | None = None
 
     def shown(self) -> str:
-        """The turn as the authors' prompt shows it."""
+        """The turn as the authors' prompt shows it: 'Ann said, "Hi"', and below it what she
+        shares.
+        """
         text = f'{self.speaker} said, "{self.text}"'
         if self.blip_caption:
             text += f"\n[shares {self.blip_caption}]"
@@ -75,12 +77,19 @@ class _Session(StrictRow):
     turns: list[_Turn]
 
     def shown(self) -> str:
-        """Its turns as the authors' prompt shows them."""
+        """The turns as the authors' prompt shows them, one below the other."""
         return "\n".join(turn.shown() for turn in self.turns)
 
 
 def _sessions(conversation: RawRow) -> list[_Session]:
-    """The sessions that have turns, in order. Raises RowError."""
+    """The sessions of a conversation that have turns, in the order of their numbers.
+
+    Args:
+        conversation: "session_1" -> its turns, "session_1_date_time" -> its date, and so on.
+
+    Raises:
+        RowError: A session is malformed.
+    """
     numbers = []
     for key in conversation:
         found = _SESSION.fullmatch(key)
@@ -100,7 +109,15 @@ def _sessions(conversation: RawRow) -> list[_Session]:
 
 
 def _document(name: str, sessions: list[_Session]) -> tuple[Document, dict[str, Support]]:
-    """The conversation as a document, and the span of each turn by its id."""
+    """Make the document of a conversation, with a passage for each session.
+
+    Args:
+        name: The document's id.
+        sessions: The sessions, in order.
+
+    Returns:
+        The document, and the span of each turn in it by its id, "D1:1".
+    """
     titles = [f"DATE: {session.date}\nCONVERSATION:" for session in sessions]
     texts = [session.shown() for session in sessions]
     row = Row(name, "-", tuple(zip(titles, texts, strict=True)), ())
@@ -116,7 +133,13 @@ def _document(name: str, sessions: list[_Session]) -> tuple[Document, dict[str, 
 
 
 def _evidence(marks: list[str], spans: dict[str, Support]) -> tuple[Support, ...]:
-    """The spans of the turns that are named; a mark may name several, or none that is there."""
+    """The spans of the turns that a question names as evidence; ids that are not there are passed
+    over.
+
+    Args:
+        marks: As the row has them, ["D1:1", "D2:3; D2:4"].
+        spans: Id of each turn -> its span.
+    """
     named = []
     for mark in marks:
         for session, turn in _TURN_ID.findall(mark):
@@ -125,7 +148,15 @@ def _evidence(marks: list[str], spans: dict[str, Support]) -> tuple[Support, ...
 
 
 def _adversarial(asked: _Asked, name: str) -> tuple[str, dict[str, object]]:
-    """The question of category 5 with its two options, and what its scorer needs."""
+    """The text of a question of category 5 with its two options, and {"options": the two}.
+
+    Args:
+        asked: The question; its adversarial answer is the wrong option.
+        name: Its place in the row, for the error.
+
+    Raises:
+        RowError: The wrong option is blank.
+    """
     wrong = str(asked.adversarial_answer or asked.answer)
     refuse_blank({f"{name}.adversarial_answer": wrong})
     options = [NOT_MENTIONED, wrong]
@@ -135,13 +166,13 @@ def _adversarial(asked: _Asked, name: str) -> tuple[str, dict[str, object]]:
 
 
 def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Support]) -> Example:
-    """One question of a conversation.
+    """Make one question of a conversation, with the accepted answer and evidence of its category.
 
     Args:
-        asked: The question.
-        number: Of the question in its row.
+        asked: The question as the row has it.
+        number: Its number in the row, from 0.
         document: The conversation.
-        spans: The place of each turn, by its id.
+        spans: Id of each turn -> its span.
 
     Raises:
         RowError: A field cannot be used.
@@ -151,7 +182,10 @@ def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Su
     if asked.category not in CATEGORIES:
         raise RowError(f"{name}.category", f"should be 1 to 5, is {asked.category}")
     extra: dict[str, object] = {"category": asked.category, "type": CATEGORIES[asked.category]}
-    text, answer = asked.question, str(asked.answer if asked.answer is not None else "")
+    text = asked.question
+    answer = ""
+    if asked.answer is not None:
+        answer = str(asked.answer)
     supporting = _evidence(asked.evidence, spans)
     if asked.category == 2:
         text = _DATED.format(text)
@@ -159,7 +193,8 @@ def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Su
         answer = answer.split(";")[0].strip()
     if asked.category == 5:
         text, options = _adversarial(asked, name)
-        answer, supporting = NOT_MENTIONED, ()
+        answer = NOT_MENTIONED
+        supporting = ()
         extra |= options
     answers = clean_answers([answer], f"{name}.answer")
     question = Question(f"{document.id}-{number}", text, (document.id,))
@@ -167,10 +202,10 @@ def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Su
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One conversation with its questions.
+    """Parse one conversation with its questions.
 
     Gold.supporting: the turns that are named as evidence, none in category 5. Gold.extra: category,
-    type (its name), and in category 5 the options (a, b). Raises RowError naming the field.
+    type (its name), and in category 5 the options (a, b). Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     sessions = _sessions(row.conversation)

@@ -66,17 +66,19 @@ class _LongBenchRow(StrictRow):
 
 
 def parse_row(raw: RawRow, *, subset: str | None = None, question: str | None = None) -> Group:
-    """One LongBench row. Gold.extra: length, language and, where there are any, all_classes (inputs
-    of its scorers).
+    """Parse one LongBench row to its text and question.
+
+    Gold.extra has the inputs of its scorers: length, language and, where there are any,
+    all_classes.
 
     Args:
         raw: The row.
         subset: The data set that the row must be of, where it says; "qasper" and "qasper_e" each
             take the other's rows too.
-        question: Asked where the row asks nothing (summaries, code).
+        question: The question to ask where the row asks nothing (summaries, code).
 
     Raises:
-        RowError: Naming the field.
+        RowError: A field is missing or cannot be used; the error names it.
     """
     row = _LongBenchRow.read(raw)
     if not _is_of_subset(row, subset):
@@ -108,15 +110,16 @@ def _is_of_subset(row: _LongBenchRow, subset: str | None) -> bool:
 def support_parser(
     config: DatasetConfig, support: str, placement: Placement
 ) -> Callable[[RawRow], Row | Skip]:
-    """A parser of LongBench rows that marks their supporting passages and moves them.
+    """Read the original rows, and return a parser of LongBench rows that moves supporting
+    passages.
 
     Args:
-        config: Of LongBench's data set.
+        config: The config of LongBench's data set.
         support: A preset, file or folder with the original rows; "" for none.
         placement: Where the supporting passages are to be.
 
     Raises:
-        ConfigError: Without `support`; and as reading it does.
+        ConfigError: Without `support`; also what reading it raises.
     """
     if not support:
         problem = f"'{config.name}' marks no supporting passages"
@@ -128,8 +131,10 @@ def support_parser(
     originals = dict(_read_originals(support))
 
     def parse(raw: RawRow) -> Row | Skip:
-        """A LongBench row with its supporting passages moved, its passages numbered anew; Skip
-        where its original row is not found or does not match."""
+        """Parse a LongBench row, and move its supporting passages; its passages are numbered anew.
+
+        Skip where its original row is not found or does not match. Raises RowError.
+        """
         row = _row_with_support(parse_row(raw, subset=config.subset), originals)
         if isinstance(row, Skip):
             return row
@@ -144,7 +149,7 @@ def support_parser(
 
 
 def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
-    """Yield (folded question, row) of the original data set.
+    """Yield (question, row) of the original data set, the question in small letters.
 
     Args:
         support: A preset, or a file or folder with its rows.
@@ -156,8 +161,8 @@ def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
 
 
 def _config_of_originals(support: str) -> DatasetConfig:
-    """The config of the data set with the original rows, of which only the place of its files is
-    used.
+    """The config of the data set with the original rows, used to find its files and for nothing
+    else.
 
     Args:
         support: A file or folder with the rows, else the name of a preset.
@@ -179,17 +184,24 @@ def _config_of_originals(support: str) -> DatasetConfig:
 
 
 def _parse_original(raw: RawRow) -> Row | Skip:
-    """A row of MuSiQue, which has `paragraphs`, or of HotpotQA's form. Raises RowError."""
+    """Parse a row of the original data set: MuSiQue's, which has `paragraphs`, or one of
+    HotpotQA's form. Raises RowError.
+    """
     if "paragraphs" in raw:
         return musique.parse_row(raw)
     return hotpotqa.parse_row(raw)
 
 
 def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
-    """Split a LongBench row into passages and mark those that its original row marks; Skip where
-    they do not match.
+    """Split a LongBench row into passages, and mark those that its original row marks.
 
-    originals: question in small letters with single spaces -> row of the original data set.
+    Args:
+        group: The row's text and question.
+        originals: Question in small letters with single spaces -> row of the original data set.
+
+    Returns:
+        The row with its passages; Skip where it has no original row, or a supporting passage is not
+        in its text.
     """
     example = group.examples[0]
     original = originals.get(_folded(example.question.text))
@@ -215,13 +227,14 @@ def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
 
 
 def _passages(text: str) -> tuple[tuple[str, str], ...]:
-    """(title, text) of the passages of a LongBench text.
+    r"""Divide a LongBench text into its passages, (title, text) of each.
 
     "Passage 1:\nAda\nShe wrote.\n\nPassage 2:\nBob\nHe read."
         -> (("Ada", "She wrote."), ("Bob", "He read."))
     """
     passages = []
-    for part in _PASSAGE_HEAD.split(text)[1:]:
+    _, *parts = _PASSAGE_HEAD.split(text)  # what stands before the first head is left out
+    for part in parts:
         title, _, rest = part.partition("\n")
         passages.append((title.strip(), rest.strip("\n")))
     return tuple(passages)
@@ -232,8 +245,8 @@ def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str)
 
     Args:
         passages: (title, text) of each passage.
-        title: Of the passage.
-        text: Of the passage.
+        title: The title to find.
+        text: The text to find, of which the first 80 characters are compared.
 
     Returns:
         Its index; None where no passage has the title.
@@ -248,5 +261,7 @@ def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str)
 
 
 def _folded(text: str) -> str:
-    """The text in small letters with single spaces, to compare it."""
+    """The text in small letters with single spaces, to compare it: " Who  IS it?" -> "who is
+    it?".
+    """
     return " ".join(text.split()).casefold()

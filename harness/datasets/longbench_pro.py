@@ -23,12 +23,15 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One row. Gold.extra: lines (the answer's), type (the secondary task), level. Raises RowError
-    naming the field."""
+    """Parse one row; Gold.extra: lines (those of the answer), type (the secondary task), level.
+
+    Raises RowError, which names the field.
+    """
     row = _Row.read(raw)
     refuse_blank(
         {"id": row.id, "context": row.context, "question_nonthinking": row.question_nonthinking}
     )
     extra = {"lines": row.answer, "type": row.secondary_task, "level": row.difficulty.lower()}
-    asked, answers = (row.id, row.question_nonthinking), clean_answers(row.answer, "answer")
+    asked = (row.id, row.question_nonthinking)
+    answers = clean_answers(row.answer, "answer")
     return text_with_question("longbench-pro", row.context, asked, answers, extra)

@@ -39,10 +39,16 @@ class _Row(StrictRow):
 
 
 def four_options(options: Sequence[str], label: int) -> dict[str, object]:
-    """What Gold.extra has of four options: gold_label (from 1), all_classes. Raises RowError for
-    others, or blank ones.
+    """What Gold.extra has of a question with four options: {"gold_label": 2, "all_classes": [..]}.
 
-    label: index of the right option, from 0.
+    gold_label counts from 1.
+
+    Args:
+        options: The texts of the options.
+        label: The index of the right option, from 0.
+
+    Raises:
+        RowError: There are not four, or one is blank.
     """
     if len(options) != len(LETTERS):
         raise RowError("options", f"should be 4 options, are {len(options)}")
@@ -53,10 +59,10 @@ def four_options(options: Sequence[str], label: int) -> dict[str, object]:
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One LongBench v2 row. Gold.extra: gold_label (from 1), all_classes, level, type, sub_domain,
-    length_class.
+    """Parse one LongBench v2 row.
 
-    Raises RowError naming the field.
+    Gold.extra: gold_label (from 1), all_classes, level, type, sub_domain, length_class. Raises
+    RowError, which names the field.
     """
     names = [f"choice_{letter}" for letter in LETTERS]
     row = _Row.read({**raw, "options": [raw[name] for name in names if name in raw]})
@@ -74,7 +80,8 @@ def parse_row(raw: RawRow) -> Group:
         "length_class": row.length,
     }
     right = LETTERS.index(row.answer)
-    extra, asked = four_options(row.options, right) | more, (row.id, row.question)
+    extra = four_options(row.options, right) | more
+    asked = (row.id, row.question)
     return text_with_question(
         "longbench-v2", row.context, asked, (row.options[right],), extra, *row.options
     )

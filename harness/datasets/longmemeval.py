@@ -11,7 +11,10 @@ A question's document is its history, oldest session first, as the authors' prom
 writes it (history_format nl of run_generation). An id with `_abs` is of a question to be declined.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
+from typing import NamedTuple
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
@@ -24,7 +27,7 @@ from harness.datasets.rows import (
     refuse_blank,
     type_name,
 )
-from harness.types import Support
+from harness.types import Document, Support
 
 PROMPTS = {  # type of question -> its prompt in configs/judges/longmemeval.yaml
     "single-session-user": "fact",
@@ -53,8 +56,11 @@ class _Row(StrictRow):
 
 
 def _checked_row(raw: RawRow) -> _Row:
-    """Parse a row. Raises RowError: a blank text, an unknown type, more or fewer dates than
-    sessions."""
+    """Parse a row and check it.
+
+    Raises RowError for a field that is missing or of another type, a blank text, an unknown type of
+    question, and where there is not one date for each session.
+    """
     row = _Row.read(raw)
     if isinstance(row.answer, bool) or not isinstance(row.answer, str | int | float):
         raise RowError("answer", f"should be a string or a number, is {type_name(row.answer)}")
@@ -79,8 +85,17 @@ def _checked_row(raw: RawRow) -> _Row:
 
 
 def _session_text(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, int]]]:
-    """The text of a session, and the spans (start, end) in it of the turns with evidence."""
-    text, marked = f"Session Date: {date}\nSession Content:\n", []
+    """Write a session as the authors' prompt does.
+
+    Args:
+        date: The session's date.
+        turns: Its turns.
+
+    Returns:
+        The text; and the spans (start, end) in it of the turns with evidence.
+    """
+    text = f"Session Date: {date}\nSession Content:\n"
+    marked: list[tuple[int, int]] = []
     for turn in turns:
         text += "\n\n"
         start = len(text)
@@ -91,17 +106,16 @@ def _session_text(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, i
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One question with its history. Gold.supporting: the turns with evidence, none of a question
-    to be declined.
+    """Parse one question with its history of sessions, which is its document.
 
-    Gold.extra: type; question without its date; declined; evidence_sessions, the number of each
-    supporting turn's session; judge, the published prompt. Raises RowError naming the field.
+    Gold.supporting: the turns with evidence, none of a question to be declined. Gold.extra: type;
+    question without its date; declined; evidence_sessions, the number of each supporting turn's
+    session; judge, the published prompt. Raises RowError, which names the field.
     """
     row = _checked_row(raw)
-    dated = sorted(
-        zip(row.haystack_dates, row.haystack_sessions, strict=True), key=lambda pair: pair[0]
-    )
-    sessions = [_session_text(date, turns) for date, turns in dated]
+    dated = zip(row.haystack_dates, row.haystack_sessions, strict=True)
+    oldest_first = sorted(dated, key=itemgetter(0))  # by date
+    sessions = [_session_text(date, turns) for date, turns in oldest_first]
     declined = "_abs" in row.question_id
     texts = [text for text, _ in sessions]
     paragraphs = [(f"### Session {number}:", text) for number, text in enumerate(texts, start=1)]
@@ -113,33 +127,54 @@ def parse_row(raw: RawRow) -> Group:
             answers=(str(row.answer),),
         )
     )
-    evidence_sessions: list[int] = []
-    supporting: list[Support] = []
+    evidence: list[_EvidenceTurn] = []
     judge_prompt = "abstention"
     if not declined:
         judge_prompt = PROMPTS[row.question_type]
-        for number, (passage, session) in enumerate(
-            zip(document.passages, sessions, strict=True), start=1
-        ):
-            text, spans = session
-            text_start = passage.end - len(text)  # a passage ends where its session's text ends
-            for start, end in spans:
-                evidence_sessions.append(number)
-                supporting.append(Support(document.id, text_start + start, text_start + end))
+        evidence = _evidence(document, sessions)
     extra = {
         "type": row.question_type,
         "question": row.question,
         "declined": declined,
-        "evidence_sessions": evidence_sessions,
+        "evidence_sessions": [turn.session for turn in evidence],
         "judge": f"longmemeval/{judge_prompt}",
     }
-    gold = replace(example.gold, supporting=tuple(supporting), extra=extra)
+    supporting = tuple(turn.span for turn in evidence)
+    gold = replace(example.gold, supporting=supporting, extra=extra)
     return Group(document, (replace(example, gold=gold),))
 
 
+class _EvidenceTurn(NamedTuple):
+    """The number of a session, from 1, and the span in the document of a turn with evidence."""
+
+    session: int
+    span: Support
+
+
+def _evidence(
+    document: Document, sessions: Sequence[tuple[str, list[tuple[int, int]]]]
+) -> list[_EvidenceTurn]:
+    """The turns with evidence in a question's history, in order.
+
+    Args:
+        document: The history, with a passage for each session.
+        sessions: The text of each session, and the spans (start, end) in it of these turns.
+    """
+    evidence = []
+    for place, (text, spans) in enumerate(sessions):
+        # A passage ends where its session's text ends.
+        text_start = document.passages[place].end - len(text)
+        for start, end in spans:
+            span = Support(document.id, text_start + start, text_start + end)
+            evidence.append(_EvidenceTurn(place + 1, span))
+    return evidence
+
+
 def parse_row_of_430(raw: RawRow) -> Group | Skip:
-    """As `parse_row`, but the 70 rows of "single-session-user", on which QRHead's heads were found,
-    are left out."""
+    """Parse a row as `parse_row`; the 70 rows of "single-session-user" are left out (Skip).
+
+    On these the heads of QRHead were found.
+    """
     row = parse_row(raw)
     if row.examples[0].gold.extra["type"] == "single-session-user":
         return Skip("of single-session-user, on which QRHead's heads were found")

@@ -40,14 +40,17 @@ class _Pair(StrictRow):
     type: str | None = None
 
     def sentences(self) -> list[str]:
-        """The sentences of evidence."""
+        """The sentences of evidence as a list, of which a row may have a single one without."""
         if isinstance(self.S, str):
             return [self.S]
         return self.S
 
 
 def _pairs(row: _Row) -> list[_Pair]:
-    """The row's questions; a summary's is made here. Raises RowError."""
+    """The questions of a row with their answers.
+
+    A row for a summary has none: one is made here, whose answer is the summary. Raises RowError.
+    """
     if row.qa_pairs == NO_PAIRS:
         return [_Pair(Q=SUMMARY, A=row.output)]
     pairs = row.qa_pairs
@@ -60,7 +63,7 @@ def _pairs(row: _Row) -> list[_Pair]:
 
 
 def _evidence(pair: _Pair, document: Document) -> tuple[Support, ...]:
-    """The spans of the sentences that stand in the text as they are written."""
+    """The spans of those sentences of evidence that stand in the text as they are written."""
     spans = []
     for sentence in pair.sentences():
         start = document.text.find(sentence)
@@ -70,11 +73,11 @@ def _evidence(pair: _Pair, document: Document) -> tuple[Support, ...]:
 
 
 def _example(pair: _Pair, number: int, document: Document) -> Example:
-    """One question.
+    """Make one question on a text; a cloze asks for its masked entities.
 
     Args:
         pair: The question with its answer.
-        number: Of the question in its row.
+        number: Its number in the row, from 0.
         document: The text.
 
     Raises:
@@ -96,8 +99,11 @@ def _example(pair: _Pair, number: int, document: Document) -> Example:
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One text with its questions. Gold.extra: type, where the row says it, and masks (mask ->
-    entity) of a cloze. Raises RowError naming the field."""
+    """Parse one text with its questions.
+
+    Gold.extra: type, where the row says it, and masks (mask -> entity) of a cloze. Raises RowError,
+    which names the field.
+    """
     row = _Row.read(raw)
     refuse_blank({"input": row.input})
     document = Document(made_id("loogle", row.input), row.input, row.title)

@@ -39,17 +39,27 @@ class _Row(StrictRow):
     docs: str
 
     def filled(self) -> str:
-        """The prompt's template with question and instruction, and the place of the documents."""
+        """The prompt's template with question and instruction filled in; the "{docs}" in it
+        stays.
+        """
         with_question = self.prompt_template.replace("{question}", self.question)
         return with_question.replace("{instruction}", self.instruction)
 
 
 def parse_row(raw: RawRow, *, subset: str | None = None) -> Group | Skip:
-    """One Loong row. Gold.extra: type (the task), level (the kind of documents), set (the length of
-    the documents, 1 to 4), and what the judge sees.
+    """Parse one Loong row.
 
-    subset: of the authors' one file of all kinds, the kind that is asked, "legal", or with its
-    language, "financial_zh"; rows of others are left out. Raises RowError naming the field.
+    Gold.extra: type (the task), level (the kind of documents), set (the length of the documents, 1
+    to 4), and what the judge sees.
+
+    Args:
+        raw: The row.
+        subset: The kind of documents that is asked, of the authors' one file of all kinds:
+            "legal", or with its language, "financial_zh"; rows of others are left out. None: all
+            are asked.
+
+    Raises:
+        RowError: A field is missing or cannot be used; the error names it.
     """
     row = _Row.read(raw)
     if subset not in (None, row.type, f"{row.type}_{row.language}"):

@@ -30,8 +30,11 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One row. Gold.extra: keywords (None where the set has none), length, language. Raises RowError
-    naming the field."""
+    """Parse one row; only its first answer counts.
+
+    Gold.extra: keywords (None where the set has none), length, language. Raises RowError, which
+    names the field.
+    """
     row = _Row.read(raw)
     refuse_blank({"input": row.input, "context": row.context})
     answers = clean_answers(row.answers, "answers")[:1]

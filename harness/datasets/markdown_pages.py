@@ -49,10 +49,11 @@ class _Heading:
 
 
 def parse_markdown(text: str) -> MarkdownPage:
-    """Split a Markdown page into its front matter and its sections.
+    """Split a Markdown page into its title and its sections.
 
     Sections start at headings that are in no quotation and no list. Their text does not repeat the
-    heading; tables and code blocks stay as they are.
+    heading; tables and code blocks stay as they are. The title is that of the front matter, else
+    the first heading.
     """
     front, text = _split_front_matter(text)
     sections = _sections(_PARSER, text)
@@ -60,19 +61,23 @@ def parse_markdown(text: str) -> MarkdownPage:
 
 
 def parse_converted_html(text: str, title: str) -> MarkdownPage:
-    """The sections of Markdown that was made of HTML, where only "#" marks a heading, and "<" marks
-    nothing.
+    """Split Markdown that was made of HTML into sections.
+
+    There only "#" marks a heading, and "<" marks nothing.
 
     Args:
         text: The Markdown.
-        title: Of the page; "" for its first heading.
+        title: The page's title; "" for its first heading.
     """
     sections = _sections(_HTML_PARSER, text)
     return MarkdownPage(title or _first_heading(sections), sections)
 
 
 def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
-    """(Values of the front matter, the text after it); the whole text where it has none."""
+    r"""Split a page into the values of its front matter and the text after it.
+
+    "---\ntitle: Pump\n---\nText" -> ({"title": "Pump"}, "Text"); ({}, text) where it has none.
+    """
     for front, value_of in ((_YAML_FRONT, _yaml_value), (_TOML_FRONT, _toml_value)):
         found = front.match(text)
         if found is None:
@@ -109,18 +114,30 @@ def _title(front: dict[str, object]) -> str:
 
 
 def _first_heading(sections: Sequence[tuple[str, str]]) -> str:
+    """The first heading that is not empty; "" without one.
+
+    Args:
+        sections: (heading, text) of each section.
+    """
     return next((heading for heading, _ in sections if heading), "")
 
 
 def _sections(parser: MarkdownIt, text: str) -> tuple[tuple[str, str], ...]:
-    """(heading, text) of each section that is not blank."""
+    r"""Split Markdown at its headings: (heading, text) of each section that is not blank.
+
+    "Intro\n# Cost\n400 euro" -> (("", "Intro"), ("Cost", "400 euro"))
+
+    Args:
+        parser: Says what is a heading.
+        text: The Markdown.
+    """
     lines = text.split("\n")
     headings = _headings(parser, text)
-    starts = [_Heading("", 0, 0), *headings]
-    ends = [*(heading.start for heading in headings), len(lines)]
+    before_the_first = _Heading("", 0, 0)
+    end_of_text = _Heading("", len(lines), len(lines))
     sections = []
-    for heading, end in zip(starts, ends, strict=True):
-        body = "\n".join(lines[heading.end : end]).strip("\n")
+    for heading, next_heading in pairwise([before_the_first, *headings, end_of_text]):
+        body = "\n".join(lines[heading.end : next_heading.start]).strip("\n")
         if heading.text or body.strip():
             sections.append((heading.text, body))
     return tuple(sections)

@@ -33,10 +33,14 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow, *, split: str) -> Group | Skip:
-    """One context with its questions. Gold.extra: type, the set.
+    """Parse one context with its questions; Gold.extra: type, the name of the set.
 
-    split: how the names of the sets that are asked begin; others are left out. Raises RowError
-    naming the field.
+    Args:
+        raw: The row.
+        split: How the names of the sets that are asked begin; rows of others are left out.
+
+    Raises:
+        RowError: A field is missing or cannot be used; the error names it.
     """
     row = _Row.read(raw)
     source = row.metadata.source

@@ -27,10 +27,17 @@ class _Message(StrictRow):
     role: str
     content: str
 
+    def shown(self) -> str:
+        """The message as the document holds it: "User: write a poem"."""
+        return f"{self.role.capitalize()}: {self.content}"
+
 
 def parse_row(raw: RawRow) -> Row:
-    """One MRCR row. Gold.extra: prefix (what the reply must begin with), type. Raises RowError
-    naming the field."""
+    """Parse one MRCR row: the chat is the document, its last message the question.
+
+    Gold.extra: prefix (what the reply must begin with), type. Raises RowError, which names the
+    field.
+    """
     row = _Row.read(raw)
     try:
         *messages, last = map(_Message.read, json.loads(row.prompt))
@@ -40,8 +47,8 @@ def parse_row(raw: RawRow) -> Row:
     return Row(
         id=made_id(f"mrcr-{row.n_needles}", row.prompt),
         question=last.content,
-        paragraphs=tuple(("", f"{m.role.capitalize()}: {m.content}") for m in messages),
+        paragraphs=tuple(("", message.shown()) for message in messages),
         answers=(row.answer,),
-        supporting=tuple(n for n, m in enumerate(messages) if m.content == repeated),
+        supporting=tuple(n for n, each in enumerate(messages) if each.content == repeated),
         extra={"prefix": row.random_string_to_prepend, "type": f"{row.n_needles} needles"},
     )

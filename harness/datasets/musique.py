@@ -45,33 +45,24 @@ class _MusiqueRow(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Row | Skip:
-    """One MuSiQue row; Skip for one with `answerable` false (MuSiQue-Full).
+    """Parse one MuSiQue row; Skip for one with `answerable` false (MuSiQue-Full).
 
     Its `extra` becomes Gold.extra:
 
         answer_aliases            other right answers
         supporting_paragraphs     `idx` of each, as the official scorer needs them
-        question_decomposition    the hops: question, answer, `idx` of the paragraph that supports it
-        hops                      how many: 2
+        question_decomposition    the hops: question, answer, `idx` of the paragraph that supports
+        it hops                      how many: 2
         type                      the start of the id: "2hop"
 
     Raises:
-        RowError: Naming the field.
+        RowError: A field is missing or cannot be used; the error names it.
     """
     row = _MusiqueRow.read(raw)
     if not row.answerable:
         return Skip(UNANSWERABLE)
-    positions: dict[int, int] = {}  # paragraph's idx -> its place
-    for i, paragraph in enumerate(row.paragraphs):
-        if paragraph.idx in positions:
-            raise RowError("paragraphs", f"idx {paragraph.idx} is used twice")
-        positions[paragraph.idx] = i
-    for number, hop in enumerate(row.question_decomposition or ()):
-        if hop.paragraph_support_idx not in (None, *positions):
-            name = f"question_decomposition[{number}].paragraph_support_idx"
-            raise RowError(
-                name, f"{hop.paragraph_support_idx} is not the idx of one of the paragraphs"
-            )
+    positions = _positions(row)
+    _check_hops(row, positions)
     aliases = row.answer_aliases or []
     supporting = [p.idx for p in row.paragraphs if p.is_supporting]
     hops = [hop.model_dump() for hop in row.question_decomposition or ()]
@@ -92,12 +83,39 @@ def parse_row(raw: RawRow) -> Row | Skip:
     )
 
 
-def parse_row_of_full(raw: RawRow) -> Row:
-    """One row of MuSiQue-Full: as `parse_row`, with Gold.extra `declined`. Raises RowError naming
-    the field.
+def _positions(row: _MusiqueRow) -> dict[int, int]:
+    """Map the `idx` of each paragraph to its place in the row, from 0.
 
-    Of the two rows of a question one lacks a supporting paragraph: its id ends in "~unanswerable",
-    as is its answer.
+    Raises RowError where two paragraphs have one `idx`.
+    """
+    positions: dict[int, int] = {}
+    for place, paragraph in enumerate(row.paragraphs):
+        if paragraph.idx in positions:
+            raise RowError("paragraphs", f"idx {paragraph.idx} is used twice")
+        positions[paragraph.idx] = place
+    return positions
+
+
+def _check_hops(row: _MusiqueRow, positions: dict[int, int]) -> None:
+    """Raise RowError for a hop whose supporting paragraph is not in the row.
+
+    Args:
+        row: The row with its hops.
+        positions: `idx` of each paragraph -> its place.
+    """
+    for number, hop in enumerate(row.question_decomposition or ()):
+        if hop.paragraph_support_idx not in (None, *positions):
+            name = f"question_decomposition[{number}].paragraph_support_idx"
+            raise RowError(
+                name, f"{hop.paragraph_support_idx} is not the idx of one of the paragraphs"
+            )
+
+
+def parse_row_of_full(raw: RawRow) -> Row:
+    """Parse one row of MuSiQue-Full: as `parse_row`, with Gold.extra `declined`.
+
+    Of the two rows of a question one lacks a supporting paragraph: its id gets the ending
+    "~unanswerable", and its answer is "unanswerable". Raises RowError, which names the field.
     """
     declined = raw.get("answerable") is False
     if declined:

@@ -73,19 +73,19 @@ class _Collected:
     ids: Counter[str] = field(default_factory=Counter)  # ids of questions, to number repeated ones
 
     def full(self) -> bool:
-        """Whether the limit of questions is reached."""
+        """Whether as many questions were read as the limit allows."""
         return self.limit is not None and len(self.examples) >= self.limit
 
     def add(
         self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, object]
     ) -> None:
-        """Add a question on a story.
+        """Add a question on a story, with an id made of the story's id and a hash of the question.
 
         Args:
             document: The story.
-            question: The question.
+            question: The text of the question.
             answers: The accepted answers.
-            extra: Gold.extra.
+            extra: Becomes Gold.extra.
 
         Raises:
             RowError: A text cannot be used, or the story has another text in an earlier row.
@@ -98,19 +98,26 @@ class _Collected:
         if document.id not in self.documents:
             canonical_line([document.id, document.title, document.text])
             self.documents[document.id] = document
-        kept = self.documents[document.id]
-        if kept.text != document.text:
+        first = self.documents[document.id]
+        if first.text != document.text:
             raise RowError(
                 "document.text", f"the story '{document.id}' has another text in an earlier row"
             )
         self.examples.append(
-            Example(Question(question_id, question, (kept.id,)), Gold(answers, extra=extra))
+            Example(Question(question_id, question, (first.id,)), Gold(answers, extra=extra))
         )
 
     def dataset(
         self, config: DatasetConfig, fingerprint: str, source: str, revision: str | None
     ) -> Dataset:
-        """The questions and stories as a data set."""
+        """Make the data set of the questions and stories that were read.
+
+        Args:
+            config: Has its name.
+            fingerprint: sha256 of all questions and stories.
+            source: Where they came from, for the manifest.
+            revision: The commit on the hub; None for local files.
+        """
         return Dataset(
             config.name, tuple(self.examples), self.documents, fingerprint, source, revision
         )
@@ -120,8 +127,10 @@ Options = FileOptions
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Load the first `limit` questions (None: all) with their stories; check all it reads. Raises
-    as datasets.load."""
+    """Load the first `limit` questions (None: all) with their stories, and check all that is read.
+
+    Raises what harness.datasets.load raises.
+    """
     patterns = file_patterns(config, tuple(Options.model_fields))
     folder = _official_folder(config)
     if folder is not None and not patterns:
@@ -141,7 +150,10 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
 
 def _official_archives(files: Sequence[str]) -> list[str]:
-    """The two official archives in a folder of the hub, tables first; [] where it lacks one."""
+    """The paths of the two official archives among the files of a hub data set, the tables' first.
+
+    ["data/narrativeqa-master.zip", "data/narrativeqa_full_text.zip"]; [] where one is lacking.
+    """
     for name in files:
         if PurePosixPath(name).name == TABLES:
             stories = str(PurePosixPath(name).with_name(STORIES))
@@ -152,8 +164,10 @@ def _official_archives(files: Sequence[str]) -> list[str]:
 
 
 def _official_folder(config: DatasetConfig) -> Path | None:
-    """The folder of official files that config.data names, itself or by its qaps.csv; None: it
-    names rows."""
+    """The folder of official files that config.data names, itself or by its qaps.csv.
+
+    None where config.data names files of rows, or nothing.
+    """
     if config.data is None or config.data.startswith(PACKAGE):
         return None
     path = Path(config.data).expanduser()
@@ -169,14 +183,14 @@ def _official_folder(config: DatasetConfig) -> Path | None:
 def _load_official(
     folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None
 ) -> Dataset:
-    """Load questions of the official files; all rows are checked.
+    """Load questions of the official files; all rows of the split are checked.
 
     Args:
-        folder: The folder of qaps.csv and documents.csv.
-        config: Of the data set.
-        limit: Of questions; None: all.
+        folder: The folder of qaps.csv and documents.csv, or of the archives.
+        config: The data set's config, which has the split.
+        limit: Load the first so many questions; None: all.
         source: The source's name in the `Dataset`.
-        commit: Its commit there; None for local files.
+        commit: The commit on the hub; None for local files.
 
     Raises:
         DataError: A row cannot be used, or there is none of the split.
@@ -184,9 +198,9 @@ def _load_official(
     split_name = _SET_OF_SPLIT.get(config.split.lower(), config.split)
     story_rows = _stories_of_split(folder, split_name)
     stories = stories_in(folder)
-    examples = _Collected(limit)
+    collected = _Collected(limit)
     hashed = hashlib.sha256(b"narrativeqa 1\n")
-    order: dict[str, None] = {}
+    story_ids: dict[str, None] = {}  # a set in order
     for place, row in _read_table(folder, "qaps.csv"):
         if row["set"] != split_name:
             continue
@@ -196,25 +210,30 @@ def _load_official(
                 problem = f"'{document_id}' is not a document of this set in documents.csv"
                 raise RowError("document_id", problem)
             answers = _answers_of_official(row)
-            order[document_id] = None
+            story_ids[document_id] = None
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
-            if not examples.full():
+            if not collected.full():
                 about = story_rows[document_id]
-                document = examples.documents.get(document_id)
+                document = collected.documents.get(document_id)
                 if document is None:
                     document = _story_document(document_id, about, stories, folder)
-                examples.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
+                collected.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
         except RowError as error:
             raise place.error(error.field, error.problem + _HINT) from None
-    if not order:
+    if not story_ids:
         problem = f"has no question of the set '{split_name}' (dataset.split={config.split})"
         raise DataError("qaps.csv", None, None, problem)
-    hashed.update(stories.digest(order).encode())
-    return examples.dataset(config, hashed.hexdigest(), source, commit)
+    hashed.update(stories.digest(story_ids).encode())
+    return collected.dataset(config, hashed.hexdigest(), source, commit)
 
 
 def _stories_of_split(folder: Path, split_name: str) -> dict[str, dict[str, str]]:
-    """Document id -> its row of documents.csv, of the stories of one split."""
+    """Map the id of each story of a split to its row of documents.csv.
+
+    Args:
+        folder: The folder of the official files.
+        split_name: The split as the files call it, "valid".
+    """
     rows: dict[str, dict[str, str]] = {}
     for _, row in _read_table(folder, "documents.csv"):
         if row["set"] == split_name:
@@ -223,8 +242,10 @@ def _stories_of_split(folder: Path, split_name: str) -> dict[str, dict[str, str]
 
 
 def _answers_of_official(row: dict[str, str]) -> tuple[str, ...]:
-    """The two answers to a question of qaps.csv. Raises RowError for a blank question or first
-    answer."""
+    """The two answers in a row of qaps.csv, without a repeat or a blank second one.
+
+    Raises RowError for a blank question or a blank first answer.
+    """
     refuse_blank({"question": row["question"]})
     clean_answers([row["answer1"]], "answer1")  # the second one alone will not do
     return clean_answers([row["answer1"], row["answer2"]], "answer1")
@@ -233,13 +254,13 @@ def _answers_of_official(row: dict[str, str]) -> tuple[str, ...]:
 def _story_document(
     document_id: str, about: dict[str, str], stories: Stories, folder: Path
 ) -> Document:
-    """The document of a story.
+    """Read a story as a document.
 
     Args:
         document_id: The id of the story.
-        about: Its row of documents.csv.
-        stories: The texts.
-        folder: For messages.
+        about: Its row of documents.csv, which has its title.
+        stories: The texts of all stories.
+        folder: The folder of the official files, named in the error.
 
     Raises:
         RowError: The story is missing or empty.
@@ -254,8 +275,15 @@ def _story_document(
 
 
 def _table_file(folder: Path, name: str) -> Path | Member:
-    """The file of a table: in the folder, or in the archive of the tables there. Raises DataError
-    where it is in neither."""
+    """The file of a table: in the folder, or in the archive of the tables there.
+
+    Args:
+        folder: The folder of the official files.
+        name: The table, "qaps.csv".
+
+    Raises:
+        DataError: It is in neither.
+    """
     if (folder / name).is_file():
         return folder / name
     archive = folder / TABLES
@@ -274,11 +302,11 @@ def _table_file(folder: Path, name: str) -> Path | Member:
 
 
 def _read_table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
-    """Yield the rows of a CSV table, each with its place.
+    """Yield (place, {column: value}) for each row of an official CSV table.
 
     Args:
         folder: The folder of the official files.
-        name: Of the table, a key of _COLUMNS.
+        name: The table, "qaps.csv" or "documents.csv".
 
     Raises:
         DataError: The table is missing or damaged, or lacks a column.
@@ -330,9 +358,14 @@ class _Row(StrictRow):
 
 
 def _parse_and_add(stories: _Collected, raw: RawRow) -> None:
-    """Parse a row and add its question to `stories`.
+    """Parse a row of a question with its whole story, and add both to `stories`.
 
-    Raises RowError for a bad row, also where its first answer is blank.
+    Args:
+        stories: The questions and stories read so far; changed.
+        raw: The row.
+
+    Raises:
+        RowError: A field is missing, of another type or blank, also the first answer.
     """
     row = _Row.read(raw)
     story = row.document
@@ -351,21 +384,23 @@ def _parse_and_add(stories: _Collected, raw: RawRow) -> None:
 
 
 def _add_rows(stories: _Collected, file: Path | Member) -> None:
-    """Add the questions of a file of rows to `stories`, up to its limit. Raises DataError."""
+    """Add the questions of a file of rows to `stories`, until its limit is reached. Raises
+    DataError.
+    """
     for _ in parse_each(read_rows(file), partial(_parse_and_add, stories), _HINT):
         if stories.full():
             return
 
 
 def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Dataset:
-    """Load the questions of row files.
+    """Load the questions of files of rows.
 
     The fingerprint is that of the files' bytes or, on the hub, of their names at the commit.
 
     Args:
         source: The files.
-        config: Of the data set.
-        limit: Of questions; None: all.
+        config: The data set's config.
+        limit: Load the first so many questions; None: all.
 
     Raises:
         DataError: The rows cannot be used.

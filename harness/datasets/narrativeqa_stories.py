@@ -35,17 +35,28 @@ class Stories(Protocol):
     id."""
 
     def read(self, document_id: str) -> str | None:
-        """The text of a story, None where it is not there. Raises DataError for one that cannot be
-        read."""
+        """The text of a story, None where it is not there. Raises DataError for one that cannot
+        be read.
+        """
 
     def digest(self, document_ids: Iterable[str]) -> str:
-        """A digest that identifies these texts; "-" stands for a missing one. No text is kept or
-        decoded."""
+        """A digest that identifies the texts of these stories, without decoding or keeping them.
+
+        A story that is missing counts too. Raises DataError for one that cannot be read.
+        """
 
 
 def decode_story(data: bytes, name: str = "a story") -> str:
-    """A story's bytes as text; see the module's docstring. Raises DataError, naming `name`, for bad
-    gzip data."""
+    r"""Decode a story: as UTF-8 or else as Latin-1, unzipped where it is gzip data, with "\n" as
+    line end.
+
+    Args:
+        data: The bytes of its file.
+        name: The file, for the error.
+
+    Raises:
+        DataError: The gzip data is damaged.
+    """
     if data.startswith(b"\x1f\x8b"):
         data = gunzipped(data, name)  # as some servers send them
     try:
@@ -59,10 +70,11 @@ class _Folder:
     """The `Stories` of a folder, or of its tmp/: one file each."""
 
     def __init__(self, folder: Path) -> None:
+        """Look for stories in a folder and in its folder tmp."""
         self._folders = (folder, folder / "tmp")
 
     def _path(self, document_id: str) -> Path | None:
-        """The file of a story in the first folder that has it; None where none has."""
+        """The path of a story's file, in the folder or its tmp; None where neither has it."""
         for folder in self._folders:
             path = inside(folder, document_id + SUFFIX)
             if path.is_file():
@@ -81,7 +93,7 @@ class _Folder:
             raise DataError(document_id + SUFFIX, None, None, f"cannot be read ({error})") from None
 
     def digest(self, document_ids: Iterable[str]) -> str:
-        """The hash of the files of these stories."""
+        """A hash of the bytes of these stories' files; "-" stands for a missing one."""
         whole = hashlib.sha256()
         for document_id in document_ids:
             path = self._path(document_id)
@@ -97,6 +109,10 @@ class _Archive:
     directory."""
 
     def __init__(self, path: Path) -> None:
+        """Read the archive's directory, as `_members`: id of a story -> its entry.
+
+        Raises DataError for a file that is no zip archive.
+        """
         self._path = path
         try:
             with zipfile.ZipFile(path) as archive:
@@ -121,7 +137,9 @@ class _Archive:
             return decode_story(stream.read(), str(member))
 
     def digest(self, document_ids: Iterable[str]) -> str:
-        """The hash of size and checksum of these stories, without reading them."""
+        """A hash of the sizes and checksums of these stories in the archive's directory; no
+        text is read.
+        """
         rows = []
         for document_id in document_ids:
             entry = self._members.get(document_id)
@@ -137,13 +155,16 @@ class _Lines:
     before it."""
 
     def __init__(self, path: Path) -> None:
+        """Prepare to read a file; `_seen` keeps the texts of the rows that were read."""
         self._path = path
         self._rows = read_rows(path)
         self._seen: dict[str, str] = {}
 
     def read(self, document_id: str) -> str | None:
-        """Read on in the file until the story comes; None at its end. Raises DataError for a bad
-        row."""
+        """The text of a story; reads on in the file until it comes, and keeps all texts up to it.
+
+        None where the file has no such story. Raises DataError for a bad row.
+        """
         while document_id not in self._seen:
             try:
                 place, row = next(self._rows)
@@ -159,12 +180,14 @@ class _Lines:
         return self._seen[document_id]
 
     def digest(self, document_ids: Iterable[str]) -> str:
+        """A hash of the whole file, whatever stories are asked for."""
         return file_hash(self._path)
 
 
 def stories_in(folder: Path) -> Stories:
-    """The stories of a folder of official files: its archive, else its file of lines, else its
-    loose files."""
+    """Where the stories of a folder of official files are: its archive, its file of lines, or
+    loose files, the first of these that is there.
+    """
     if (folder / STORIES).is_file():
         return _Archive(folder / STORIES)
     for name in LINES:

@@ -74,13 +74,13 @@ class _Asked:
     """A sentence and a question on it; the name that fills {CHAR} is drawn later.
 
     Attributes:
-        name: Of the test.
+        name: The name of the test, "0401_T14_onehop".
         kind: "onehop" or another.
         sentence: The sentence that is put into a book.
         question: The question.
         characters: The names to draw from.
         answers: The accepted answers where no name is drawn.
-        seed: Of the draws, without the book's number.
+        seed: Seeds the draws of names, together with the book's number.
     """
 
     name: str
@@ -105,7 +105,7 @@ class _Book:
     """A book and its tokens.
 
     Attributes:
-        name: Of its file.
+        name: The name of its file.
         text: The text.
         ends: The character after each token.
         breaks: The numbers of the tokens with a line break, and 0.
@@ -117,14 +117,27 @@ class _Book:
     breaks: Sequence[int]
 
     def before(self, token: int) -> int:
-        """Where a token starts."""
+        """The index of the character at which a token starts.
+
+        Args:
+            token: The token's number, from 0.
+        """
         if token == 0:
             return 0
         return self.ends[token - 1]
 
     def around(self, depth: float, tokens: int) -> tuple[str, str]:
-        """The text before and after a sentence at a depth (0 to 1). Raises DataError for a book that
-        is too short."""
+        """The text that stands before and after a sentence that is put into the book.
+
+        The sentence stands at the first line break after its depth.
+
+        Args:
+            depth: How far into the text it stands, 0 to 1.
+            tokens: The number of tokens of the book around it.
+
+        Raises:
+            DataError: The book is too short.
+        """
         place = None
         for token in self.breaks:
             if token / (tokens + 1) >= depth:
@@ -141,17 +154,19 @@ class _Book:
         return before[: max(before.rfind("\n"), 0)], after
 
     def _too_short(self, tokens: int) -> DataError:
-        """The error for a book with fewer tokens than are asked for."""
+        """Make the error for a book with fewer tokens than are asked for."""
         problem = f"the book has {len(self.ends)} tokens, too few for dataset.tokens={tokens}"
         return DataError(self.name, None, None, problem)
 
 
 def _ends_of_tokens(text: str, tokenizer: str | None) -> list[int]:
-    """The character after each token of a text.
+    """The index of the character after each token of a text.
+
+    Without a tokenizer: "abcdefghij" -> [4, 8, 10]
 
     Args:
         text: The text.
-        tokenizer: The folder of a tokenizer; None: every few letters are a token.
+        tokenizer: The folder of a tokenizer; None: four characters are a token.
 
     Raises:
         ConfigError: The folder has no tokenizer.
@@ -167,13 +182,14 @@ def _ends_of_tokens(text: str, tokenizer: str | None) -> list[int]:
 
 
 def _read_book(path: Path, tokenizer: str | None) -> _Book:
-    """Read a book.
-
-    Its `breaks` are the numbers of the tokens with a line break, and 0.
+    """Read a book and divide it into tokens.
 
     Args:
         path: The file.
-        tokenizer: The folder of a tokenizer; None: every few letters are a token.
+        tokenizer: The folder of a tokenizer; None: four characters are a token.
+
+    Raises:
+        ConfigError: The folder has no tokenizer.
     """
     text = path.read_text(encoding="utf-8")
     ends = _ends_of_tokens(text, tokenizer)
@@ -187,14 +203,14 @@ def _read_book(path: Path, tokenizer: str | None) -> _Book:
 
 
 def _filled(text: str, arguments: Sequence[str]) -> str:
-    """A text with {1}, {2}, .. replaced."""
+    """Fill in the arguments of a text: ("next to {1}", ["the mill"]) -> "next to the mill"."""
     for number, argument in enumerate(arguments, start=1):
         text = text.replace(f"{{{number}}}", argument)
     return text
 
 
 def _listed(answers: list[str] | str | None) -> tuple[str, ...]:
-    """The answers as a tuple, from a list, a single text or None."""
+    """The answers as a tuple: ["a", "b"] -> ("a", "b"), "a" -> ("a",), None -> ()."""
     if answers is None:
         return ()
     if isinstance(answers, str):
@@ -203,7 +219,15 @@ def _listed(answers: list[str] | str | None) -> tuple[str, ...]:
 
 
 def _tests_of(needle: _Needle, seed: int) -> Iterator[_Asked]:
-    """The tests of a needle with each of its questions. Raises RowError."""
+    """Yield each test of a needle with each of its questions.
+
+    Args:
+        needle: A row of the file of tests.
+        seed: The option `seed`; each test adds the number of its needle.
+
+    Raises:
+        RowError: A field is missing or malformed.
+    """
     drawn_from: tuple[str, ...] = ()
     if CHARACTER in needle.needle:
         drawn_from = tuple(needle.character_set or ())
@@ -227,7 +251,15 @@ def _tests_of(needle: _Needle, seed: int) -> Iterator[_Asked]:
 
 
 def _read_tests(path: Path, seed: int) -> list[_Asked]:
-    """All tests of a file. Raises DataError."""
+    """Read all tests of a file of needles.
+
+    Args:
+        path: The file.
+        seed: The option `seed`, which draws the names.
+
+    Raises:
+        DataError: The file or a row of it is malformed.
+    """
     rows = json_value(path)
     if not isinstance(rows, list):
         raise DataError(path.name, None, None, "should be a list of needles")
@@ -246,7 +278,7 @@ def _placed(asked: _Asked, book: _Book, number: int, options: Options) -> Iterat
     Args:
         asked: The test: the sentence to find, and the question.
         book: The book.
-        number: Of the book, from 0.
+        number: The book's number, from 0, which also seeds the draws of names.
         options: How long the text is, and how many depths there are.
     """
     dice = np.random.RandomState(asked.seed + number)
@@ -278,13 +310,25 @@ class _Files:
 
 
 def _is_book(name: str) -> bool:
-    """Whether a path of the release is one of the shuffled books."""
+    """Whether a path of the release is a shuffled book, as "haystack/rand_shuffle/a.txt" is."""
     path = PurePosixPath(name)
     return path.parent.name == "rand_shuffle" and path.suffix == ".txt"
 
 
 def _find_files(config: DatasetConfig, options: Options) -> _Files:
-    """The files in `config.data`, else on the hub. Raises DataError, CannotRun, ConfigError."""
+    """Find the file of tests and the books, in the folder `config.data` or else on the hub.
+
+    Also downloads them from the hub.
+
+    Args:
+        config: Names the folder or the data set on the hub.
+        options: Name the file of tests.
+
+    Raises:
+        ConfigError: The config names neither.
+        DataError: The folder does not hold them.
+        CannotRun: The hub cannot be reached, or does not have them.
+    """
     needles = f"needlesets/{options.needles}.json"
     if config.data is None:
         if config.hub is None:
@@ -304,7 +348,13 @@ def _find_files(config: DatasetConfig, options: Options) -> _Files:
 def _placed_in(
     books: Sequence[Path], tests: Sequence[_Asked], options: Options
 ) -> Iterator[_Placed]:
-    """All tests at all depths of all books, a book after the other."""
+    """Yield all tests at all depths of all books, one book after the other.
+
+    Args:
+        books: The files of the books, which are read when their turn comes.
+        tests: The tests.
+        options: How long the texts are, and how many depths there are.
+    """
     for number, path in enumerate(books):
         book = _read_book(path, options.tokenizer)
         for asked in tests:
@@ -312,10 +362,14 @@ def _placed_in(
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Make the texts of all tests; keep the first `limit`. The fingerprint is that of the files and
-    options.
+    """Make the texts of all tests and keep the first `limit` (None: all).
 
-    Raises ConfigError for options, DataError for files, CannotRun for the hub.
+    The fingerprint is that of the files and options.
+
+    Raises:
+        ConfigError: The options are malformed, or no folder is named.
+        DataError: A file cannot be used.
+        CannotRun: The hub cannot be reached.
     """
     options = build(Options, Tree([("", config.options)]), "dataset")
     files = _find_files(config, options)
@@ -324,11 +378,11 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         hashed.update(path.read_bytes())
     tests = _read_tests(files.needles, options.seed)
     made = _placed_in(files.books, tests, options)
-    kept = list(itertools.islice(made, limit))
+    first = list(itertools.islice(made, limit))
     return Dataset(
         config.name,
-        tuple(placed.example for placed in kept),
-        {placed.document.id: placed.document for placed in kept},
+        tuple(placed.example for placed in first),
+        {placed.document.id: placed.document for placed in first},
         hashed.hexdigest(),
         f"{files.source} ({options.needles}, {options.tokens} tokens)",
         files.revision,

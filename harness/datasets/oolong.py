@@ -34,11 +34,14 @@ class _Row(StrictRow):
 
 
 def _gold_answer(answer: str) -> str:
-    """The first item of a list as Python writes it: "['spam']" -> "spam"; a date as 2023-05-01.
-    Raises RowError."""
+    """The gold answer in a list as Python writes it: "['spam']" -> "spam".
+
+    A date becomes ISO: "[datetime.date(2023, 5, 1)]" -> "2023-05-01". Raises RowError.
+    """
     date = _DATE.fullmatch(answer)
     if date is not None:
-        return "{:04}-{:02}-{:02}".format(*map(int, date.groups()))
+        year, month, day = map(int, date.groups())
+        return f"{year:04}-{month:02}-{day:02}"
     try:
         return str(ast.literal_eval(answer)[0])
     except (ValueError, SyntaxError, TypeError, LookupError):
@@ -46,7 +49,10 @@ def _gold_answer(answer: str) -> str:
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One OOLONG row. Gold.extra of synth: answer_type, type. Raises RowError naming the field."""
+    """Parse one OOLONG row; Gold.extra of a synthetic one: answer_type, type.
+
+    Raises RowError, which names the field.
+    """
     row = _Row.read(raw)
     refuse_blank({"question": row.question, "context_window_text": row.context_window_text})
     answer = row.answer

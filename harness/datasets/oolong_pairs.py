@@ -58,14 +58,23 @@ class _Text(StrictRow):
 
 
 def _read_asked(raw: RawRow) -> _Asked:
-    """A question. Raises RowError."""
+    """Parse a question with its pairs of users. Raises RowError, also for a blank id or
+    question.
+    """
     asked = _Asked.read(raw)
     refuse_blank({"id": str(asked.id), "question": asked.question})
     return asked
 
 
 def _pairs_config(config: DatasetConfig, options: Options) -> DatasetConfig:
-    """Where the questions are: the file of the length, unless --data is a file or files are named."""
+    """The config that says where the questions are.
+
+    The file of the wanted length, unless --data is a file or the option `files` names some.
+
+    Args:
+        config: The data set's config.
+        options: Its options.
+    """
     files: tuple[str, ...] | str = options.files
     is_file = config.data is not None and Path(config.data).expanduser().is_file()
     if not files and not is_file:
@@ -74,14 +83,28 @@ def _pairs_config(config: DatasetConfig, options: Options) -> DatasetConfig:
 
 
 def _texts_config(config: DatasetConfig, texts: str | None) -> DatasetConfig:
-    """Where the texts are: a place of the user's, else the hub."""
+    """The config that says where the texts of OOLONG-synth are.
+
+    Args:
+        config: The data set's config.
+        texts: A place of the user's; None: the hub.
+    """
     place: dict[str, object] = {"hub": TEXTS, "data": texts, "revision": None, "options": {}}
     return config.model_copy(update={**place, "split": "validation"})
 
 
 def _texts_of(config: DatasetConfig, tokens: int) -> Iterator[str]:
-    """The texts of OOLONG-synth on TREC's questions that have a length; a text comes several times.
-    Raises DataError, CannotRun."""
+    """Yield the texts of OOLONG-synth on TREC's questions that have a length; some come several
+    times.
+
+    Args:
+        config: Says where the texts are.
+        tokens: The length that a text must have.
+
+    Raises:
+        DataError: A row cannot be used.
+        CannotRun: The hub cannot be reached.
+    """
     for file in find_source(config).files:
         for text in parse_each(read_rows(file), _Text.read):
             if text.dataset == "trec_coarse" and text.context_len == tokens:
@@ -89,7 +112,9 @@ def _texts_of(config: DatasetConfig, tokens: int) -> Iterator[str]:
 
 
 def _users(asked: Iterable[_Asked]) -> set[str]:
-    """The users that answers name."""
+    """The numbers of all users that the answers name: ["(11, 22)", "(11, 7)"] -> {"11", "22",
+    "7"}.
+    """
     named: set[str] = set()
     for each in asked:
         named.update(_NUMBER.findall(" ".join(each.answer)))
@@ -97,7 +122,16 @@ def _users(asked: Iterable[_Asked]) -> set[str]:
 
 
 def _find_text(texts: Iterable[str], users: set[str], tokens: int) -> str:
-    """The first text that names all users. Raises ConfigError."""
+    """The first text that names all users.
+
+    Args:
+        texts: The texts to look through.
+        users: The numbers of the users.
+        tokens: The length of the texts, for the error.
+
+    Raises:
+        ConfigError: No text does.
+    """
     for text in texts:
         if users <= set(_USER.findall(text)):
             return text
@@ -106,23 +140,33 @@ def _find_text(texts: Iterable[str], users: set[str], tokens: int) -> str:
 
 
 def _example(asked: _Asked, tokens: int, document: Document) -> Example:
-    """A question on the text."""
+    """Make a question on the text; its gold answer is all pairs, one a line.
+
+    Args:
+        asked: The question with its pairs.
+        tokens: The length of the text, which begins the question's id.
+        document: The text.
+    """
     pairs = "\n".join(asked.answer) or NO_PAIR
     question = Question(f"{tokens}-{asked.id}", asked.question, (document.id,))
     return Example(question, Gold((pairs,)))
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Load the questions of a length and their text. The fingerprint is that of both.
+    """Load the questions of a length and their text; keep the first `limit` questions (None: all).
+
+    The fingerprint is that of all questions and the text.
 
     Raises:
-        ConfigError: For options, and where no text fits.
-        DataError: For files.
-        CannotRun: For the hub.
+        ConfigError: The options are malformed, or no text fits.
+        DataError: A file cannot be used.
+        CannotRun: The hub cannot be reached.
     """
     options = build(Options, Tree([("", config.options)]), "dataset")
     source = find_source(_pairs_config(config, options))
-    asked = [row for file in source.files for row in parse_each(read_rows(file), _read_asked)]
+    asked: list[_Asked] = []
+    for file in source.files:
+        asked += parse_each(read_rows(file), _read_asked)
     if not asked:
         raise DataError(source.name, None, None, "holds no question")
     texts = _texts_of(_texts_config(config, options.texts), options.tokens)

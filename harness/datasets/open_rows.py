@@ -50,52 +50,67 @@ class OpenRow:
     extra: dict[str, object] = field(default_factory=dict)
 
     def gold_extra(self) -> dict[str, object]:
-        """Gold.extra of the question: `extra`, and short_answers where there are any."""
+        """What Gold.extra of the question gets: `extra`, and short_answers where there are any."""
         if not self.short_answers:
             return self.extra
         return {"short_answers": self.short_answers, **self.extra}
 
 
 def _string(raw: RawRow, key: str, prefix: str = "") -> str:
-    """The text under a key. Raises RowError if it is no text, or blank.
+    """The text under a key of a row or of an object in it.
 
     Args:
-        raw: A row, or an object in one.
+        raw: The row, or the object.
         key: The key.
-        prefix: The path to `raw` in the row, for messages: "output[0].".
+        prefix: The path to the object in the row, "output[0].", for messages.
+
+    Raises:
+        RowError: It is missing, no text, or blank.
     """
     value = raw.get(key)
+    if key not in raw:
+        raise RowError(prefix + key, "is missing")
     if not isinstance(value, str):
-        problem = "is missing" if key not in raw else f"should be a string, is {type_name(value)}"
-        raise RowError(prefix + key, problem)
+        raise RowError(prefix + key, f"should be a string, is {type_name(value)}")
     if not value.strip():
         raise RowError(prefix + key, "is empty")
     return value
 
 
 def _list_of(kind: type[T], value: object, name: str) -> list[T]:
-    """The list that a value is.
+    """Return a value that is a list of strings, or of objects.
 
     Args:
-        kind: Of its entries, str or dict.
+        kind: The type of its entries, str or dict.
         value: The value.
-        name: Its field, for messages.
+        name: The field that holds it, for messages.
 
     Raises:
-        RowError: It is no list, or an entry is of another kind.
+        RowError: It is no list, or an entry is of another type.
     """
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
     for index, entry in enumerate(value):
         if not isinstance(entry, kind):
-            noun = "a string" if kind is str else "an object"
+            noun = "an object"
+            if kind is str:
+                noun = "a string"
             raise RowError(f"{name}[{index}]", f"should be {noun}, is {type_name(entry)}")
     return value
 
 
 def _strings(value: object, name: str) -> list[str]:
-    """The strings of a list, a JSON list in a string, or a single string. name: the field. Raises
-    RowError."""
+    """The strings of a field: ["a", "b"], '["a", "b"]' or "a".
+
+    A list, a JSON list in a string, or a single string, which becomes a list of one.
+
+    Args:
+        value: The value of the field.
+        name: The field, for messages.
+
+    Raises:
+        RowError: It is of another form.
+    """
     if not isinstance(value, str):
         return _list_of(str, value, name)
     if not value.lstrip().startswith("["):
@@ -107,12 +122,25 @@ def _strings(value: object, name: str) -> list[str]:
 
 
 def _answers(raw: RawRow, name: str) -> tuple[str, ...]:
+    """The accepted answers in the field `name` of a row, without repeats and blanks.
+
+    Raises RowError where none is left.
+    """
     return clean_answers(_strings(raw[name], name), name)
 
 
 def _row_id(raw: RawRow, question: str, *keys: str) -> str:
-    """The row's id, under the first of `keys` or "_id" that it has; else one made of the question.
-    Raises RowError."""
+    """The row's id under the first of `keys`, or "_id", that it has; else one made of the
+    question.
+
+    Args:
+        raw: The row.
+        question: The text of the question.
+        *keys: Keys that may hold the id.
+
+    Raises:
+        RowError: The id is blank, or neither a string nor a whole number.
+    """
     for key in (*keys, "_id"):
         value = raw.get(key)
         if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
@@ -125,10 +153,16 @@ def _row_id(raw: RawRow, question: str, *keys: str) -> str:
 
 
 def _short_answers(pairs: object, name: str) -> list[list[str]]:
-    """The answers of each sub-question that has any, of ASQA's qa_pairs. name: the field, for
-    RowError.
+    """The accepted answers of each sub-question that has any, from ASQA's qa_pairs.
 
     [{"question": "..", "short_answers": ["1914", "in 1914"]}] -> [["1914", "in 1914"]]
+
+    Args:
+        pairs: The qa_pairs; None: [] is returned.
+        name: The field that holds them, for messages.
+
+    Raises:
+        RowError: They are of another form.
     """
     if pairs is None:
         return []
@@ -142,7 +176,10 @@ def _short_answers(pairs: object, name: str) -> list[list[str]]:
 
 
 def _flashrag_row(raw: RawRow) -> OpenRow:
-    """A row of FlashRAG, with short answers if its metadata has ASQA's pairs. Raises RowError."""
+    """Parse a row of FlashRAG; it has short answers where its metadata has ASQA's pairs.
+
+    Raises RowError for a field that is missing or of another type.
+    """
     question = _string(raw, "question")
     answers = _answers(raw, "golden_answers")
     metadata = raw.get("metadata")
@@ -153,8 +190,10 @@ def _flashrag_row(raw: RawRow) -> OpenRow:
 
 
 def _asqa_row(raw: RawRow) -> OpenRow:
-    """A row of ASQA's own file: the annotators' long answers, and the short ones. Raises
-    RowError."""
+    """Parse a row of ASQA's own file; the annotators' long answers are the accepted ones.
+
+    Raises RowError for a field that is missing or of another type.
+    """
     question = _string(raw, "ambiguous_question")
     annotations = _list_of(dict, raw.get("annotations"), "annotations")
     texts = [
@@ -167,7 +206,10 @@ def _asqa_row(raw: RawRow) -> OpenRow:
 
 
 def _popqa_row(raw: RawRow) -> OpenRow:
-    """A row of PopQA; the property that it asks for (prop) becomes its type. Raises RowError."""
+    """Parse a row of PopQA; the property that it asks for (prop) becomes its type in `extra`.
+
+    Raises RowError for a field that is missing or of another type.
+    """
     question = _string(raw, "question")
     answers = _answers(raw, "possible_answers")
     row = OpenRow(_row_id(raw, question, "id"), question, answers)
@@ -177,8 +219,11 @@ def _popqa_row(raw: RawRow) -> OpenRow:
 
 
 def _kilt_row(raw: RawRow) -> OpenRow:
-    """A row of a KILT task; outputs without an answer hold provenance only and are skipped. Raises
-    RowError."""
+    """Parse a row of a KILT task; outputs without an answer, which hold provenance only, are
+    passed over.
+
+    Raises RowError for a field that is missing or of another type.
+    """
     question = _string(raw, "input")
     texts = []
     for number, output in enumerate(_list_of(dict, raw.get("output"), "output")):
@@ -204,8 +249,10 @@ _TRIVIA_HUB = _TriviaNames("question", "answer", "value", ("aliases", "humanansw
 
 
 def _trivia_row(raw: RawRow) -> OpenRow:
-    """A row of TriviaQA's files (Question, Answer) or of the hub copy (question, answer). Raises
-    RowError."""
+    """Parse a row of TriviaQA's files (Question, Answer) or of the hub copy (question, answer).
+
+    Raises RowError for a field that is missing or of another type.
+    """
     names = _TRIVIA_HUB
     if "Question" in raw:
         names = _TRIVIA_FILE
@@ -224,8 +271,11 @@ def _trivia_row(raw: RawRow) -> OpenRow:
 
 
 def _plain_row(raw: RawRow) -> OpenRow:
-    """A row of NQ-open, DPR, ALCE, HotpotQA and others: a question and "answers" or "answer".
-    Raises RowError."""
+    """Parse a row with a question and "answers" or "answer": NQ-open, DPR, ALCE, HotpotQA and
+    others.
+
+    Raises RowError for a field that is missing or of another type.
+    """
     question = _string(raw, "question")
     name = "answer"
     if "answers" in raw:
@@ -240,7 +290,7 @@ def _plain_row(raw: RawRow) -> OpenRow:
 
 
 def parse_without_answer(raw: RawRow) -> OpenRow:
-    """The question of a row that has no accepted answer. Raises RowError."""
+    """Parse a row that has a question and no accepted answer. Raises RowError."""
     question = _string(raw, "question")
     return OpenRow(_row_id(raw, question, "id", "sample_id", "question_id"), question, ())
 
@@ -255,7 +305,12 @@ _FORMS: tuple[tuple[str, Callable[[RawRow], OpenRow]], ...] = (
 
 
 def parse_question(raw: RawRow) -> OpenRow:
-    """The question of a row in any of the forms above. Raises RowError naming the field."""
+    """Parse a row of open-domain questions to its question, answers and id.
+
+    In the form of FlashRAG, NQ-open, HotpotQA, DPR, ALCE, KILT, PopQA, ASQA or TriviaQA, whichever
+    its keys fit. `extra` gets "gold_passages" where the row names them. Raises RowError, which
+    names the field.
+    """
     row = _parse_form(raw)
     if raw.get("gold_passages") is None:
         return row

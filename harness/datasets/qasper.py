@@ -71,8 +71,13 @@ _Spans = dict[str, tuple[int, int]]  # a paragraph with single spaces -> where i
 
 
 def _blocks(paper: _Paper) -> list[tuple[str, list[str]]]:
-    """(title, lines) of each passage: title with abstract, then each paragraph, the first of a
-    section with the section's name."""
+    """Divide a paper into passages: (title, lines) of each.
+
+    The first has the paper's title and abstract; each other one a paragraph, the first of a section
+    with the section's name before it:
+
+        ("Method", ["Method", "We train ..."]), ("Method", ["Then ..."])
+    """
     blocks = [(paper.title, [paper.title, paper.abstract])]
     for section in paper.full_text:
         name = section.section_name or ""
@@ -83,8 +88,14 @@ def _blocks(paper: _Paper) -> list[tuple[str, list[str]]]:
 
 
 def _document_and_spans(paper: _Paper) -> tuple[Document, _Spans]:
-    """The paper in passages (title with abstract, then each paragraph), and each paragraph's span.
-    Raises RowError."""
+    """Make the document of a paper, a passage for its abstract and one for each paragraph.
+
+    Returns:
+        The document; and the text of each paragraph, with single spaces -> (start, end) in it.
+
+    Raises:
+        RowError: The paper has no text.
+    """
     pieces: list[str] = []
     passages: list[Passage] = []
     spans: _Spans = {}
@@ -108,8 +119,18 @@ def _document_and_spans(paper: _Paper) -> tuple[Document, _Spans]:
 
 
 def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
-    """Text of one annotator's answer, and its kind in the official evaluator's words. field: for
-    the RowError."""
+    """The text of one annotator's answer, and its kind in the official evaluator's words.
+
+    ("Unanswerable", "none"), ("BERT, GPT", "extractive"), ("They ...", "abstractive"), ("Yes",
+    "boolean")
+
+    Args:
+        answer: The annotator's answer.
+        field: Its place in the row, for the error.
+
+    Raises:
+        RowError: It is of none of these kinds.
+    """
     if answer.unanswerable:
         return "Unanswerable", "none"
     if answer.extractive_spans:
@@ -124,7 +145,9 @@ def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
 
 
 def _cited(question: _Question) -> list[str]:
-    """The evidence of all annotators who answered, each once."""
+    """The texts that the annotators who answered name as evidence, each once, without blank
+    ones.
+    """
     cited: dict[str, None] = {}
     for annotation in question.answers:
         if not annotation.answer.unanswerable:
@@ -140,7 +163,7 @@ def _evidence(
     Args:
         question: The question, with its annotations.
         document: The paper.
-        spans: Of its paragraphs, by their text.
+        spans: Text of a paragraph, with single spaces -> (start, end) in the document.
 
     Returns:
         The spans, and the numbers of pieces that are in no text: evidence_floats (tables, figures)
@@ -164,13 +187,13 @@ def _evidence(
 
 
 def _example(question: _Question, field: str, document: Document, spans: _Spans) -> Example:
-    """A question with all annotators' answers and evidence.
+    """Make a question with all annotators' answers and evidence.
 
     Args:
-        question: As the row has it.
+        question: The question as the row has it.
         field: Its place in the row, "qas[0]".
         document: The paper.
-        spans: Of its paragraphs.
+        spans: Text of a paragraph, with single spaces -> (start, end) in the document.
 
     Raises:
         RowError: A blank id, question or answer, or no answer at all.
@@ -195,9 +218,11 @@ def _example(question: _Question, field: str, document: Document, spans: _Spans)
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One paper with all its questions. Gold.extra: `types` (one an annotator: extractive,
-    abstractive, boolean, none), evidence_floats and evidence_not_found where there are any. Raises
-    RowError naming the field.
+    """Parse one paper with all its questions.
+
+    Gold.extra of a question has `types`, the kind of each annotator's answer (extractive,
+    abstractive, boolean, none), and evidence_floats and evidence_not_found where there are any.
+    Raises RowError, which names the field.
     """
     paper = _Paper.read(raw)
     refuse_blank({"id": paper.id})

@@ -51,13 +51,13 @@ class _Single(StrictRow):
 
 
 def _example(row: _Question, field: str, document: Document) -> Example:
-    """A question with its gold answer.
+    """Make a question with its gold answer, the text of the right option.
 
     Gold.extra has gold_label (from 1), all_classes (the options), and difficult where known.
 
     Args:
         row: The question.
-        field: Its place, for messages: "questions[0]"; "" for a row of its own.
+        field: Its place in the row, for messages: "questions[0]"; "" for a row of its own.
         document: The article.
 
     Raises:
@@ -90,10 +90,10 @@ def _example(row: _Question, field: str, document: Document) -> Example:
 
 
 def _article_document(prefix: str, article: str, title: str) -> Document:
-    """An article as a document; HTML becomes Markdown.
+    """Make the document of an article; HTML becomes Markdown.
 
     Args:
-        prefix: The document's id begins with it.
+        prefix: The document's id is this and a hash of the text.
         article: The article, plain text or HTML.
         title: Its title.
 
@@ -108,8 +108,10 @@ def _article_document(prefix: str, article: str, title: str) -> Document:
 
 
 def _parse_hub_row(raw: RawRow) -> Group:
-    """Parse a row of the hub copy: a question, whose id is made of its texts, and its article.
-    Raises RowError."""
+    """Parse a row of the hub copy: an article and one question, whose id is made of its texts.
+
+    Raises RowError, which names the field.
+    """
     row = _Single.read(raw)
     document = _article_document("quality", row.article, "")
     options = row.options
@@ -117,25 +119,30 @@ def _parse_hub_row(raw: RawRow) -> Group:
         raise RowError("answer", HIDDEN)
     if not 0 <= row.answer < max(len(options), 1):
         raise RowError("answer", f"should be 0 to {len(options) - 1}, is {row.answer}")
+    difficult = None
+    if row.hard is not None:
+        difficult = int(row.hard)
     question = _Question(
         question=row.question,
         question_unique_id=made_id("quality", "\n".join([document.id, row.question, *options])),
         options=options,
         gold_label=row.answer + 1,
-        difficult=None if row.hard is None else int(row.hard),
+        difficult=difficult,
     )
     return Group(document, (_example(question, "", document),))
 
 
 def parse_row(raw: RawRow) -> Group:
-    """One QuALITY row: an article with questions, or the hub copy's single question. Raises
-    RowError with the field."""
+    """Parse one QuALITY row: an article with questions, or the hub copy's single question.
+
+    Raises RowError, which names the field.
+    """
     if "questions" not in raw and "question" in raw:
         return _parse_hub_row(raw)
     row = _Article.read(raw)
     refuse_blank({"article_id": row.article_id})
     document = _article_document(row.article_id, row.article, row.title or "")
-    return Group(
-        document,
-        tuple(_example(q, f"questions[{n}]", document) for n, q in enumerate(row.questions)),
-    )
+    examples = []
+    for number, question in enumerate(row.questions):
+        examples.append(_example(question, f"questions[{number}]", document))
+    return Group(document, tuple(examples))

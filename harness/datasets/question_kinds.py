@@ -35,7 +35,10 @@ def kinds(extra: Mapping[str, object]) -> dict[str, str]:
     hard or easy (its `difficult`); Qasper's types are the kinds of its annotators' answers,
     "abstractive/extractive" where they differ.
     """
-    kind_by_name = {name: str(extra[name]) for name in KINDS if extra.get(name) not in (None, "")}
+    kind_by_name: dict[str, str] = {}
+    for name in KINDS:
+        if extra.get(name) not in (None, ""):
+            kind_by_name[name] = str(extra[name])
     difficult = extra.get("difficult")
     if difficult:
         kind_by_name["level"] = "hard"
@@ -48,8 +51,10 @@ def kinds(extra: Mapping[str, object]) -> dict[str, str]:
 
 
 def answer_kind(answers: Sequence[str]) -> str:
-    """The kind of the first gold answer: "yes/no", "unanswerable" (or none), "number" (with a
-    digit) or "text"."""
+    """The kind of the first gold answer: "yes/no", "unanswerable", "number" or "text".
+
+    "unanswerable" also where there is none; "number" for an answer with a digit in it.
+    """
     if not answers:
         return "unanswerable"
     first = answers[0].strip(" .").lower()
@@ -74,7 +79,7 @@ def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
     """A warning if the first questions have other shares of a kind than all questions; else None.
 
     Args:
-        dataset: With the first questions, and the counts of kinds among all.
+        dataset: The data set with the first questions; it has the counts of kinds among all.
         limit: How many questions were asked for; the warning names it.
     """
     if not dataset.rows or len(dataset.examples) >= dataset.rows:
@@ -112,7 +117,7 @@ class _KindShares:
     def of(
         cls, name: str, dataset: Dataset, first_counts: Mapping[tuple[str, str], int]
     ) -> "_KindShares":
-        """The counts of the kinds of one name.
+        """Count the kinds of one name among the first questions and among all.
 
         Args:
             name: The name, "hops".
@@ -142,12 +147,16 @@ class _KindShares:
 
 
 def _p_value(sample_counts: Sequence[int], all_counts: Sequence[int]) -> float:
-    """The p-value of a sample's counts by kind against random samples from all questions
-    (`all_counts`).
+    """How likely random samples of all questions differ from them as much as a sample does, 0 to
+    1.
 
     The statistic is the likelihood ratio G = sum of o ln(o / e) over the kinds, observed and
     expected. Samples are drawn without replacement from a fixed seed, as the table of chi-square
     fails for few questions.
+
+    Args:
+        sample_counts: The number of questions of each kind in the sample.
+        all_counts: The number of each kind among all questions.
     """
     counts = np.array(all_counts)
     sample_size = sum(sample_counts)
@@ -161,8 +170,7 @@ def _p_value(sample_counts: Sequence[int], all_counts: Sequence[int]) -> float:
 
 
 def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int) -> Dataset:
-    """The data set with `number` random questions (the first of a random order), in the order of
-    the data set.
+    """The data set with about `number` random questions, in the order of the data set.
 
     Kinds keep their shares: the order within a kind is random, and the kinds take turns by their
     size. Questions that share a document (by dataset_format; stats/question_clusters.py) are drawn
@@ -194,14 +202,14 @@ def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int)
 
 
 def _strata(examples: Sequence[Example], dataset_format: str) -> dict[str, list[list[int]]]:
-    """Stratum -> its units of sampling.
+    """Group the units of sampling by stratum: {"[('hops', '2')]": [[0], [3]], "": [[1, 2]]}.
 
     A unit is the indices of examples that are drawn together, as they share a document. Its stratum
     is _SHARED, or for a unit of one question the question's kind, written as text.
 
     Args:
         examples: All examples.
-        dataset_format: Says whether a shared document joins questions.
+        dataset_format: The data set's format, which says whether a shared document joins questions.
     """
     questions = [example.question for example in examples]
     ids = [question.id for question in questions]
@@ -231,7 +239,7 @@ def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> 
     Greedy: of the next _LOOKAHEAD units, the one that brings the shares nearest comes first.
 
     Args:
-        units: The indices of examples that share a document, in random order.
+        units: The indices of examples that share a document, for each document, in random order.
         examples: All examples.
     """
     remaining: list[_Unit] = []

@@ -90,8 +90,10 @@ class _RowParser:
     n_without: int = 0
 
     def __call__(self, raw: RawRow) -> Retrieved:
-        """The question of a row with its best documents, none where nothing was retrieved. Raises
-        RowError."""
+        """Parse a row to its question with its best documents; none where nothing was retrieved.
+
+        Also counts, in `n_without`, the questions for which nothing was retrieved. Raises RowError.
+        """
         row = parse_question(raw)
         best = self._best_entries(raw, row)
         documents = tuple(entry.document for entry in best)
@@ -103,7 +105,16 @@ class _RowParser:
         )
 
     def _best_entries(self, raw: RawRow, row: OpenRow) -> list[Entry]:
-        """The best documents of a question, each once. Raises RowError."""
+        """The best documents of a question, each once; counts a question without any in
+        `n_without`.
+
+        Args:
+            raw: The row as the file has it.
+            row: The question parsed from it.
+
+        Raises:
+            RowError: A document is malformed.
+        """
         entries = self._entries(raw, row)
         if self.bare:
             return []
@@ -116,29 +127,51 @@ class _RowParser:
         return list(unique.values())[: self.top]
 
     def _entries(self, raw: RawRow, row: OpenRow) -> list[Entry] | None:
-        """The documents that the row or the store has for a question, best first; None where it has
-        none. Raises RowError."""
+        """All documents that the row or the store has for a question, best first; None where it
+        has none.
+
+        Args:
+            raw: The row as the file has it.
+            row: The question parsed from it.
+
+        Raises:
+            RowError: A document is malformed.
+        """
         if self.store is None:
             return documents_in_row(raw)
         return self.store.find(raw, row.id, row.question)
 
 
 def _file_name(file: Path | Member) -> str:
-    """The file as messages name it."""
+    """The name of a file in messages; a file of an archive has the archive's before it."""
     if isinstance(file, Member):
         return str(file)
     return file.name
 
 
 def _read_files(source: Source, split: str) -> Rows:
-    """Yield the rows of all files of a source."""
+    """Yield (place, row) for each row of all files of a source.
+
+    Args:
+        source: The files.
+        split: The split to take of a file that holds several.
+    """
     for file in source.files:
         yield from _read_file(file, split)
 
 
 def _read_file(file: Path | Member, split: str) -> Rows:
-    """Yield the rows of a file with their places, also from TriviaQA's {"Data": [..]} and ASQA's
-    {"dev": {id: row}}."""
+    """Yield (place, row) for each row of a file.
+
+    Also from TriviaQA's {"Data": [..]} and ASQA's {"dev": {id: row}}.
+
+    Args:
+        file: The file.
+        split: The split to take of a file that holds several.
+
+    Raises:
+        DataError: The file has another form, or not this split.
+    """
     key = first_key(file)
     name = _file_name(file)
     if key == _QUESTIONS_KEY or key in ("Domain", "Split", "Version", "VerifiedEval"):
@@ -154,17 +187,19 @@ def _read_file(file: Path | Member, split: str) -> Rows:
 
 
 def _read_split(value: RawRow, name: str, split: str) -> Rows:
-    """Yield the rows of one split of a file {"dev": {id: row}}, with their ids.
+    """Yield (place, row) for each row of one split of a file {"dev": {id: row}}, with its key as
+    "id".
 
     Args:
-        value: What the file holds.
-        name: Of the file, for messages.
-        split: Of the data set.
+        value: The parsed file.
+        name: The file's name, for messages.
+        split: The data set's split, "validation".
 
     Raises:
         DataError: There is no such split.
     """
-    keys = [key for key in _SPLITS.get(split.lower(), (split,)) if key in value]
+    names_of_split = _SPLITS.get(split.lower(), (split,))
+    keys = [key for key in names_of_split if key in value]
     if not keys:
         raise DataError(
             name, None, None, f"has no split '{split}' among {', '.join(value)}; set dataset.split"
@@ -180,8 +215,9 @@ def _read_split(value: RawRow, name: str, split: str) -> Rows:
 
 
 def _evidence_folder(config: DatasetConfig) -> str | None:
-    """TriviaQA's folder evidence/wikipedia if config.data is its qa/wikipedia-dev.json beside it;
-    else None."""
+    """TriviaQA's folder evidence/wikipedia, where config.data is a file in qa/ beside it; else
+    None.
+    """
     path = Path(config.data or "").expanduser()
     if path.parent.name != "qa" or "wikipedia" not in path.name or path.suffix != ".json":
         return None
@@ -192,8 +228,10 @@ def _evidence_folder(config: DatasetConfig) -> str | None:
 
 
 def load_questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
-    """Load the first `limit` questions (None: all) without documents, for a retriever. Raises as
-    datasets.load."""
+    """Load the first `limit` questions (None: all) without documents, for a retriever.
+
+    Raises what harness.datasets.load raises, and ConfigError for options about documents.
+    """
     options = build(Options, Tree([("", config.options)]), "dataset")
     if options.documents or options.top:
         raise ConfigError(
@@ -210,8 +248,8 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """Load the first `limit` questions (None: all) with their documents; every row is checked.
 
-    Raises as harness.datasets.load; CannotRun where the hub's rows bring no documents and none are
-    named.
+    Raises what harness.datasets.load raises, and CannotRun where the hub's rows bring no documents
+    and none are named.
     """
     options = build(Options, Tree([("", config.options)]), "dataset")
     source = find_source(config, tuple(Options.model_fields))
@@ -237,7 +275,11 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
 
 def _store_of(config: DatasetConfig, options: Options) -> DocumentStore | None:
-    """The documents in files of their own; None where the rows bring them. Raises DataError."""
+    """Open the files of retrieved documents that are named; None where the rows bring the
+    documents.
+
+    Raises DataError for a place that cannot be used.
+    """
     places = options.documents or _evidence_folder(config)
     if not places:
         return None
@@ -250,10 +292,10 @@ def _refuse_no_documents(
     """Raise DataError, or CannotRun for rows of the hub, as no question has documents.
 
     Args:
-        config: Of the data set.
-        source: Name of the source of the questions.
+        config: The data set's config.
+        source: The name of the source of the questions.
         store: Where documents were looked for; None: in the rows.
-        count: Number of questions.
+        count: The number of questions.
     """
     if store is None:
         sentence = f"the {count} questions come without retrieved documents; {_DOCUMENTS_HINT}"

@@ -166,7 +166,7 @@ def _parse_entries(value: object, name: str) -> list[Entry]:
 
     Args:
         value: The list, or its columns: {"title": [...], "text": [...]}.
-        name: Of the list, "ctxs", for messages.
+        name: The field that holds it, "ctxs", for messages.
 
     Raises:
         RowError: It is no list, or an entry is malformed.
@@ -214,8 +214,12 @@ class DocumentStore:
     articles: dict[str, object] = field(default_factory=dict)
 
     def add(self, row: RawRow) -> None:
-        """Add a row of a file: a question with its documents, or a page with its file name. Raises
-        RowError."""
+        """Add a row of a file to this store: the documents of a question, or a page with its file
+        name.
+
+        The documents are kept under each id and text of the question that the row has. Raises
+        RowError for a row that is neither.
+        """
         file = row.get("Filename")
         if isinstance(file, str):
             text = row.get("text")

@@ -98,21 +98,23 @@ class RulerText:
 
     @property
     def text(self) -> str:
-        """The pieces joined."""
+        """The whole text: the pieces, joined by `gap`."""
         return self.gap.join(self.pieces)
 
     def spans(self, document: str) -> tuple[Support, ...]:
-        """The spans of the marked pieces in the text.
+        """The spans of the marked pieces in the text, in its order.
+
+        pieces ["aa", "b"], gap " ", marked [1] -> (Support(document, 3, 4),)
 
         Args:
             document: The id of the document that the text becomes.
         """
-        lengths = (len(piece) + len(self.gap) for piece in self.pieces)
-        starts = list(itertools.accumulate(lengths, initial=0))
         spans = []
-        for place in sorted(self.marked):
-            start = starts[place]
-            spans.append(Support(document, start, start + len(self.pieces[place])))
+        start = 0
+        for place, piece in enumerate(self.pieces):
+            if place in self.marked:
+                spans.append(Support(document, start, start + len(piece)))
+            start += len(piece) + len(self.gap)
         return tuple(spans)
 
 
@@ -132,8 +134,12 @@ class ExampleQuestion(BegunQuestion):
 
 
 def _key_or_value(dice: random.Random, kind: str) -> str:
-    """Draw a key or value. kind: "numbers" (of seven digits), "uuids", or "words" (two that are
-    joined)."""
+    """Draw a key or a value of a needle.
+
+    Args:
+        dice: The random numbers.
+        kind: "numbers" (of seven digits), "uuids", or "words" (two that are joined by "-").
+    """
     if kind == "numbers":
         return str(dice.randint(10**6, 10**7 - 1))
     if kind == "uuids":
@@ -143,9 +149,12 @@ def _key_or_value(dice: random.Random, kind: str) -> str:
 
 @cache
 def _made_up_words() -> list[str]:
-    """All words of the syllables, each once."""
-    ends = sorted(set().union(*ENDINGS.values()))
-    return sorted({"".join(parts).lower() for parts in itertools.product(STARTS, MIDDLES, ends)})
+    """All words that the syllables can form, in small letters, sorted, each once."""
+    ends: set[str] = set()
+    for endings in ENDINGS.values():
+        ends.update(endings)
+    syllables = itertools.product(STARTS, MIDDLES, ends)
+    return sorted({"".join(parts).lower() for parts in syllables})
 
 
 @dataclass(frozen=True)
@@ -169,12 +178,12 @@ class Niah:
     asked: int = 1
 
     def make(self, dice: random.Random, size: int, essay: Sequence[str]) -> RulerText:
-        """A text with needles, and its question.
+        """Make a text with needles in a haystack, and its question.
 
         Args:
             dice: Draws keys, values and places.
-            size: Words of an essay, else sentences of hay.
-            essay: Words of the essays.
+            size: The number of words of an essay, else of sentences of hay.
+            essay: The words of the essays; not used with other hay.
         """
         values_by_key = self._values_by_key(dice)
         needles = self._needles(dice, values_by_key)
@@ -188,7 +197,7 @@ class Niah:
         return self._text_with_question(dice, pieces, values_by_key)
 
     def _values_by_key(self, dice: random.Random) -> list[tuple[str, list[str]]]:
-        """(key, its values) of each needle's key."""
+        """Draw (key, its values) for each key: [("tall-mill", ["4821973"])]."""
         keys = [_key_or_value(dice, self.key) for _ in range(max(self.keys, self.asked))]
         values_by_key = []
         for key in keys:
@@ -199,7 +208,14 @@ class Niah:
     def _needles(
         self, dice: random.Random, values_by_key: Sequence[tuple[str, list[str]]]
     ) -> list[str]:
-        """A sentence for each key and value, in a random order."""
+        """A sentence for each key and value, in a random order.
+
+        "One of the special magic numbers for tall-mill is: 4821973."
+
+        Args:
+            dice: Draws the order.
+            values_by_key: (key, its values).
+        """
         needles = []
         for key, values in values_by_key:
             needles += [NEEDLE.format(kind=self.value, key=key, value=value) for value in values]
@@ -209,13 +225,13 @@ class Niah:
     def _essay_hay(
         self, dice: random.Random, size: int, essay: Sequence[str], count: int
     ) -> tuple[list[str], list[int]]:
-        """The sentences of an essay, and the places of needles among them.
+        """Cut an essay into sentences, and draw the places of needles among them.
 
         Args:
             dice: Draws the places, different ones of 40 depths.
-            size: Words that are taken of the essay, which is repeated if it has fewer.
-            essay: Its words.
-            count: How many needles there are.
+            size: How many words are taken of the essay, which is repeated if it has fewer.
+            essay: The words of the essays.
+            count: The number of needles.
 
         Returns:
             The sentences; and for each needle how many of them come before it, in order.
@@ -226,7 +242,9 @@ class Niah:
         return sentences, sorted(round(len(sentences) * depth / 39) for depth in depths)
 
     def _hay_sentence(self, dice: random.Random) -> str:
-        """A sentence of noise, or a needle that nobody asks for."""
+        """A sentence of hay: noise, or a needle that nobody asks for, with a key and a value
+        drawn for it.
+        """
         if self.hay == "noise":
             return NOISE
         key = _key_or_value(dice, self.key)
@@ -238,12 +256,12 @@ class Niah:
         pieces: Sequence[str],
         values_by_key: Sequence[tuple[str, list[str]]],
     ) -> RulerText:
-        """A text with a question about some of its keys.
+        """Make the question about some of a text's keys, and mark the sentences that answer it.
 
         Args:
-            dice: Draws these keys.
-            pieces: The sentences of the text.
-            values_by_key: (key, its values).
+            dice: Draws the keys that are asked for.
+            pieces: The sentences of the text, needles included.
+            values_by_key: (key, its values) of all needles.
         """
         keys = []
         answers: list[str] = []
@@ -276,7 +294,7 @@ class Niah:
 
 
 def _variable_names(dice: random.Random, letters: int) -> list[str]:
-    """Five different names of so many letters."""
+    """Draw five different names of so many capital letters: ["XKPQA", ...]."""
     names: list[str] = []
     while len(names) < 5:
         name = "".join(dice.choices(string.ascii_uppercase, k=letters))
@@ -286,13 +304,15 @@ def _variable_names(dice: random.Random, letters: int) -> list[str]:
 
 
 def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> RulerText:
-    """A chain of five variables among sentences of noise, and the question which variables have its
+    """Make a chain of five variables among sentences of noise; the question asks which have its
     value.
+
+    "VAR AB = 123", "VAR CD = VAR AB", ...
 
     Args:
         dice: Draws names, value and places.
-        size: How many sentences of noise there are.
-        letters: Of a variable's name.
+        size: The number of sentences of noise.
+        letters: The number of letters of a variable's name.
     """
     names = _variable_names(dice, letters)
     value = dice.randint(10000, 99998)
@@ -312,11 +332,11 @@ def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> Rule
 
 
 def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> RulerText:
-    """A list of words, ten of them common, and the question which these are.
+    """Make a numbered list of words, ten of them common; the question asks which these are.
 
     Args:
         dice: Draws the words and their order.
-        size: How many different words there are.
+        size: The number of different words.
         repeats: How often a common word stands in the list, and how often any other.
     """
     words = dice.sample(_made_up_words(), size)
@@ -329,17 +349,20 @@ def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> R
 
 
 def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> RulerText:
-    """Coded words by the zeta distribution of exponent 2, and the question for the three most
-    frequent ones after the dots.
+    """Make a text of coded words by the zeta distribution of exponent 2; the question asks for the
+    three most frequent ones after the dots.
 
     Args:
         dice: Draws the words and their order.
-        size: About how many words there are.
-        vocabulary: How many different ones.
+        size: About how many words the text has.
+        vocabulary: The number of different words.
     """
-    coded = sorted({"".join(dice.choices(string.ascii_lowercase, k=6)) for _ in range(vocabulary)})
+    different_words: set[str] = set()
+    for _ in range(vocabulary):
+        different_words.add("".join(dice.choices(string.ascii_lowercase, k=6)))
+    coded = sorted(different_words)
     dice.shuffle(coded)
-    coded[0] = "..."
+    coded[0] = "..."  # the most frequent "word"
     pieces: list[str] = []
     for rank, word in enumerate(coded, start=1):
         count = int(size * rank**-2.0 / (math.pi**2 / 6))
@@ -368,14 +391,14 @@ class SourceQuestion:
 def _among_paragraphs(
     dice: random.Random, size: int, question: SourceQuestion, paragraphs: Sequence[str]
 ) -> RulerText:
-    """Make a text of `size` paragraphs for a question: its supporting ones, near ones, then random
+    """Make a text of `size` paragraphs for a question: its supporting ones, near ones, then
     others.
 
     Args:
-        dice: The random numbers that draw the others and the order.
-        size: Number of paragraphs.
+        dice: Draws the others and the order.
+        size: The number of paragraphs.
         question: The question as its file has it.
-        paragraphs: The paragraphs of all questions.
+        paragraphs: The paragraphs of all questions, of which the others are drawn.
     """
     n_others = max(0, size - len(question.shown))
     own_paragraphs = {*question.shown, *question.near}
@@ -418,9 +441,14 @@ class _SquadFile(StrictRow):
 
 
 def _squad_questions(value: object) -> list[SourceQuestion]:
-    """The answerable questions in SQuAD's file; near: the other paragraphs of their article.
+    """The answerable questions in SQuAD's file, with the other paragraphs of their article as
+    `near`.
 
-    value: what the file holds. Raises RowError for another form.
+    Args:
+        value: The parsed file.
+
+    Raises:
+        RowError: It has another form.
     """
     questions: list[SourceQuestion] = []
     for article in _SquadFile.read(as_object(value)).data:
@@ -438,9 +466,14 @@ def _squad_questions(value: object) -> list[SourceQuestion]:
 
 
 def _hotpotqa_questions(value: object) -> list[SourceQuestion]:
-    """The questions in HotpotQA's file; evidence: the paragraphs that supporting facts name.
+    """The questions in HotpotQA's file, with the paragraphs that supporting facts name as
+    `evidence`.
 
-    value: what the file holds. Raises RowError for another form.
+    Args:
+        value: The parsed file.
+
+    Raises:
+        RowError: It has another form.
     """
     if not isinstance(value, list):
         raise RowError(None, "should be a list")
@@ -459,15 +492,21 @@ class _MadeUpTexts(Protocol):
     """A module that makes texts up."""
 
     def hotpotqa_rows(self, seed: int) -> list[RawRow]:
-        """Rows as HotpotQA's file has them."""
+        """Make rows up, in the form of HotpotQA's file."""
 
     def story(self, seed: int) -> str:
-        """A long text."""
+        """Make a long text up."""
 
 
 def _made_up_module(option: str) -> _MadeUpTexts:
-    """The module that makes texts where `dataset.<option>` names no file. Raises ConfigError
-    without it."""
+    """The module that makes texts up where no file is named.
+
+    Args:
+        option: The option that would name a file, "rows" or "essays", for the error.
+
+    Raises:
+        ConfigError: The package that brings it is not installed.
+    """
     module = registry.shipped("texts").get("world")
     if module is None:
         sentence = "name a file; made-up texts need the package longdoc-harness-pocket"
@@ -476,7 +515,10 @@ def _made_up_module(option: str) -> _MadeUpTexts:
 
 
 def _questions(options: Options) -> list[SourceQuestion]:
-    """The questions of the file, or made-up ones of HotpotQA's kind. Raises DataError."""
+    """The questions of the file that dataset.rows names, or made-up ones of HotpotQA's kind.
+
+    Raises DataError for a file of another form: SQuAD's is needed for qa_1, HotpotQA's for qa_2.
+    """
     if options.rows is None:
         return _hotpotqa_questions(_made_up_module("rows").hotpotqa_rows(options.seed))
     form = "HotpotQA"
@@ -492,7 +534,10 @@ def _questions(options: Options) -> list[SourceQuestion]:
 
 
 def _essay(options: Options) -> list[str]:
-    """The words of the essays, or of a made-up story. Raises DataError."""
+    """The words of the file of essays that dataset.essays names, or of a made-up story.
+
+    Raises DataError for a file without a text.
+    """
     if options.essays is None:
         return str(_made_up_module("essays").story(options.seed)).split()
     try:
@@ -507,7 +552,7 @@ def _essay(options: Options) -> list[str]:
 
 
 def _essay_text(file: str) -> str:
-    """The text of a file of essays, that at "text" of JSON."""
+    """The text of a file of essays; of a JSON file the text under its key "text"."""
     text = Path(file).expanduser().read_bytes().decode()
     if not file.endswith(".json"):
         return text
@@ -516,7 +561,7 @@ def _essay_text(file: str) -> str:
 
 
 def _all_paragraphs(questions: Sequence[SourceQuestion]) -> list[str]:
-    """The paragraphs of all questions, each once, sorted."""
+    """The paragraphs that belong to any of the questions, each once, sorted."""
     paragraphs: set[str] = set()
     for question in questions:
         paragraphs.update(question.shown)
@@ -550,7 +595,7 @@ class TextMaker:
 
 
 def _text_maker(options: Options) -> TextMaker:
-    """What makes the texts of the task."""
+    """Choose what makes the texts of the task, with the smallest size that it can make."""
     task = options.task
     niah = _NIAH.get(task)
     if niah is not None:
@@ -572,6 +617,9 @@ def _text_maker(options: Options) -> TextMaker:
     paragraphs = _all_paragraphs(questions)
 
     def among_paragraphs(dice: random.Random, size: int, number: int) -> RulerText:
+        """Make the text of a question, by its number; after the last question comes the first
+        again.
+        """
         question = questions[number % len(questions)]
         return _among_paragraphs(dice, size, question, paragraphs)
 
@@ -579,7 +627,12 @@ def _text_maker(options: Options) -> TextMaker:
 
 
 def _prompt(made: RulerText, instruction: str) -> list[str]:
-    """The pieces of the shared prompt for a text, up to where the answer goes on."""
+    """The pieces of the prompt for a text, up to where the answer goes on.
+
+    Args:
+        made: The text with its question.
+        instruction: The data set's instruction.
+    """
     pieces: list[str] = ANSWER.fill(
         instruction=instruction, text=[made.text], question=made.question, options=""
     )
@@ -599,7 +652,9 @@ class _ExampleMaker:
     count: Callable[[str], int]
 
     def __call__(self, number: int) -> str:
-        """The example of question `number`."""
+        """The solved example in front of a question, by the question's number; "" for tasks
+        without one.
+        """
         if self.options.task == "vt":
             return f"{self._solved(self._made(number, self._vt_size))}\n\n"
         if self.options.task == "cwe":
@@ -608,6 +663,7 @@ class _ExampleMaker:
 
     @property
     def _cwe_size(self) -> int:
+        """The number of different words of an example of cwe: 40 for long texts, else 20."""
         if self.options.tokens >= 4096:
             return 40
         return 20
@@ -622,7 +678,12 @@ class _ExampleMaker:
         return size
 
     def _made(self, number: int, size: int) -> RulerText:
-        """The text of an example, `size` sentences or words long."""
+        """The text of an example.
+
+        Args:
+            number: The number of the question that it stands in front of.
+            size: The number of sentences of noise (vt) or of words (cwe).
+        """
         dice = random.Random(f"{self.options.task} {self.options.seed} {number} example")
         if self.options.task == "vt":
             return _variable_tracking(dice, size, letters=3)
@@ -632,7 +693,7 @@ class _ExampleMaker:
         return _common_words(dice, size, repeats)
 
     def _solved(self, made: RulerText) -> str:
-        """The prompt of an example with its answer."""
+        """The prompt of an example, followed by its answers."""
         answers = list(made.answers)
         if self.options.task == "cwe":
             answers = [f"{place}. {word}" for place, word in enumerate(answers, start=1)]
@@ -644,8 +705,12 @@ class _LongestTexts:
     """The longest text of each question that fits into `dataset.tokens`."""
 
     def __init__(self, config: DatasetConfig, options: Options) -> None:
-        """Find the size at which the first question's text still fits. Raises ConfigError where
-        none does."""
+        """Find the size at which the first question's text still fits, as `_size`.
+
+        `_maker` makes texts, `_count` counts tokens, `_example` makes the example of a question.
+
+        Raises ConfigError where no text fits.
+        """
         self._config = config
         self._options = options
         self._maker = _text_maker(options)
@@ -654,7 +719,10 @@ class _LongestTexts:
         self._size = self._largest_size()
 
     def text(self, number: int) -> RulerText:
-        """The longest text of question `number`."""
+        """The longest text of a question, by its number, that fits.
+
+        It has the size of the first question's text, or a smaller one where its own is longer.
+        """
         size = self._size
         text = self._text_of_size(number, size)
         while not self._fits(text) and size > self._maker.least:
@@ -663,22 +731,32 @@ class _LongestTexts:
         return text
 
     def _text_of_size(self, number: int, size: int) -> RulerText:
-        """The text of question `number` with `size` words, sentences or paragraphs, and its solved
-        example."""
+        """Make the text of a question with its solved example.
+
+        Args:
+            number: The number of the question, which seeds all draws.
+            size: The number of words, sentences or paragraphs.
+        """
         dice = random.Random(f"{self._options.task} {self._options.seed} {number}")
         return replace(self._maker.make(dice, size, number), example=self._example(number))
 
     def _length(self, made: RulerText) -> int:
-        """Tokens of the prompt, encoded in pieces as a model reads it, and the answer."""
+        """The tokens of the prompt for a text, encoded in pieces as a model reads it, and of
+        the answer.
+        """
         first, *others = _prompt(made, self._config.instruction)
         pieces = [made.example + first, *others]
         return sum(map(self._count, pieces)) + self._config.max_answer_tokens
 
     def _fits(self, made: RulerText) -> bool:
+        """Whether the prompt for a text and the answer have at most dataset.tokens tokens."""
         return self._length(made) <= self._options.tokens
 
     def _largest_size(self) -> int:
-        """The largest size, to half a percent, at which the text of question 0 fits."""
+        """The largest size, to half a percent, at which the text of the first question fits.
+
+        Raises ConfigError where not even the smallest does.
+        """
         least = self._maker.least
         tokens = self._options.tokens
         needed = self._length(self._text_of_size(0, least))
@@ -701,7 +779,12 @@ class _LongestTexts:
 
 
 def _question_of(made: RulerText, document: str) -> Question:
-    """The question of a text on the document of that id."""
+    """The question of a text.
+
+    Args:
+        made: The text.
+        document: The id of its document; the question's is "DOCUMENT-q".
+    """
     question_id = f"{document}-q"
     if made.example:
         return ExampleQuestion(
@@ -713,7 +796,9 @@ def _question_of(made: RulerText, document: str) -> Question:
 
 
 def _source(options: Options) -> str:
-    """Where the texts come from, for the manifest."""
+    """Where the texts come from, for the manifest: "made by RULER's recipe: vt, 4096 tokens,
+    seed 0".
+    """
     source = f"made by RULER's recipe: {options.task}, {options.tokens} tokens, seed {options.seed}"
     niah = _NIAH.get(options.task)
     if options.task.startswith("qa_") and options.rows is None:
@@ -724,7 +809,7 @@ def _source(options: Options) -> str:
 
 
 def _refuse_settings_of_rows(config: DatasetConfig) -> None:
-    """Raise ConfigError for settings that say where rows are read from."""
+    """Raise ConfigError for settings that say where rows are read from, as texts are made here."""
     problems = [
         f"dataset.{name}: '{config.name}' is made, not read; leave it out"
         for name in ("data", "hub", "subset", "revision")
@@ -735,10 +820,12 @@ def _refuse_settings_of_rows(config: DatasetConfig) -> None:
 
 
 def _token_counter(options: Options) -> Callable[[str], int]:
-    """A function: text -> its number of tokens. Raises ConfigError for a folder without a
-    tokenizer."""
+    """Return a function that counts the tokens of a text, by the tokenizer or as characters / 4.
+
+    Raises ConfigError for a folder without a tokenizer.
+    """
     if options.tokenizer is None:
-        return lambda text: -(-len(text) // 4)
+        return lambda text: math.ceil(len(text) / 4)
     try:
         tokenizer = Tokenizer.from_file(
             str(Path(options.tokenizer).expanduser() / "tokenizer.json")
@@ -751,11 +838,13 @@ def _token_counter(options: Options) -> Callable[[str], int]:
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Make the questions, each with its text; keep the first `limit`. The fingerprint is that of
-    those made.
+    """Make the questions, each with its text; keep the first `limit` (None: all).
 
-    Raises ConfigError for options and for a length that is too short, DataError for essays and
-    question files.
+    The fingerprint is that of the questions made.
+
+    Raises:
+        ConfigError: The options are malformed, or the length is too short for any text.
+        DataError: A file of essays or questions cannot be used.
     """
     _refuse_settings_of_rows(config)
     options = build(Options, Tree([("", config.options)]), "dataset")

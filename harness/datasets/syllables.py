@@ -5,7 +5,12 @@ from itertools import product
 
 
 def split_words(text: str, by: str = ", ") -> tuple[str, ...]:
-    """Split a text at `by`; line breaks and runs of spaces in it count as one space."""
+    """Split a text at a separator: "Bal  Bel, Cor" -> ("Bal Bel", "Cor").
+
+    Args:
+        text: Line breaks and runs of spaces in it count as one space.
+        by: The separator.
+    """
     return tuple(" ".join(text.split()).split(by))
 
 

@@ -38,11 +38,16 @@ class DecodedText:
 
 
 def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
-    """The text of a file.
+    """Decode the bytes of a file; the encoding is guessed only where nothing says it.
+
+    A byte-order mark is believed, then UTF-8 is tried, then the declared encoding.
 
     Args:
         data: All bytes of the file.
         declared: The encoding that the file names in itself, as HTML does; None: it names none.
+
+    Returns:
+        The text, with the encoding where that was guessed.
 
     Raises:
         NotText: The bytes are no text.

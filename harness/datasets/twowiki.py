@@ -26,11 +26,18 @@ _PARTS = ("subject", "fact", "head", "relation", "predicate", "object", "entity"
 
 
 def _entries(raw: RawRow, name: str) -> object:
-    """The list in the field `name`, whose entries may be lists or objects; a value that is no list
-    as it is.
+    """The list in a field, whose entries may be lists or objects.
 
     In copies the list may be columns, and it or its entries may be written as a text, in JSON or as
-    Python writes them: "[['Ada', 'born in', 'Rome']]" -> [["Ada", "born in", "Rome"]].
+    Python writes them: "[['Ada', 'born in', 'Rome']]" -> [["Ada", "born in", "Rome"]]. A value that
+    is no list is returned as it is.
+
+    Args:
+        raw: The row.
+        name: The field.
+
+    Raises:
+        RowError: A text is neither JSON nor Python's.
     """
     value = records_from_columns(_parsed(raw[name], name), name)
     if not isinstance(value, list):
@@ -39,8 +46,15 @@ def _entries(raw: RawRow, name: str) -> object:
 
 
 def _parsed(value: object, name: str) -> object:
-    """The value that a text spells, None for an empty one; another value as it is. Raises RowError,
-    for the field `name`, for a text that spells none."""
+    """The value that a text spells: '["Ada"]' -> ["Ada"], "" -> None. Another value as it is.
+
+    Args:
+        value: The text.
+        name: The field that holds it, for the error.
+
+    Raises:
+        RowError: The text is neither JSON nor a Python literal.
+    """
     if not isinstance(value, str):
         return value
     with suppress(ValueError, RecursionError):
@@ -62,8 +76,11 @@ def _paragraphs(raw: RawRow) -> object:
 
 
 def _paragraph(entry: object) -> object:
-    """A paragraph as [title, sentences], with a space before every sentence but the first; another
-    value as it is."""
+    """A paragraph as [title, sentences], with a space before every sentence but the first.
+
+    {"title": "Ada", "content": ["One.", "Two."]} -> ["Ada", ["One.", " Two."]]; what is no
+    paragraph is returned as it is.
+    """
     if isinstance(entry, dict) and "title" in entry:
         lists = [value for value in entry.values() if isinstance(value, list)]
         entry = [entry["title"], *lists]
@@ -76,15 +93,17 @@ def _paragraph(entry: object) -> object:
 
 
 def _after_space(sentence: object) -> object:
-    """A sentence with a space before it; what is no text as it is."""
+    """A sentence with a space before it; what is no text is returned as it is."""
     if isinstance(sentence, str):
         return f" {sentence}"
     return sentence
 
 
 def _evidences(raw: RawRow) -> list[list[str]]:
-    """The triples of a row, [subject, relation, object]; [] where it has none. Raises RowError for
-    anything else."""
+    """The triples of a row, [subject, relation, object]; [] where it has none.
+
+    Raises RowError for anything else in the field.
+    """
     if "evidences" not in raw:
         return []
     entries = _entries(raw, "evidences")
@@ -111,8 +130,11 @@ def _triple(entry: object) -> list[str]:
 
 
 def parse_row(raw: RawRow) -> Row:
-    """One 2WikiMultihopQA row; Gold.extra as for HotpotQA, and `evidences`. Raises RowError naming
-    the field."""
+    """Parse one 2WikiMultihopQA row.
+
+    Gold.extra as for HotpotQA, and `evidences`, the triples. Raises RowError, which names the
+    field.
+    """
     fields = dict(raw)
     if "context" in raw:
         fields["context"] = _paragraphs(raw)

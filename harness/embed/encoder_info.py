@@ -29,8 +29,14 @@ _PAPER_ENCODER = ("mpnet", 512)
 
 
 def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
-    """Identity and problems of the encoder or reranker that `config` names; one that is missing is
-    a problem, too."""
+    """What identifies an encoder or reranker, and why it cannot be used; nothing is loaded.
+
+    Weights that are missing are a problem, too: one of the sentences in `problems`.
+
+    Args:
+        config: Names the encoder or reranker.
+        role: "encoder" or "reranker", for messages.
+    """
     if config.base_url is not None:
         return _server_facts(config, role)
     fields = EncoderConfig.model_fields
@@ -60,12 +66,13 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
 
 
 def _conflicts(config: EncoderConfig, folder: Path, of_queries: Path) -> list[str]:
-    """What a configuration says otherwise than the folders of its networks.
+    """Sentences on what a configuration says otherwise than the folders of its networks; [] for
+    none.
 
     Args:
-        config: Of the encoder.
-        folder: Of the network for passages.
-        of_queries: Of the network for questions, perhaps the same.
+        config: The encoder's.
+        folder: The folder of the network for passages.
+        of_queries: The folder of the network for questions, perhaps the same.
     """
     sentences = [conflict(folder, config)]
     if of_queries != folder:
@@ -74,23 +81,32 @@ def _conflicts(config: EncoderConfig, folder: Path, of_queries: Path) -> list[st
 
 
 def _server_facts(config: EncoderConfig, role: str) -> ModelFacts:
-    """Facts of an encoder behind a server: its name there, and what is done with its vectors
-    here."""
+    """What identifies an encoder behind a server: its name there, and what is done with its
+    vectors here.
+
+    Args:
+        config: The encoder's; its weights are not known here.
+        role: "encoder" or "reranker", for messages.
+    """
     model = model_of_server(config)
     problems: list[HarnessError] = [*map(UserError, one_address_problems(model))]
-    attempt(problems, api_key, model)
+    attempt(problems, api_key, model)  # adds the error that api_key(model) raises
     if config.query_source is not None:
         problems.append(
             UserError(f"{role}.query_source: a server runs one network for questions and passages")
         )
-    names = ("revision", "similarity", "query_prefix", "passage_prefix")
-    identity = {"served": config.source, **{name: getattr(config, name) for name in names}}
+    identity: dict[str, object] = {"served": config.source}
+    for name in ("revision", "similarity", "query_prefix", "passage_prefix"):
+        identity[name] = getattr(config, name)
     sentences = [re.sub(r"\bmodel\.", f"{role}.", str(problem)) for problem in problems]
     return ModelFacts(config.name, identity=identity, problems=sentences)
 
 
 def model_of_server(config: EncoderConfig) -> ModelConfig:
-    """The settings of a model behind the same server, for the checks of its address and key."""
+    """The address and key of an encoder as the settings of a language model's server.
+
+    The checks of addresses and keys take these.
+    """
     return ModelConfig(
         name=config.name,
         backend="endpoint",
@@ -102,8 +118,12 @@ def model_of_server(config: EncoderConfig) -> ModelConfig:
 def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
     """The folder with the encoder's files: an installed package's, a local one, or a hub snapshot.
 
-    role: encoder or reranker, for messages. Raises CannotRun if it is missing or its weights are
-    not `config.sha256`.
+    Args:
+        config: Names the encoder or reranker.
+        role: "encoder" or "reranker", for messages.
+
+    Raises:
+        CannotRun: It is missing, or its weights are not `config.sha256`.
     """
     root = package_folder(config.package or "")
     if config.package and root is None:
@@ -118,7 +138,11 @@ def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
 
 
 def _checked(folder: Path, config: EncoderConfig) -> Path:
-    """Return `folder`. Raises CannotRun where its weights are not `config.sha256`."""
+    """Return `folder` where the sha256 of its weights is `config.sha256`, or where that is not
+    set.
+
+    Raises CannotRun where it is another.
+    """
     weights = folder / "model.safetensors"
     if config.sha256 and (not weights.exists() or file_hash(weights) != config.sha256):
         raise CannotRun(
@@ -130,8 +154,11 @@ def _checked(folder: Path, config: EncoderConfig) -> Path:
 
 
 def query_folder(config: EncoderConfig) -> Path:
-    """The folder of the network for questions: the passages' own where there is one network. Raises
-    CannotRun."""
+    """The folder of the network that encodes questions; that of passages where there is one
+    network.
+
+    Raises CannotRun where it is missing.
+    """
     if config.query_source is None:
         return encoder_folder(config)
     of_queries = config.model_copy(update={"source": config.query_source, "revision": None})
@@ -139,10 +166,12 @@ def query_folder(config: EncoderConfig) -> Path:
 
 
 def max_tokens(config: EncoderConfig) -> int | None:
-    """Tokens of a text that the encoder reads; longer texts are cut. None if unknown.
+    """The number of tokens of a text that the encoder reads; longer texts are cut. None if
+    unknown.
 
-    The configuration comes first, then sentence-transformers' own file, then the tokenizer and the
-    network's positions. Raises CannotRun where the encoder's folder is missing.
+    The configuration comes first, then sentence-transformers' own file, then the smaller of the
+    tokenizer's limit and the network's positions. Raises CannotRun where the encoder's folder is
+    missing.
     """
     if config.max_length or config.base_url:
         return config.max_length
@@ -191,7 +220,7 @@ def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -
 
 
 def _reading(config: EncoderConfig) -> str:
-    """How much the encoder reads, in words."""
+    """How much an encoder reads, in words: "mpnet reads 512 tokens"."""
     return f"{config.name} reads {max_tokens(config) or 'an unknown number of'} tokens"
 
 
@@ -202,11 +231,11 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
     smaller. Chunks of short sections may all fit, so no text need be cut.
 
     Args:
-        config: Of the encoder.
-        tokens: Of a chunk; None where it is unknown.
+        config: The encoder's.
+        tokens: The largest number of tokens of a chunk; None where it is unknown.
 
     Returns:
-        A sentence; None where chunks fit.
+        A sentence; None where chunks fit, or where one of the two numbers is unknown.
     """
     limit = None
     if tokens is not None:
@@ -220,8 +249,10 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
 
 
 def _longer_hint(configs: Iterable[EncoderConfig]) -> str:
-    """ "; --set encoder=NAME reads N": names the papers' encoder where one of these reads less than
-    it; else ""."""
+    """The end of a warning that names the papers' encoder, which reads 512 tokens.
+
+    "; --set encoder=mpnet reads 512" where one of these encoders reads less, else "".
+    """
     name, tokens = _PAPER_ENCODER
     for config in configs:
         limit = max_tokens(config)
@@ -231,7 +262,15 @@ def _longer_hint(configs: Iterable[EncoderConfig]) -> str:
 
 
 def _own_folder(config: EncoderConfig, key: str) -> Path:
-    """The local folder with the weights of an encoder. Raises CannotRun where it is not there."""
+    """The local folder with the weights of an encoder, also one of the hub's cache.
+
+    Args:
+        config: Names the encoder, its source and revision.
+        key: The setting that names the source, "encoder.source", for the message.
+
+    Raises:
+        CannotRun: It is not there.
+    """
     here = ""
     if key.startswith("encoder."):
         here = f", or choose an encoder that is here: {DEFAULTS['encoder']}"
@@ -240,8 +279,8 @@ def _own_folder(config: EncoderConfig, key: str) -> Path:
 
 
 def pooling_of(folder: Path) -> str | None:
-    """How the folder itself says its tokens become one vector ("mean", "cls", ...); None where it
-    says nothing.
+    """How an encoder's folder says that its tokens become one vector, "mean" or "cls"; None where
+    it says nothing.
 
     Raises CannotRun for a file about it that cannot be read.
     """
@@ -253,7 +292,10 @@ def pooling_of(folder: Path) -> str | None:
 
 
 def _pooling_in(settings: Mapping[str, object]) -> str:
-    """The pooling that the settings of a Pooling module say."""
+    """The pooling that the settings of a Pooling module name.
+
+    {"pooling_mode": "cls"} -> "cls"; {"pooling_mode": ["cls", "mean"]} -> "cls+mean"
+    """
     modes = settings.get("pooling_mode")
     if isinstance(modes, str):
         return modes
@@ -263,7 +305,11 @@ def _pooling_in(settings: Mapping[str, object]) -> str:
 
 
 def _flagged_pooling(pooling: Mapping[str, object]) -> str:
-    """The pooling of an older file, which has one flag for each way."""
+    """The pooling in the settings of an older file, which has one flag for each way.
+
+    {"pooling_mode_cls_token": true, "pooling_mode_max_tokens": false} -> "cls"; "mean" where no
+    flag is set.
+    """
     modes = []
     for key, is_on in pooling.items():
         if key.startswith("pooling_mode_") and is_on is True:
@@ -273,8 +319,18 @@ def _flagged_pooling(pooling: Mapping[str, object]) -> str:
 
 
 def conflict(folder: Path, config: EncoderConfig) -> str | None:
-    """A sentence where `config` and the folder's own settings differ, None where they agree. Raises
-    as pooling_of."""
+    """A sentence where the configuration and the folder's own settings differ; None where they
+    agree.
+
+    They may differ in the pooling, and in whether vectors are normalised.
+
+    Args:
+        folder: The folder of the network.
+        config: The encoder's.
+
+    Raises:
+        CannotRun: A file in the folder cannot be read.
+    """
     own = pooling_of(folder)
     if config.pooling is not None and own is not None and own != config.pooling:
         return (
@@ -302,8 +358,10 @@ class _Module:
 
 
 def _modules(folder: Path) -> list[_Module]:
-    """The modules in modules.json of an encoder's folder, [] without this file. Raises
-    CannotRun."""
+    """The modules that modules.json of an encoder's folder lists, in order; [] without this file.
+
+    Raises CannotRun where the file cannot be read, or lists something else.
+    """
     path = folder / MODULES
     if not path.exists():
         return []
@@ -316,7 +374,15 @@ def _modules(folder: Path) -> list[_Module]:
 
 
 def _read_json(path: Path, expected: type[T]) -> T:
-    """The value in a JSON file, of type `expected` (list or dict). Raises CannotRun."""
+    """Parse a JSON file that holds a list or an object.
+
+    Args:
+        path: The file.
+        expected: list or dict.
+
+    Raises:
+        CannotRun: It cannot be read, or holds another value.
+    """
     try:
         content: object = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -331,5 +397,5 @@ def _read_json(path: Path, expected: type[T]) -> T:
 
 
 def _unreadable(path: Path, why: str) -> str:
-    """The sentence on a file that cannot be read."""
+    """The sentence on an encoder's file that cannot be read; `why` stands in brackets."""
     return f"the encoder's file {path} cannot be read ({why}); download the folder again, or name another"

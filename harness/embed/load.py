@@ -46,10 +46,10 @@ _loaded: dict[tuple[str, str], Loaded[Any]] = {}
 
 
 def load_nets(config: EncoderConfig, what: str, load: Callable[[str, str | None], T]) -> Loaded[T]:
-    """Load an encoder's networks, once a process.
+    """Load an encoder's networks, or return those that an earlier call with these settings loaded.
 
     Args:
-        config: Its settings.
+        config: The encoder's settings.
         what: What it is ("encoder", "reranker"), for messages.
         load: Loads the networks from the folder of the weights, to a device (None: the best).
 
@@ -78,12 +78,12 @@ def load_nets(config: EncoderConfig, what: str, load: Callable[[str, str | None]
 
 
 def with_token_counts(event: Event, lengths: Sequence[int], limit: int) -> Event:
-    """An event with the counts of a batch of texts.
+    """The event with the counts of a batch of texts: tokens, pairs, texts, and how many were cut.
 
     Args:
-        event: Without them.
-        lengths: Tokens of each text.
-        limit: Tokens that the encoder reads of one.
+        event: The event without them.
+        lengths: The number of tokens of each text.
+        limit: How many tokens of a text the encoder reads.
     """
     read = [min(length, limit) for length in lengths]
     return replace(
@@ -103,9 +103,10 @@ class Together:
 
     Attributes:
         net: The network.
-        run_items: From items (texts or pairs) to a row of numbers and a length for each.
-        most: Items of a call that several questions share: a longer one gains nothing by company.
-            With 1 each call runs alone.
+        run_items: Runs the network on items (texts or pairs); returns a row of numbers and a length
+            for each.
+        most: The largest number of items of a call that several questions share: a longer one gains
+            nothing by company. With 1 each call runs alone.
         ahead: As in RequestQueue.
     """
 
@@ -115,7 +116,15 @@ class Together:
     ahead: bool = True
 
     def __call__(self, items: list[Any]) -> tuple[np.ndarray, list[int]]:
-        """The rows and lengths of `items`. Raises what the network raises."""
+        """Run the network on items, together with those that other questions wait for.
+
+        Args:
+            items: Texts or pairs.
+
+        Returns:
+            A row of numbers [items, ...] and a length in tokens for each item. Raises what the
+            network raises.
+        """
         scheduler = current()
         if scheduler is None:
             return self.run_items(items)
@@ -123,17 +132,33 @@ class Together:
         return rows, lengths
 
     def take(self, asks: Sequence[list[Any]]) -> list[int]:
-        """Indices of the asks of the next call: the oldest ask, and others while they have `most`
-        items."""
-        taken, room = [], self.most
+        """Choose which of the waiting requests run in the next call, by their indices.
+
+        The oldest, and then each that fits in while all have at most `most` items: with `most` 4,
+        requests of 3, 2 and 1 items -> [0, 2].
+
+        Args:
+            asks: The items of each waiting request, oldest first.
+        """
+        taken: list[int] = []
+        items_left = self.most
         for n, items in enumerate(asks):
-            if n == 0 or len(items) <= room:
+            if n == 0 or len(items) <= items_left:
                 taken.append(n)
-                room -= len(items)
+                items_left -= len(items)
         return taken
 
     def run(self, asks: Sequence[list[Any]]) -> list[Any]:
-        """Rows and lengths of each ask, or its error: what fails together runs again one by one."""
+        """Run the network once on the items of several requests.
+
+        What fails together runs again one by one, so that only the request at fault gets the error.
+
+        Args:
+            asks: The items of each request.
+
+        Returns:
+            For each request its (rows, lengths), or the error to raise in its thread.
+        """
         try:
             rows, lengths = self.run_items(list(chain.from_iterable(asks)))
         except Exception as error:  # noqa: BLE001 - raised in the thread that asked
@@ -165,22 +190,34 @@ class SentenceEncoder:
             config: The encoder's settings.
             loaded: The networks for passages and for questions, or the same one twice.
             meter: Counts what encoding costs.
-            role: Under which it counts.
+            role: The role under which its cost counts.
         """
-        self.name, self.identity = config.name, loaded.identity
-        self._config, self._meter, self._role = config, meter, role
+        self.name = config.name
+        self.identity = loaded.identity
+        self._config = config
+        self._meter = meter
+        self._role = role
         self._net, self._query_net = loaded.nets
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Vectors [len(texts), width], float32, normalised for cosine. Raises ModelOutputError on
-        NaN."""
+        """Encode texts, and record what that cost in the meter.
+
+        Args:
+            texts: Without prefixes, which are added here.
+            kind: "query" or "passage", which may have a prefix and a network of their own.
+
+        Returns:
+            Vectors [len(texts), width], float32; of length 1 where they are compared by cosine.
+
+        Raises:
+            ModelOutputError: The network gave NaN or an infinite number.
+        """
         if not texts:
             return np.zeros((0, int(self._net.net.get_embedding_dimension())), dtype=np.float32)
         prefix = self._config.passage_prefix
-        if kind == "query":
-            prefix = self._config.query_prefix
         together = self._net
         if kind == "query":
+            prefix = self._config.query_prefix
             together = self._query_net
         with timed() as took:
             vectors, lengths = together([prefix + t for t in texts])
@@ -208,18 +245,26 @@ class SentenceEncoder:
         return vectors
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
-        """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are
-        dot products."""
+        """Score passages by the dot product with the query, which is the cosine for vectors of
+        length 1.
+
+        Args:
+            query: The vector of the question [width], from `encode`.
+            passages: The vectors of the passages [passages, width].
+
+        Returns:
+            Scores [passages].
+        """
         return np.asarray(passages @ query)
 
 
 def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndarray, list[int]]:
-    """Encode texts.
+    """Encode texts by a network of sentence-transformers.
 
     Args:
         config: The encoder's settings.
         net: A SentenceTransformer.
-        texts: Prefixes included.
+        texts: The texts, prefixes included.
 
     Returns:
         Vectors [texts, width], and the length of each text in tokens, also beyond the limit.
@@ -236,12 +281,12 @@ def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndar
 
 
 def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Encoder:
-    """Bind an encoder to a meter; loads it once a process.
+    """Load an encoder, once a process, and bind it to a meter.
 
     Args:
         config: The encoder's settings.
         meter: Counts what encoding costs.
-        role: Under which it counts.
+        role: The role under which its cost counts.
         alone: Each call runs by itself, so that no bit of its vectors depends on the other
             questions in flight.
 
@@ -252,7 +297,7 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
         return ServedEncoder(config, meter, role)
 
     def load(folder: str, device: str | None) -> tuple[Together, Together]:
-        """Load the networks for passages and for queries; mostly they are the same one."""
+        """Load the network for passages and that for queries; mostly they are the same one."""
         passage = _load_network(Path(folder), config, device)
         query = passage
         if config.query_source is not None:
@@ -267,12 +312,12 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
 
 
 def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Together:
-    """Load a network for encoding, pooling as its folder says, else by the configuration.
+    """Load a network for encoding, pooling as its folder says, else as the configuration says.
 
     Args:
-        folder: With its files.
+        folder: The folder with its files.
         config: The encoder's settings.
-        device: Where it is loaded; None for the best.
+        device: The device that it is loaded to; None for the best.
 
     Raises:
         Exception: What the libraries raise.
@@ -309,17 +354,30 @@ class CrossEncoderReranker:
             config: The reranker's settings.
             loaded: Its network.
             meter: Counts what it costs.
-            role: Under which it counts.
+            role: The role under which its cost counts.
         """
-        self.name, self.identity = config.name, loaded.identity
-        self._config, self._meter, self._role = config, meter, role
+        self.name = config.name
+        self.identity = loaded.identity
+        self._config = config
+        self._meter = meter
+        self._role = role
         self._together = loaded.nets
         self._net = loaded.nets.net
         self._shape = shape_of(self._net.model.config)
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
-        """Raw logit of each (query, passage) pair, [passages], higher is better. Raises
-        ModelOutputError on NaN."""
+        """Score passages for a question, and record what that cost in the meter.
+
+        Args:
+            query: The question, without its prefix.
+            passages: The passages, without their prefix.
+
+        Returns:
+            The raw logit of each pair of question and passage, [passages]; higher is better.
+
+        Raises:
+            ModelOutputError: The network gave NaN or an infinite number.
+        """
         if not passages:
             return np.zeros(0, dtype=np.float32)
         question = self._config.query_prefix + query
@@ -347,12 +405,12 @@ class CrossEncoderReranker:
 def _scores(
     config: EncoderConfig, net: Any, pairs: list[tuple[str, str]]
 ) -> tuple[np.ndarray, list[int]]:
-    """Score pairs of a question and a passage.
+    """Score pairs of a question and a passage by a cross-encoder.
 
     Args:
         config: The reranker's settings.
         net: A CrossEncoder.
-        pairs: Prefixes included.
+        pairs: (question, passage) of each, prefixes included.
 
     Returns:
         Scores [pairs], and the length of each pair in tokens, also beyond the limit.
@@ -363,20 +421,22 @@ def _scores(
         activation_fn=lambda logits: logits,
         show_progress_bar=False,
     )
-    questions, passages = map(list, zip(*pairs, strict=True))
+    questions = [question for question, _ in pairs]
+    passages = [passage for _, passage in pairs]
     encoded = net.tokenizer(questions, passages, truncation=False, verbose=False)
     scores = np.asarray(logits, dtype=np.float32).reshape(len(pairs))
     return scores, list(map(len, encoded["input_ids"]))
 
 
 def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Reranker:
-    """Bind a cross-encoder to a meter; loads it once a process.
+    """Load a cross-encoder, once a process, and bind it to a meter.
 
     Args:
         config: The reranker's settings.
         meter: Counts what it costs.
-        role: Under which it counts.
-        alone: As of `load_encoder`.
+        role: The role under which its cost counts.
+        alone: Each call runs by itself, so that no bit of its scores depends on the other questions
+            in flight.
 
     Raises:
         CannotRun: It cannot be loaded, or is no reranker.
@@ -386,7 +446,10 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
     from sentence_transformers import CrossEncoder
 
     def load(folder: str, device: str | None) -> Together:
-        """Load a cross-encoder. Raises CannotRun where its weights have no scoring head."""
+        """Load a cross-encoder to a device (None: the best).
+
+        Raises CannotRun where its weights have no scoring head.
+        """
         net = CrossEncoder(
             folder, device=device, max_length=config.max_length, local_files_only=True
         )
@@ -409,8 +472,14 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
 
 
 def _missing_head_weight(model: Any, folder: Path) -> str | None:
-    """The name of a weight of the network's head that the folder lacks (libraries draw it at
-    random), else None."""
+    """The name of a weight of a network's scoring head that its files lack, else None.
+
+    Libraries draw such weights at random, so the scores would be noise.
+
+    Args:
+        model: The network.
+        folder: The folder with its .safetensors files.
+    """
     stored: set[str] = set()
     for path in folder.glob("*.safetensors"):
         with safe_open(str(path), "pt") as file:

@@ -36,7 +36,15 @@ _NO_LIST = "the reply is no list of results"
 
 @functools.cache
 def _server(config: EncoderConfig, role: str) -> Server:
-    """The server of `config`, looked for once a process. Raises CannotRun where none answers."""
+    """The server of an encoder or reranker; also asks, once a process, whether it answers.
+
+    Args:
+        config: Its address, key and rules for repeated tries.
+        role: "encoder" or "reranker", for messages.
+
+    Raises:
+        CannotRun: Nobody answers.
+    """
     model = model_of_server(config)
     policy = RetryPolicy(config.timeout, config.retries)
     server = Server(str(config.base_url), api_key(model), policy, config.api_key_env, role)
@@ -58,7 +66,11 @@ class _Results(Generic[T]):
 
     def possible_tokens(self, estimate: int) -> int | None:
         """The server's count of tokens; None where it says none, or an impossible number.
-        estimate: of the tokens."""
+
+        Args:
+            estimate: The estimated number of tokens, of which the count may be up to 64 times
+                as many.
+        """
         if self.tokens is not None and 0 < self.tokens < 64 * (estimate + 64):
             return self.tokens
         return None
@@ -68,7 +80,7 @@ class _Served:
     """What encoders and rerankers behind a server share."""
 
     def __init__(self, config: EncoderConfig, meter: Meter, role: str) -> None:
-        """Look whether the server answers.
+        """Keep the server of an encoder or reranker; also look whether it answers.
 
         Args:
             config: Its address, model and batch size.
@@ -76,7 +88,7 @@ class _Served:
             role: "encoder" or "reranker", in records and messages.
 
         Raises:
-            CannotRun: Wrong settings, or nobody answers.
+            CannotRun: The settings are wrong, or nobody answers.
         """
         facts = encoder_facts(config, role)
         if facts.problems:
@@ -130,14 +142,14 @@ class _Served:
     def _book_reply(
         self, kind: Kind, counted: int | None, sizes: Sequence[int], took: Took, retries: int
     ) -> None:
-        """Record the cost of a request that was answered.
+        """Record in the meter what a request that was answered cost.
 
         Args:
             kind: "embed" or "rerank".
-            counted: Its tokens, as the server counts them; None for the estimate.
-            sizes: Estimated tokens of each text.
+            counted: Its tokens as the server counts them; None where the estimate counts.
+            sizes: The estimated number of tokens of each text.
             took: Its time.
-            retries: Tries after the first.
+            retries: How often it was sent again.
         """
         n_tokens = counted
         if n_tokens is None:
@@ -158,14 +170,20 @@ class _Served:
         )
 
     def _book(self, kind: Kind, new: int, **counts: Any) -> None:
-        """Record the cost of a request; new: its tokens; counts: other fields of an Event."""
+        """Record the cost of a request in the meter, under its present phase.
+
+        Args:
+            kind: "embed" or "rerank".
+            new: The number of tokens.
+            **counts: Other fields of the Event.
+        """
         event = Event(
             self._role, self.name, self._meter.current_phase, kind, new, billed=0, **counts
         )
         self._meter.record(event, self._shape)
 
     def _batches(self, texts: Sequence[str]) -> list[Sequence[str]]:
-        """The texts in batches of the configured size."""
+        """The texts in batches of the configured size, in order."""
         size = self._config.batch_size
         return [texts[at : at + size] for at in range(0, len(texts), size)]
 
@@ -174,8 +192,19 @@ class ServedEncoder(_Served):
     """An encoder behind a server; what `tools.encoder()` returns."""
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Vectors [len(texts), width], float32, normalised for cosine. Raises RequestFailed,
-        ModelOutputError."""
+        """Have the server encode texts, and record what that cost in the meter.
+
+        Args:
+            texts: Without prefixes, which are added here.
+            kind: "query" or "passage", which may have a prefix of their own.
+
+        Returns:
+            Vectors [len(texts), width], float32; of length 1 where they are compared by cosine.
+
+        Raises:
+            RequestFailed: The server gave no usable reply.
+            ModelOutputError: Its vectors differ in width.
+        """
         prefix = self._config.passage_prefix
         if kind == "query":
             prefix = self._config.query_prefix
@@ -197,8 +226,16 @@ class ServedEncoder(_Served):
         return vectors
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
-        """Scores [passages] of vectors from `encode`; those for cosine have length 1, so both are
-        dot products."""
+        """Score passages by the dot product with the query, which is the cosine for vectors of
+        length 1.
+
+        Args:
+            query: The vector of the question [width], from `encode`.
+            passages: The vectors of the passages [passages, width].
+
+        Returns:
+            Scores [passages].
+        """
         if len(passages):
             return np.asarray(passages @ query)
         return np.zeros(0, dtype=np.float32)
@@ -208,8 +245,18 @@ class ServedReranker(_Served):
     """A reranker behind a server; what `tools.reranker()` returns."""
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
-        """Raw logit of each (query, passage) pair, [passages], higher is better. Raises
-        RequestFailed."""
+        """Have the server score passages for a question, and record what that cost in the meter.
+
+        Args:
+            query: The question, without its prefix.
+            passages: The passages, without their prefix.
+
+        Returns:
+            The raw logit of each pair of question and passage, [passages]; higher is better.
+
+        Raises:
+            RequestFailed: The server gave no usable reply.
+        """
         question, prefix = self._config.query_prefix + query, self._config.passage_prefix
         scores: list[float] = []
         for batch in self._batches([prefix + passage for passage in passages]):
@@ -221,7 +268,18 @@ class ServedReranker(_Served):
 
 
 def _read_vectors(count: int, reply: object) -> _Results[list[float]]:
-    """Read a parsed reply of /embeddings to `count` texts. Raises UnusableReply."""
+    """Read a reply of /embeddings: the vector of each text, and the server's count of tokens.
+
+    {"data": [{"index": 0, "embedding": [0.1, 0.2]}], "usage": {"prompt_tokens": 3}}
+    -> _Results([[0.1, 0.2]], 3)
+
+    Args:
+        count: The number of texts that were sent.
+        reply: The parsed reply.
+
+    Raises:
+        UnusableReply: It is of another form, or has not one vector for each text.
+    """
     if not isinstance(reply, dict):
         raise UnusableReply(_NO_LIST)
     rows = _rows_in_order(reply.get("data"), count)
@@ -235,7 +293,7 @@ def _read_vectors(count: int, reply: object) -> _Results[list[float]]:
 
 
 def _vector_in(row: Mapping[str, object]) -> list[float]:
-    """The embedding of a result: a list of numbers that is not empty. Raises UnusableReply."""
+    """The "embedding" of one result, a list of numbers that is not empty. Raises UnusableReply."""
     vector = row.get("embedding")
     if not isinstance(vector, list) or not vector or not all(map(_is_finite, vector)):
         raise UnusableReply("the reply has an embedding that is no list of numbers")
@@ -243,7 +301,17 @@ def _vector_in(row: Mapping[str, object]) -> list[float]:
 
 
 def _read_scores(count: int, reply: object) -> _Results[float]:
-    """Read a parsed reply of /rerank to `count` texts. Raises UnusableReply."""
+    """Read a reply of /rerank: the score of each text.
+
+    [{"index": 1, "score": 0.2}, {"index": 0, "score": 7.5}] -> _Results([7.5, 0.2], None)
+
+    Args:
+        count: The number of texts that were sent.
+        reply: The parsed reply.
+
+    Raises:
+        UnusableReply: It is of another form, or has not one score for each text.
+    """
     scores: list[float] = []
     for row in _rows_in_order(reply, count):
         score = row.get("score")
@@ -254,17 +322,25 @@ def _read_scores(count: int, reply: object) -> _Results[float]:
 
 
 def _rows_in_order(rows: object, count: int) -> list[Mapping[str, object]]:
-    """The results of a reply, one for each of `count` texts, in the order of their "index". Raises
-    UnusableReply where they are others."""
+    """The results of a reply in the order of their "index", which is that of the texts.
+
+    Args:
+        rows: The list of results, objects with an "index".
+        count: The number of texts that were sent.
+
+    Raises:
+        UnusableReply: They are no list of objects, or not one for each text.
+    """
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UnusableReply(_NO_LIST)
     by_index = {str(row.get("index")): row for row in rows}
-    numbers = list(map(str, range(count)))
-    if len(rows) != count or not by_index.keys() >= set(numbers):
+    wanted = [str(index) for index in range(count)]
+    is_complete = all(index in by_index for index in wanted)
+    if len(rows) != count or not is_complete:
         raise UnusableReply(f"the reply has not one result for each of {count} texts")
-    return [by_index[number] for number in numbers]
+    return [by_index[index] for index in wanted]
 
 
 def _is_finite(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite number."""
+    """Whether a value is a number, neither NaN nor infinite; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -42,12 +42,14 @@ class Recogniser(Protocol):
     identity: dict[str, str]
 
     def names(self, text: str) -> list[str]:
-        """The entities of `text` as they are written there, in order, none twice."""
+        """The named entities of a text as they are written there, in order, none twice."""
 
 
 def checked_name(name: str) -> str:
-    """`name`, if it is "rules" or names a library. Raises UnknownName; whether it is installed is
-    not looked at."""
+    """Return `name` if it is "rules" or names a library ("spacy", "stanza:de").
+
+    Raises UnknownName for another; whether the library is installed is not looked at.
+    """
     if name.partition(":")[0] not in RECOGNISERS or (name.startswith("rules") and name != "rules"):
         raise UnknownName(
             "named-entity tool",
@@ -59,7 +61,11 @@ def checked_name(name: str) -> str:
 
 
 def packages(name: str) -> tuple[str, ...]:
-    """Packages whose version changes the recognised names; () for the rules. Raises UnknownName."""
+    """The packages whose version changes the names that are recognised; () for the rules.
+
+    "spacy" -> ("spacy", "en_core_web_sm"), as spaCy's models are packages; "stanza" -> ("stanza",).
+    Raises UnknownName.
+    """
     library, _, model = checked_name(name).partition(":")
     if library == "rules":
         return ()
@@ -69,10 +75,17 @@ def packages(name: str) -> tuple[str, ...]:
 
 
 def install_problem(name: str, rules: str = "method.recogniser=rules") -> str:
-    """One sentence on the package or model that `name` lacks and how to install it, else "". Loads
-    nothing.
+    """A sentence on the package or model that a recogniser lacks, and how to install it; "" for
+    none.
 
-    rules: the setting that chooses the rules. Raises UnknownName.
+    Nothing is loaded to find out.
+
+    Args:
+        name: The recogniser's, "spacy".
+        rules: The setting that chooses the rules instead, for the sentence.
+
+    Raises:
+        UnknownName: There is no such recogniser.
     """
     library, _, model = checked_name(name).partition(":")
     if library == "rules":
@@ -81,24 +94,32 @@ def install_problem(name: str, rules: str = "method.recogniser=rules") -> str:
     fetch = _fetch_command(library, model)
     needs = f"the named-entity tool '{name}' needs the package {library} and its model '{model}'"
     if find_spec(library) is None:
-        lacks, steps = f"{library} is not installed", f"pip install {library}, then {fetch}"
+        lacks = f"{library} is not installed"
+        steps = f"pip install {library}, then {fetch}"
     elif not _has_model(library, model):
-        lacks, steps = "the model is not here", fetch
+        lacks = "the model is not here"
+        steps = fetch
     else:
         return ""
     return f"{needs}, and {lacks}; run: {steps}, or use the rules: --set {rules}"
 
 
 def _fetch_command(library: str, model: str) -> str:
-    """The shell command that fetches the library's model."""
+    """The shell command that fetches a library's model: "python -m spacy download
+    en_core_web_sm".
+    """
     if library == "spacy":
         return f"python -m spacy download {model}"
     return f"python -c \"import stanza; stanza.download('{model}', processors='tokenize,ner')\""
 
 
 def _has_model(library: str, model: str) -> bool:
-    """Whether a library's model lies where the library looks for it (a spaCy pipeline is a package
-    or a folder)."""
+    """Whether a library's model is on this machine, where the library looks for it.
+
+    Args:
+        library: "spacy", whose pipelines are packages or folders, or "stanza".
+        model: The library's name for the model.
+    """
     if library == "spacy":
         return Path(model).is_dir() or (model.isidentifier() and find_spec(model) is not None)
     folder = os.environ.get("STANZA_RESOURCES_DIR") or Path.home() / "stanza_resources"
@@ -106,15 +127,17 @@ def _has_model(library: str, model: str) -> bool:
 
 
 def recogniser(name: str) -> Recogniser:
-    """The recogniser called `name`. Raises UnknownName, and CannotRun where its library or model is
-    missing."""
+    """The recogniser with this name, loaded once a process.
+
+    Raises UnknownName, and CannotRun where its library or model is missing.
+    """
     with _in_turn:  # `cache` lets each thread load a model of its own
         return _load(name)
 
 
 @cache
 def _load(name: str) -> Recogniser:
-    """The recogniser called `name`, made at the first call."""
+    """Make the recogniser with this name, at the first call; later ones get the same object."""
     library, _, model = checked_name(name).partition(":")
     if library == "rules":
         return _Rules()
@@ -126,12 +149,13 @@ class _Library:
     `text`."""
 
     def __init__(self, name: str, library: str, model: str) -> None:
-        """Load a library's model.
+        """Load a library's model, as `_pipeline`; `identity` has its name and the library's
+        version.
 
         Args:
-            name: Of the recogniser, as in a config.
+            name: The recogniser's, as in a config.
             library: "spacy" or "stanza".
-            model: Of the library.
+            model: The library's name for the model.
 
         Raises:
             CannotRun: The library or its model is not here.
@@ -163,7 +187,9 @@ class _Library:
         }
 
     def names(self, text: str) -> list[str]:
-        """The entities that the library finds in `text`, in order, none twice."""
+        """The entities that the library finds in a text, with single spaces, in order, none
+        twice.
+        """
         with _in_turn:
             document = self._pipeline(text)
         names = (" ".join(str(entity.text).split()) for entity in document.ents)
@@ -181,7 +207,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’&.-][^\W_]+)*")
 
 
 def _words(text: str) -> frozenset[str]:
-    """The words of a list that is written as one text."""
+    """The words of a list that is written as one text: "of the" -> {"of", "the"}."""
     return frozenset(text.split())
 
 
@@ -222,10 +248,11 @@ class _Rules:
     name = "rules"
 
     def __init__(self) -> None:
+        """Set the identity, whose version is raised when the rules change."""
         self.identity = {"library": "rules", "version": "2"}
 
     def names(self, text: str) -> list[str]:
-        """The names that the rules find in `text`, in order, none twice."""
+        """The dates and names that the rules find in a text, in order, none twice."""
         dates = [match.span() for match in _DATE.finditer(text)]
         spans = sorted([*dates, *_capitalised_names(text, dates)])
         names = [" ".join(text[start:end].split()) for start, end in spans]
@@ -242,17 +269,19 @@ def _capitalised_names(text: str, dates: list[tuple[int, int]]) -> Iterator[tupl
     "The mill of Lord of the Isles" -> the span of "Lord of the Isles"
 
     Args:
-        text: All of it.
-        dates: Spans whose words belong to no name.
+        text: The whole text.
+        dates: (start, end) of the dates in it, whose words belong to no name.
     """
     words = [word for word in _WORD.finditer(text) if not _overlaps(word, dates)]
     small = {word.group() for word in words if word.group()[0].islower()}
     for run in _capitalised_runs(text, words):
         while not _is_capitalised(run[-1]):
             run.pop()  # small words join names, they end none
-        start, end = run[0].start(), run[-1].end()
-        proves_nothing = len(run) == 1 and is_opening(text, start)
-        if proves_nothing and run[0].group().lower() in small:
+        start = run[0].start()
+        end = run[-1].end()
+        # The capital of a single word that opens a sentence proves nothing.
+        only_opens_sentence = len(run) == 1 and is_opening(text, start)
+        if only_opens_sentence and run[0].group().lower() in small:
             continue
         if text[start:end].endswith(("'s", "’s")):
             end -= 2
@@ -266,8 +295,15 @@ def _overlaps(word: Word, spans: list[tuple[int, int]]) -> bool:
 
 
 def _capitalised_runs(text: str, words: Sequence[Word]) -> Iterator[list[Word]]:
-    """Yield the words that form one name each; the first one is capitalised, the last ones may be
-    small words that join names."""
+    """Yield the words of each run that may be a name; its first word is capitalised.
+
+    "He saw Lord of the Isles and" -> Lord, of, the, Isles. A run may end in small words that join
+    names, "of", where nothing capitalised follows.
+
+    Args:
+        text: The whole text.
+        words: Its words, in order.
+    """
     run: list[Word] = []
     for place, word in enumerate(words):
         if run and _continues_name(text, run[-1], word):
@@ -283,21 +319,28 @@ def _capitalised_runs(text: str, words: Sequence[Word]) -> Iterator[list[Word]]:
 
 
 def _is_common(word: Word) -> bool:
-    """Whether a word opens sentences and is no name."""
+    """Whether a word is one that opens sentences and is no name on its own, "However"."""
     return word.group().replace("’", "'").lower() in COMMON
 
 
 def _is_acronym(words: Sequence[Word], place: int) -> bool:
-    """Whether the word at a place is written as an acronym, "US": it is all in capitals, and the
-    words beside it are not."""
-    beside = [*words[max(place - 1, 0) : place], *words[place + 1 : place + 2]]
-    if any(_all_capitals(word.group()) for word in beside):
-        return False
+    """Whether a word is written as an acronym, "US": all in capitals, and the words beside it are
+    not.
+
+    Args:
+        words: The words of the text.
+        place: The index of the word.
+    """
+    word_before = words[max(place - 1, 0) : place]
+    word_after = words[place + 1 : place + 2]
+    for word in (*word_before, *word_after):
+        if _all_capitals(word.group()):
+            return False
     return _all_capitals(words[place].group())
 
 
 def _all_capitals(word: str) -> bool:
-    """Whether a word of two or more letters has no small one."""
+    """Whether a word has two or more characters and its letters are capitals."""
     return len(word) > 1 and word.isupper()
 
 
@@ -307,12 +350,15 @@ def _is_capitalised(word: Word) -> bool:
 
 
 def _continues_name(text: str, last: Word, word: Word) -> bool:
-    """Whether a word continues a name.
+    """Whether a word continues the name that ends in the word before it.
+
+    Capitalised words and "of", "the", "de" and the like do where one space is between, and a
+    capitalised word after a title ("Dr. Ann") or an initial ("A. Toren").
 
     Args:
-        text: Where both are.
+        text: The text that both are in.
         last: The last word of the name so far.
-        word: The one after it.
+        word: The word after it.
     """
     written = last.group()
     if written.endswith(("'s", "’s")):
@@ -326,6 +372,11 @@ def _continues_name(text: str, last: Word, word: Word) -> bool:
 
 
 def is_opening(text: str, start: int) -> bool:
-    """Whether a sentence or a line of `text` begins at character `start`."""
+    """Whether a sentence or a line begins at a character of a text.
+
+    Args:
+        text: The text.
+        start: The index of the character.
+    """
     before = text[max(0, start - 40) : start].rstrip(_OPENING + " \t")
     return not before or before[-1] in ".!?…:\n"

@@ -97,9 +97,9 @@ class Corpus:
     """A file of pages or passages.
 
     Attributes:
-        path: Of the file.
-        name: Of the file.
-        words: The length of a passage that is cut here.
+        path: The path of the file.
+        name: The name of the file.
+        words: The number of words of a passage that is cut from a row.
         form: "rows", "flashrag", "dpr" or "kilt".
     """
 

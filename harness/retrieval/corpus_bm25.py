@@ -182,10 +182,10 @@ class _SplitPassages:
     """The words of the passages of one shard.
 
     Attributes:
-        words: All that stand in them; the id of a word is its place.
-        frequencies: In how many of the passages each word stands [words].
+        words: All different words; the id of a word is its index.
+        frequencies: The number of passages that each word stands in [words].
         ids: The ids of the words of all passages, one passage after the other [tokens].
-        lengths: Of each passage, in words [passages].
+        lengths: The number of words of each passage [passages].
     """
 
     words: list[str]

@@ -21,17 +21,17 @@ def best_documents(
     top: int,
     passages: int,
 ) -> list[list[Hit]]:
-    """The best documents of each question; fewer where fewer have a passage that matches.
+    """The best documents of each question by MaxP; fewer where fewer have a passage that matches.
 
-    The result is exact: `k` grows until the best passages belong to `top` documents.
+    The result is exact: more passages are searched until the best ones belong to `top` documents.
 
     Args:
         search: (questions, k) -> scores and passage numbers [questions, k], best first, -1 where
             there are no more.
         documents_of: Passage numbers -> their documents' numbers.
-        questions: Their texts.
-        top: Documents of each question.
-        passages: Of the whole corpus.
+        questions: The texts of the questions.
+        top: How many documents of each question.
+        passages: The number of passages of the whole corpus.
 
     Returns:
         For each question its documents, best first.
@@ -42,15 +42,26 @@ def best_documents(
     while pending:
         scores, numbers = search([questions[q] for q in pending], k)
         unfinished = []
-        for q, row, values in zip(pending, numbers, scores, strict=True):
-            matched = row >= 0
-            ranked: dict[int, float] = {}
-            for document, score in zip(
-                documents_of(row[matched]).tolist(), values[matched].tolist(), strict=True
-            ):
-                ranked.setdefault(document, score)
-            hits[q] = list(ranked.items())[:top]
+        for place, q in enumerate(pending):
+            matched = numbers[place] >= 0
+            documents = documents_of(numbers[place][matched])
+            ranked = _first_scores(documents, scores[place][matched])
+            hits[q] = ranked[:top]
             if len(ranked) < top and matched.all() and k < passages:
                 unfinished.append(q)
-        pending, k = unfinished, min(8 * k, passages)
+        pending = unfinished
+        k = min(8 * k, passages)
     return hits
+
+
+def _first_scores(documents: np.ndarray, scores: np.ndarray) -> list[Hit]:
+    """Each document once, with its first score: ([7, 3, 7], [9, 8, 5]) -> [(7, 9.0), (3, 8.0)].
+
+    Args:
+        documents: The document of each passage [passages], the best passage first.
+        scores: The score of each passage [passages].
+    """
+    ranked: dict[int, float] = {}
+    for document, score in zip(documents.tolist(), scores.tolist(), strict=True):
+        ranked.setdefault(document, score)
+    return list(ranked.items())

@@ -39,14 +39,14 @@ class CorpusCounts:
     """What corpus.json says of the corpus that an index was made from.
 
     Attributes:
-        name: Of the corpus file.
+        name: The name of the corpus file.
         form: "rows", "flashrag", "dpr" or "kilt".
-        words: Of a passage.
+        words: The number of words of a passage.
         rows: How many the file has.
         passages: How many were cut from them.
         documents: How many the rows belong to.
         without_text: Rows without text, which have no passage.
-        sha256: Of the file.
+        sha256: The sha256 of the file.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Passages:
     Attributes:
         corpus: The file.
         counts: What corpus.json says of it.
-        file_size: Of the corpus in bytes, when the table was made.
+        file_size: The size of the corpus file in bytes, when the table was made.
         stretches: Which passages belong to which document.
     """
 

@@ -40,7 +40,7 @@ class Request:
         corpus: The file of its pages or passages.
         encoder: What ranks passages; None for BM25.
         top: Documents of each question.
-        words: Of a passage.
+        words: The number of words of a passage.
         index: The folder of the corpus's indexes.
         out: The file to write.
     """

@@ -57,7 +57,7 @@ class IndexRequest:
         out: The index's folder.
         kind: Which rankings it has.
         encoder: None for BM25 alone.
-        words: Of a passage.
+        words: The number of words of a passage.
     """
 
     corpus: Path
@@ -73,7 +73,7 @@ class CorpusDescription(JsonValues):
     Attributes:
         kind: "bm25", "dense" or "hybrid".
         corpus: The name of its file.
-        sha256: Of the file.
+        sha256: The sha256 of the file.
         passages: How many can be found.
         documents: How many they belong to.
         encoder: The encoder's name; None for BM25 alone.
@@ -104,7 +104,7 @@ class IndexFacts:
     Attributes:
         kind: Which rankings it has.
         corpus: The name of the corpus file.
-        sha256: Of the corpus file.
+        sha256: The sha256 of the corpus file.
         passages: How many can be found.
         documents: How many they belong to.
         encoder: Its configuration; None for BM25 alone.

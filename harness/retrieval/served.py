@@ -216,6 +216,7 @@ def problems_of(config: RetrieverConfig) -> list[HarnessError]:
     if config.format not in FORMATS:
         what = f"format '{config.format}' ({OPTION}-format)"
         return [unknown(what, config.format, FORMATS)]
+    # attempt(problems, f, ...) calls f and adds the error that it raises to `problems`.
     attempt(problems, compiled, _places(config), FIELDS, _MAP)
     if config.function is not None:
         attempt(problems, own_function, config.function, OPTION)

@@ -72,7 +72,9 @@ def name(prediction: str, references: Sequence[str]) -> float:
 
 def _characters_f1(prediction: str, reference: str) -> float:
     """F1 of the characters of two texts without punctuation: ("今天", "今天好") -> 0.8."""
-    return overlap(list(normalize_zh_answer(prediction)), list(normalize_zh_answer(reference))).f1
+    characters = list(normalize_zh_answer(prediction))
+    gold_characters = list(normalize_zh_answer(reference))
+    return overlap(characters, gold_characters).f1
 
 
 @scorer("infinitebench.qa_f1_zh", "F1 of the characters of Chinese texts")

@@ -40,7 +40,10 @@ def _bare(text: str) -> str:
 
 
 def _letters_score(prediction: str, gold: str) -> float:
-    """1 for the same letters, 0.25 for some of them and no other, else 0."""
+    """1.0 for the same letters, 0.25 for some of them and no other, else 0.0.
+
+    ("AC", "AC") -> 1.0, ("A", "AC") -> 0.25, ("AB", "AC") -> 0.0
+    """
     if prediction == gold:
         return 1.0
     if set(prediction) <= set(gold):
@@ -114,13 +117,19 @@ def _gold_letters(answer: str) -> str:
 
 @scorer("leval.options", "the letters that the reply chooses; 0.25 for some of them")
 def options(prediction: str, references: Sequence[str]) -> float:
-    """1.0 for the right letters, 0.25 for some of them and no other, else 0.0 (Coursera)."""
+    """1.0 where the reply chooses the letters of the first reference, else 0.0 (Coursera).
+
+    0.25 where it chooses some of them and no other: ("A", ["AC"]) -> 0.25
+    """
     return _exact(_chosen(prediction), _gold_letters(references[0]))
 
 
 @scorer("leval.option", "the first letter of A to D is the right one")
 def option(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where the first letter of A to D in the reply is right, else 0.0 (TOEFL, QuALITY)."""
+    """1.0 where the first letter of A to D in the reply is that of the first reference, else 0.0.
+
+    For TOEFL and QuALITY.
+    """
     run = _RUN_OF_LETTERS.search(prediction)
     # As in their program, a reply of neighbouring letters alone ("BC") is read as several.
     if run is not None and prediction not in _LETTERS:
@@ -162,7 +171,10 @@ def _has_digit(text: str) -> bool:
 
 @scorer("leval.number", "the number behind 'The answer is', else the last one")
 def number(prediction: str, references: Sequence[str]) -> float:
-    """1.0 for the right number, else 0.0 (GSM)."""
+    """1.0 where the number that the reply answers is that of the first reference, else 0.0 (GSM).
+
+    ("The answer is $1,200.", ["so 1200"]) -> 1.0
+    """
     return _exact(_number(prediction), _number(references[0]))
 
 
@@ -183,15 +195,15 @@ def output(prediction: str, references: Sequence[str]) -> float:
 
     As many words as the gold output has, and three more, are compared.
     """
-    most = len(references[0].split()) + _MORE_WORDS
+    count = len(references[0].split()) + _MORE_WORDS
     text = _code(prediction)
     for filler in _FILLERS:
         text = text.replace(filler, "")
     _, final_output, after = text.rpartition(_FINAL_OUTPUT)
     words = re.split(r"\s+", after)
-    compared = words[-most:]
+    compared = words[-count:]
     if final_output:
-        compared = words[:most]
+        compared = words[:count]
     return _exact(" ".join(compared), _code(references[0]))
 
 
@@ -204,7 +216,10 @@ def contains(prediction: str, references: Sequence[str]) -> float:
 
 
 def _truth(text: str) -> str:
-    """ "true" or "false", whichever the first word with one of them has; "" without one."""
+    """ "true" or "false": which of them the first word with one of them in it has; "" without such.
+
+    "it is untrue, not false" -> "true"
+    """
     for word in text.split():
         for truth in ("true", "false"):
             if truth in word:
@@ -214,7 +229,9 @@ def _truth(text: str) -> str:
 
 @scorer("leval.loyalty", "the first true or false of the reply is the text's")
 def loyalty(prediction: str, references: Sequence[str]) -> float:
-    """1.0 where the first word with "true" or "false" in the reply agrees with the answer before
-    its "[fact: ..]", else 0.0 (science fiction)."""
+    """1.0 where the reply's first "true" or "false" is that of the gold answer, else 0.0.
+
+    In both, what stands after "[fact:" does not count (science fiction).
+    """
     gold = _truth(references[0].lower().partition("[fact:")[0])
     return float(_truth(prediction.lower().partition("[fact:")[0]) == gold)

@@ -48,13 +48,13 @@ def _token_f1(prediction: str, reference: str) -> float:
     """F1 of the stems of two texts, each counted as often as it stands in both; 0.0 without
     any.
     """
-    predicted, gold = _stems(prediction), _stems(reference)
-    common = Counter(predicted) & Counter(gold)
-    same = common.total()
-    if same == 0:
+    predicted = _stems(prediction)
+    gold = _stems(reference)
+    common = (Counter(predicted) & Counter(gold)).total()
+    if common == 0:
         return 0.0
-    precision = same / len(predicted)
-    recall = same / len(gold)
+    precision = common / len(predicted)
+    recall = common / len(gold)
     return 2 * precision * recall / (precision + recall)
 
 

@@ -31,7 +31,8 @@ def _bleu(prediction: str, references: Sequence[str], *, order: int) -> float:
         references: The first is the gold answer.
         order: The number of words of an n-gram.
     """
-    words, gold = (prediction or _NOTHING).split(), references[0].split()
+    words = (prediction or _NOTHING).split()
+    gold = references[0].split()
     common = ngrams(words, order) & ngrams(gold, order)
     if not common:
         return 0.0

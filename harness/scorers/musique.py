@@ -16,10 +16,11 @@ scorer = published("StonyBrookNLP/musique metrics")
 
 def _token_f1(prediction: str, gold: str) -> float:
     """Token F1 of the normalised texts; 1.0 if both are empty, 0.0 if one is."""
-    left, right = normalize_answer(prediction).split(), normalize_answer(gold).split()
-    if not left or not right:
-        return float(left == right)
-    return overlap(left, right).f1
+    words = normalize_answer(prediction).split()
+    gold_words = normalize_answer(gold).split()
+    if not words or not gold_words:
+        return float(words == gold_words)
+    return overlap(words, gold_words).f1
 
 
 @scorer("musique.answer_em", "exact match")

@@ -75,11 +75,11 @@ def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames:
     golds = [sentence.split(" ") for sentence in reference]
     texts = [sentence.split(" ") for sentence in prediction]
     for gold, text in product(golds, texts):
-        most = len(gold) + len(text)
-        least = min(len(gold), len(text)) + 1
-        if most <= frames:
+        most_frames = len(gold) + len(text)
+        fewest_frames = min(len(gold), len(text)) + 1
+        if most_frames <= frames:
             continue
-        if least > frames or recursion_frames(gold, text) > frames:
+        if fewest_frames > frames or recursion_frames(gold, text) > frames:
             return False
     return True
 

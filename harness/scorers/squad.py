@@ -66,7 +66,8 @@ def overlap(prediction: Sequence[str], gold: Sequence[str]) -> Overlap:
     common = sum((Counter(prediction) & Counter(gold)).values())
     if common == 0:
         return _NO_OVERLAP
-    precision, recall = common / len(prediction), common / len(gold)
+    precision = common / len(prediction)
+    recall = common / len(gold)
     return Overlap(precision, recall, 2 * precision * recall / (precision + recall))
 
 

@@ -51,11 +51,11 @@ def kappa(
     *,
     level: float = LEVEL,
 ) -> Kappa:
-    """Cohen's kappa of two raters.
+    """Cohen's kappa of two raters, with an interval where enough documents show how they differ.
 
     Args:
-        one: (n,) what the first says of each item.
-        other: (n,) what the second says.
+        one: (n,) the first rater's rating of each item.
+        other: (n,) the second's.
         clusters: (n,) the document of each item.
         level: Coverage of the interval.
     """
@@ -76,12 +76,15 @@ def _tables(
     other: Sequence[Hashable],
     clusters: Sequence[int] | NDArray[np.int32],
 ) -> Floats:
-    """(documents, ratings, ratings): how often the two raters gave each pair of ratings.
+    """Count, for each document, how often the two raters gave each pair of ratings.
 
     Args:
-        one: Ratings of the first rater.
-        other: Ratings of the same items by the second.
-        clusters: The document of each item.
+        one: (n,) the first rater's rating of each item.
+        other: (n,) the second's.
+        clusters: (n,) the document of each item.
+
+    Returns:
+        (documents, ratings, ratings): the first rater's rating by the second's.
     """
     ratings: dict[Hashable, int] = {}
     for rating in (*one, *other):
@@ -95,7 +98,11 @@ def _tables(
 
 
 def _kappa(table: Floats) -> float | None:
-    """Kappa of one table of counts; None where there is no item, or chance alone agrees always."""
+    """Kappa of one table of counts; None where there is no item, or chance alone agrees always.
+
+    Args:
+        table: (ratings, ratings): how often the raters gave each pair of ratings.
+    """
     n = table.sum()
     # Times n squared, so that full agreement is met exactly.
     chance = float(table.sum(axis=0) @ table.sum(axis=1))
@@ -105,12 +112,21 @@ def _kappa(table: Floats) -> float | None:
 
 
 def _transformed(value: float) -> float:
-    """Fisher's transform; full agreement, which has none, counts as nearly full."""
+    """Fisher's transform of kappa, atanh; kappa is cut to -0.999 .. 0.999, as 1 has no
+    transform.
+    """
     return math.atanh(min(max(value, -0.999), 0.999))
 
 
 def _half_width(tables: Floats, level: float) -> float | None:
-    """Half of the interval of the transformed kappa; None where none is shown."""
+    """Half the width of the interval of the transformed kappa; None where no interval is shown.
+
+    By the jackknife: kappa is computed again without each document.
+
+    Args:
+        tables: (documents, ratings, ratings) counts of pairs of ratings.
+        level: Coverage of the interval.
+    """
     documents = len(tables)
     if documents < FEWEST or not _shows_both(tables):
         return None
@@ -129,12 +145,16 @@ def _half_width(tables: Floats, level: float) -> float | None:
 
 
 def _shows_both(tables: Floats) -> bool:
-    """Whether enough documents hold items on which the two differ, and items to which neither gives
-    the commonest rating."""
+    """Whether enough documents hold items on which the two raters differ, and enough documents
+    items to which neither gives the commonest rating.
+
+    Args:
+        tables: (documents, ratings, ratings) counts of pairs of ratings.
+    """
     total = tables.sum(axis=0)
     commonest = int(np.argmax(total.sum(axis=0) + total.sum(axis=1)))
-    rare = np.delete(np.delete(tables, commonest, axis=1), commonest, axis=2)
-    neither = (rare.sum(axis=(1, 2)) > 0).sum()
-    alike = np.trace(tables, axis1=1, axis2=2)
-    differing = (tables.sum(axis=(1, 2)) > alike).sum()
-    return bool(min(neither, differing) >= FEWEST_OF_BOTH)
+    without_it = np.delete(np.delete(tables, commonest, axis=1), commonest, axis=2)
+    documents_without_it = (without_it.sum(axis=(1, 2)) > 0).sum()
+    equal_ratings = np.trace(tables, axis1=1, axis2=2)
+    documents_differing = (tables.sum(axis=(1, 2)) > equal_ratings).sum()
+    return bool(min(documents_without_it, documents_differing) >= FEWEST_OF_BOTH)

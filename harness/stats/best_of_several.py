@@ -43,7 +43,7 @@ class FromBest:
         low: Lower end of the difference, valid for all pairs of methods at once; None: too few
             documents.
         high: Upper end, or None.
-        p: Of "no method is better than another", for all pairs at once; 1 for the best.
+        p: The p value of "no method is better than another", for all pairs at once; 1 for the best.
     """
 
     name: str
@@ -54,7 +54,9 @@ class FromBest:
     p: float
 
     def reversed(self) -> FromBest:
-        """The mean of the best minus that of the method."""
+        """The same comparison the other way round: the mean of the best minus that of this
+        method.
+        """
         low = high = None
         if self.low is not None and self.high is not None:
             low = -self.high
@@ -79,7 +81,7 @@ class BesideBest:
     questions: int
 
     def by_name(self) -> dict[str, FromBest]:
-        """The rows by name of the method."""
+        """Name of each method -> its row."""
         found: dict[str, FromBest] = {}
         for row in self.rows:
             found[row.name] = row
@@ -87,7 +89,9 @@ class BesideBest:
 
     @property
     def inseparable(self) -> tuple[str, ...]:
-        """The best, and the methods that the data cannot separate from it."""
+        """The names of the best method and of those that the data cannot separate from it (p >=
+        0.05).
+        """
         others = [row.name for row in self.rows if row.name != self.best and row.p >= ALPHA]
         return (self.best, *others)
 
@@ -103,9 +107,9 @@ def compare_with_best(
 
     Args:
         scores: Method -> (n,) scores of the same questions in the same order; two methods or more.
-        clusters: n labels.
+        clusters: (n,) the label of each question's document.
         best: The method to compare with; None: the one with the highest mean.
-        seed: Of the random signs.
+        seed: Fixes the random signs.
 
     Raises:
         ValueError: A value that is not finite, or lengths that differ.
@@ -134,20 +138,31 @@ def compare_with_best(
 def _by_document(
     scores: Mapping[str, Sequence[float] | Floats], clusters: Labels
 ) -> tuple[Floats, Floats]:
-    """Sums of the scores, (G, k), and numbers of questions, (G,), of each document."""
+    """Sum the scores of each method over each document.
+
+    Args:
+        scores: k methods -> (n,) scores of the same questions.
+        clusters: (n,) the label of each question's document.
+
+    Returns:
+        The sums of scores, (G, k), and the numbers of questions, (G,), of the G documents.
+    """
     columns = [per_cluster(values, clusters) for values in scores.values()]
     sums = np.stack([column for column, _ in columns], axis=1)
     return sums, columns[0][1]
 
 
 def _joint_p(sums: Floats, sizes: Floats, best: int, seed: int) -> list[float]:
-    """The p of each method against the best one, for all pairs at once.
+    """The p of each method against the best one, for all pairs of methods at once.
+
+    It is the share of sign flips in which the largest statistic of any pair reaches that of the
+    method and the best one.
 
     Args:
-        sums: (G, k) sums of scores.
-        sizes: (G,) questions.
-        best: Place of the best method.
-        seed: Of the random signs.
+        sums: (G, k) sums of the scores of k methods in each of G documents.
+        sizes: (G,) number of questions of each document.
+        best: The index of the best method, 0 to k - 1.
+        seed: Fixes the random signs.
     """
     generator = np.random.default_rng(seed)
     *merged, sizes = merge_clusters([*sums.T, sizes], generator)
@@ -156,21 +171,23 @@ def _joint_p(sums: Floats, sizes: Floats, best: int, seed: int) -> list[float]:
     totals = sums.sum(axis=0) - 2.0 * (flips @ sums)
     largest = np.zeros(len(flips))
     for i, j in combinations(range(sums.shape[1]), 2):
-        apart = sums[:, i] - sums[:, j]
-        spread = float(np.sqrt(apart @ apart))
+        differences = sums[:, i] - sums[:, j]
+        spread = float(np.sqrt(differences @ differences))
         if spread == 0.0:
             continue
-        unseen = unseen_weight(apart, sizes, 1.0)
+        unseen = unseen_weight(differences, sizes, 1.0)
         statistic = (np.abs(totals[:, i] - totals[:, j]) + unseen) / spread
         np.maximum(largest, statistic, out=largest)
     largest[0] = np.inf  # the observed signs
-    found = []
+    p_values = []
     for place in range(sums.shape[1]):
-        apart = sums[:, place] - sums[:, best]
-        spread = float(np.sqrt(apart @ apart))
-        observed = abs(float(apart.sum())) / spread if spread else 0.0
-        found.append(float((largest >= observed - _TOLERANCE).mean()))
-    return found
+        differences = sums[:, place] - sums[:, best]
+        spread = float(np.sqrt(differences @ differences))
+        observed = 0.0
+        if spread:
+            observed = abs(float(differences.sum())) / spread
+        p_values.append(float((largest >= observed - _TOLERANCE).mean()))
+    return p_values
 
 
 def selection_bias(scores: Mapping[str, Sequence[float] | Floats], clusters: Labels) -> float:
@@ -179,12 +196,12 @@ def selection_bias(scores: Mapping[str, Sequence[float] | Floats], clusters: Lab
     Documents are drawn again; each time the method that is best there is chosen, and its mean there
     is compared with the mean that it was drawn from (the optimism of the bootstrap, B. Efron,
     JASA 78, 1983). The means that are drawn from are shrunk to their average as James and Stein
-    (1961) do, by what documents make them differ: else equal methods would seem to differ, and the bias
-    would come out a third too small.
+    (1961) do, by what documents make them differ: else equal methods would seem to differ, and the
+    bias would come out a third too small.
 
     Args:
         scores: Method -> (n,) scores of the same questions in the same order; two methods or more.
-        clusters: n labels.
+        clusters: (n,) the label of each question's document.
     """
     sums, sizes = _by_document(scores, clusters)
     generator = np.random.default_rng(0)
@@ -203,12 +220,13 @@ def selection_bias(scores: Mapping[str, Sequence[float] | Floats], clusters: Lab
 def _shrunk(means: Floats, errors: Floats) -> Floats:
     """The means, moved to their average by the share of their spread that documents explain.
 
-    The share is that of James and Stein; for 2 and 3 methods, where theirs does not exist, it is the
-    moment estimate, the variance by documents over that of the means.
+    The share is that of James and Stein; for 2 and 3 methods, where theirs does not exist, it is
+    the moment estimate, the variance by documents over that of the means.
 
     Args:
-        means: (k,) of the methods.
-        errors: (resamples, k) of the means; what all methods share moves none beside the others.
+        means: (k,) the mean of each method.
+        errors: (resamples, k) how far each mean lies off in each resample; what all methods share
+            moves none beside the others.
     """
     count = len(means)
     between = float(means.var(ddof=1))
@@ -219,6 +237,6 @@ def _shrunk(means: Floats, errors: Floats) -> Floats:
     share = within / between
     if count >= _FEWEST_OF_JAMES_STEIN:
         share *= (count - 3) / (count - 1)
-    kept = max(0.0, 1.0 - share)
-    shrunk: Floats = means.mean() + kept * (means - means.mean())
+    remaining = max(0.0, 1.0 - share)
+    shrunk: Floats = means.mean() + remaining * (means - means.mean())
     return shrunk

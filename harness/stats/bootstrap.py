@@ -67,13 +67,13 @@ NOTHING = Interval(None, None, None, 0, 0)
 def with_interval(
     write: Callable[[float], str], value: float, low: float | None, high: float | None
 ) -> str:
-    """A value with its interval, "41.3 [36.0, 46.9]"; alone if an end is None or NaN.
+    """Write a value with its interval: "41.3 [36.0, 46.9]"; alone if an end is None or NaN.
 
     Args:
-        write: A number to its text.
+        write: Writes a number, 41.32 -> "41.3".
         value: The value.
-        low: Lower end.
-        high: Upper end.
+        low: The lower end.
+        high: The upper end.
     """
     if low is None or high is None or math.isnan(low + high):
         return write(value)
@@ -89,17 +89,18 @@ def interval(
     level: float = LEVEL,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> Interval:
-    """Mean of `values`, all weighing alike, with an interval that respects clusters (see above).
+    """The mean of `values`, all weighing alike, with an interval that respects clusters.
 
     Args:
         values: (n,), finite.
         clusters: n labels, or an array of their places in sorted order. The order of the values
             does not matter.
         seed: Fixes the resamples of costs.
-        resamples: Their number.
+        resamples: The number of resamples of costs.
         level: Coverage, between 0 and 1.
         bounds: The range a value can have: (0, 1) for scores, (-1, 1) for their differences, None
-            for costs. It selects the method, see the head of this module.
+            for costs. It selects the method: Wilson's interval, the inverted sign-flip test, or
+            the bootstrap-t with Cox's interval.
 
     Returns:
         The mean with its interval; without an interval where there are too few clusters.
@@ -130,8 +131,21 @@ def interval(
 
 
 def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Floats, Floats]:
-    """Sums and sizes per cluster, (G,) each, in label order; the values' order does not matter.
-    Raises ValueError."""
+    """The sum of the values and their number in each cluster, in the order of the labels.
+
+    ([1.0, 0.0, 1.0], ["d1", "d1", "d2"]) -> [1.0, 1.0], [2.0, 1.0]. Values of a cluster are added
+    in sorted order, so the result does not depend on their order.
+
+    Args:
+        values: (n,), finite.
+        clusters: n labels, or an array of their places in sorted order.
+
+    Returns:
+        Two arrays (G,) of the clusters that have a value: sums and sizes.
+
+    Raises:
+        ValueError: Values that are not finite, or lengths that differ.
+    """
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or len(numbers) != len(clusters):
         raise ValueError(f"{len(numbers)} values do not match {len(clusters)} cluster labels")
@@ -143,7 +157,8 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Flo
     if places.dtype.kind != "i":
         places = np.unique(places, return_inverse=True)[1]
     order = np.lexsort((numbers, places))
-    sums, sizes = np.bincount(places[order], weights=numbers[order]), np.bincount(places)
+    sums = np.bincount(places[order], weights=numbers[order])
+    sizes = np.bincount(places)
     used = sizes > 0  # labels that have a value
     return sums[used].astype(np.float64), sizes[used].astype(np.float64)
 
@@ -151,42 +166,49 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Flo
 def _ends_of_differences(
     sums: Floats, sizes: Floats, span: float, level: float, seed: int
 ) -> tuple[float, float] | None:
-    """Ends of the inverted sign-flip test; None where it rejects no mean.
+    """The ends of the interval of a mean difference, by the inverted sign-flip test; None where
+    the test rejects no mean.
 
     Args:
-        sums: (G,) sums of differences.
-        sizes: (G,) questions.
+        sums: (G,) the sum of the differences in each cluster.
+        sizes: (G,) the number of questions of each cluster.
         span: The largest difference that there can be.
         level: Coverage.
-        seed: Of the random signs.
+        seed: Fixes the random signs.
     """
     found = sign_flip_test(sums, sizes, span=span, level=level, seed=seed)
-    return None if found.low is None or found.high is None else (found.low, found.high)
+    if found.low is None or found.high is None:
+        return None
+    return found.low, found.high
 
 
 def _ends_of_scores(
     sums: Floats, squares: Floats, sizes: Floats, bounds: tuple[float, float], level: float
 ) -> tuple[float, float]:
-    """Wilson's interval with the effective number of questions m (1 - m) / V.
+    """The ends of the interval of a mean score: Wilson's, with the effective number of questions
+    m (1 - m) / V.
 
     Student's t has G + 2 degrees of freedom: V leans to its largest value already.
 
     Args:
-        sums: (G,) sums of scores.
-        squares: (G,) sums of squared scores.
-        sizes: (G,) questions.
-        bounds: The range of a score. Beyond it no worst case is known: t with G - 1 degrees.
+        sums: (G,) the sum of the scores in each cluster.
+        squares: (G,) the sum of their squares.
+        sizes: (G,) the number of questions of each cluster.
+        bounds: The range of a score. For scores beyond it no worst case is known, and the interval
+            is Student's with G - 1 degrees of freedom.
         level: Coverage.
     """
-    count, mean = len(sizes), float(sums.sum() / sizes.sum())
-    inside = bounds[0] <= float(np.min(sums / sizes)) and float(np.max(sums / sizes)) <= bounds[1]
+    count = len(sizes)
+    mean = float(sums.sum() / sizes.sum())
+    means = sums / sizes
+    inside = bounds[0] <= float(np.min(means)) and float(np.max(means)) <= bounds[1]
     spread = mean * (1.0 - mean)
     if not inside:
         residuals = sums - mean * sizes
         error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / float(sizes.sum())
         half = student_quantile((1.0 + level) / 2.0, count - 1) * error
         return mean - half, mean + half
-    if np.ptp(sums / sizes) <= EQUAL:
+    if np.ptp(means) <= EQUAL:
         return _ends_without_spread(mean, bounds, count, level)
     t = student_quantile((1.0 + level) / 2.0, count + 2)
     a = t**2 * _variance_of_mean(sums, squares, sizes) / spread
@@ -207,6 +229,11 @@ def _variance_of_mean(sums: Floats, squares: Floats, sizes: Floats) -> float:
     Those are few near 0 and 1: where one document of fifty is wrong, little is known of how its
     questions agree. Where three documents of a hundred are wholly wrong, a fifth of all samples of
     fifty show none of them; nearly all intervals that miss the truth are of such samples.
+
+    Args:
+        sums: (G,) the sum of the scores in each document.
+        squares: (G,) the sum of their squares.
+        sizes: (G,) the number of questions of each document, n_g.
     """
     total = sizes.sum()
     mean = sums.sum() / total
@@ -233,21 +260,28 @@ def _variance_of_mean(sums: Floats, squares: Floats, sizes: Floats) -> float:
 
 
 def _effective_number(weights: Floats) -> float:
-    """(sum of w)^2 / sum of w^2: G for equal weights, 1 where one has all; 0 without any."""
+    """How many equal weights would say as much: (sum of w)^2 / sum of w^2.
+
+    G for G equal weights, 1 where one has all, 0 without any.
+    """
     squares = float((weights**2).sum())
-    return float(weights.sum()) ** 2 / squares if squares > 0.0 else 0.0
+    if squares <= 0.0:
+        return 0.0
+    return float(weights.sum()) ** 2 / squares
 
 
 def _ends_of_costs(
     sums: Floats, sizes: Floats, seed: int, resamples: int, level: float
 ) -> tuple[float, float] | None:
-    """The wider ends of the bootstrap-t and of Cox's interval; None with too few clusters.
+    """The ends of the interval of a mean cost: the wider of the bootstrap-t's and of Cox's.
+
+    None with too few clusters, or where Cox's interval is too wide to say anything.
 
     Args:
-        sums: (G,) sums of costs.
-        sizes: (G,) questions.
-        seed: Of the resamples.
-        resamples: Their number.
+        sums: (G,) the sum of the costs in each cluster.
+        sizes: (G,) the number of questions of each cluster.
+        seed: Fixes the resamples.
+        resamples: The number of resamples.
         level: Coverage.
     """
     if _effective_number(sizes) < FEWEST_FOR_COSTS - 1e-9:
@@ -262,18 +296,21 @@ def _ends_of_costs(
 
 
 def _ends_of_lognormal(means: Floats, sizes: Floats, level: float) -> tuple[float, float] | None:
-    """Cox's interval of the mean of lognormal values, exp(L -+ t sqrt(s^2 / G + s^4 / (2 (G - 1)))).
+    """The ends of Cox's interval of the mean of lognormal values,
+
+        exp(L -+ t sqrt(s^2 / G + s^4 / (2 (G - 1)))).
 
     L is the mean of the logarithms plus s^2 / 2; clusters weigh as many questions as they have, and
     G is their effective number. None where an end would be a thousand times as far: such costs are
     no sample of one kind.
 
     Args:
-        means: (G,) mean cost of each cluster, above 0.
-        sizes: (G,) questions.
+        means: (G,) the mean cost of each cluster, above 0.
+        sizes: (G,) the number of questions of each cluster.
         level: Coverage.
     """
-    shares, logs = sizes / sizes.sum(), np.log(means)
+    shares = sizes / sizes.sum()
+    logs = np.log(means)
     count = _effective_number(sizes)
     middle = float(shares @ logs)
     variance = float(shares @ (logs - middle) ** 2) * count / (count - 1.0)
@@ -288,8 +325,8 @@ def _ends_of_lognormal(means: Floats, sizes: Floats, level: float) -> tuple[floa
 def _ends_without_spread(
     mean: float, bounds: tuple[float, float], clusters: int, level: float
 ) -> tuple[float, float]:
-    """Ends of an interval where all clusters have one mean, so that nothing is known of their
-    spread.
+    """The ends of the interval of a mean where all clusters have one mean, so that nothing is
+    known of their spread.
 
     A kind of cluster that makes up the share q of all is missing from G of them with probability
     (1 - q)^G, which is (1 - level) / 2 for q = 1 - ((1 - level) / 2)^(1 / G). As many unseen
@@ -297,9 +334,9 @@ def _ends_without_spread(
     bound itself this is the interval of Clopper and Pearson (1934).
 
     Args:
-        mean: Of all clusters.
+        mean: The mean of each cluster.
         bounds: The range of a value.
-        clusters: G.
+        clusters: The number of clusters, G.
         level: Coverage.
     """
     unseen = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / clusters)

@@ -20,18 +20,18 @@ def corpus_interval(
     resamples: int = RESAMPLES,
     level: float = LEVEL,
 ) -> Interval:
-    """A statistic of the column sums of counts, with a bootstrap interval that resamples whole
+    """A statistic of the sums of counts, such as BLEU, with a bootstrap interval over whole
     clusters.
 
     The interval is the expanded percentile (Hesterberg 2015, section 5.2.2). It is None with fewer
     than 3 clusters, and where all resamples agree: then nothing is known of the spread.
 
     Args:
-        statistic: k sums -> a number, as BLEU is.
-        counts: n rows of k whole numbers, one row for each value.
-        clusters: n labels.
+        statistic: Computes a number from k sums, as BLEU is.
+        counts: n rows of k whole numbers, one row for each answer.
+        clusters: (n,) the label of each answer's document.
         seed: Fixes the resamples.
-        resamples: Their number.
+        resamples: The number of resamples.
         level: Coverage.
 
     Raises:
@@ -43,12 +43,12 @@ def corpus_interval(
     if not len(rows):
         return NOTHING
     columns = [per_cluster(column, clusters)[0] for column in rows.T]
-    count, value = len(columns[0]), statistic(rows.sum(axis=0).tolist())
+    count = len(columns[0])
+    value = statistic(rows.sum(axis=0).tolist())
     if count < FEWEST:
         return Interval(value, None, None, len(rows), count)
-    values = np.array(
-        [statistic(sums) for sums in resample_sums(columns, seed, resamples).tolist()]
-    )
+    resampled = resample_sums(columns, seed, resamples)
+    values = np.array([statistic(sums) for sums in resampled.tolist()])
     if np.ptp(values) <= EQUAL:
         return Interval(value, None, None, len(rows), count)
     low, high = interval_ends(values, count, (1.0 - level) / 2.0)

@@ -59,8 +59,8 @@ def paired_test(
     Args:
         a: (n,) scores of one method.
         b: (n,) scores of the other, in the same question order.
-        clusters: n labels.
-        seed: Of the random signs; up to 14 documents all signs are used.
+        clusters: (n,) the label of each question's document.
+        seed: Fixes the random signs; up to 14 documents all signs are used.
         level: Coverage of the interval.
 
     Raises:
@@ -79,32 +79,35 @@ def paired_test(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p values, in the given order (S. Holm 1979): the family-wise error
-    is kept.
+    """Holm's step-down adjusted p values, in the given order (S. Holm 1979).
+
+    Rejecting where an adjusted p is below 0.05 keeps the family-wise error at 5 %.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    adjusted = [1.0] * len(p_values)
-    running = 0.0
-    for rank, i in enumerate(order):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[i]))
-        adjusted[i] = running
+    count = len(p_values)
+    smallest_first = sorted(range(count), key=p_values.__getitem__)
+    adjusted = [1.0] * count
+    largest_so_far = 0.0
+    for rank, place in enumerate(smallest_first):
+        multiplied = min(1.0, (count - rank) * p_values[place])
+        largest_so_far = max(largest_so_far, multiplied)
+        adjusted[place] = largest_so_far
     return adjusted
 
 
 def detectable_difference(
     values_difference: Sequence[float] | Floats, clusters: Labels, tests: int = 1
 ) -> float | None:
-    """The true mean difference that `paired_test` finds with probability 0.8 at this n, by
-    simulation of that test.
+    """The true mean difference that `paired_test` finds with probability 0.8, with questions and
+    documents as these.
 
     Args:
-        values_difference: a - b of each question.
-        clusters: Their labels.
-        tests: Size of the family that Holm's correction is made over; the first one is tested at 5
-            % / tests.
+        values_difference: (n,) a - b of each question.
+        clusters: (n,) the label of each question's document.
+        tests: The size of the family that Holm's correction is made over; the first test is made
+            at 5 % / tests.
 
     Returns:
         None where this test cannot find any difference, because its smallest p, 2 / 2^G, is above 5
@@ -112,8 +115,10 @@ def detectable_difference(
         than 3 documents carry the spread, which is as good as unknown then.
     """
     sums, sizes = per_cluster(values_difference, clusters)
-    count, alpha = len(sizes), 0.05 / tests
-    if count < FEWEST or 2.0 * 0.5**count > alpha or one_outweighs(sizes):
+    count = len(sizes)
+    alpha = 0.05 / tests
+    smallest_p = 2.0 * 0.5**count
+    if count < FEWEST or smallest_p > alpha or one_outweighs(sizes):
         return None
     if np.ptp(sums / sizes) <= EQUAL or float(carrying_documents(sums, sizes)) < FEWEST:
         return None
@@ -121,20 +126,24 @@ def detectable_difference(
         least = _detectable_by_many(sums, sizes, alpha)
     else:
         least = _detectable_by_simulation(sums, sizes, alpha)
-    return least if least <= 1.0 else None
+    if least > 1.0:
+        return None
+    return least
 
 
 def questions_to_show(
     a: Sequence[float], b: Sequence[float], clusters: Labels, tests: int = 1
 ) -> int | None:
-    """How many questions `paired_test` needs in all to find, with probability 0.8, a true
-    difference as large as the one seen: n (z se / difference)^2, by the normal distribution.
+    """How many questions in all `paired_test` needs to find a true difference as large as the one
+    seen.
+
+    With probability 0.8, by the normal distribution: n (z se / difference)^2.
 
     Args:
         a: (n,) scores of one method.
         b: (n,) scores of the other, in the same question order.
-        clusters: n labels.
-        tests: Size of the family of tests; one is made at 5 % / tests.
+        clusters: (n,) the label of each question's document.
+        tests: The size of the family of tests; one is made at 5 % / tests.
 
     Returns:
         None where no difference, or no spread, was seen.
@@ -150,13 +159,13 @@ def questions_to_show(
 
 
 def _detectable_by_many(sums: Floats, sizes: Floats, alpha: float) -> float:
-    """The standard error times the noncentrality at which |t| with G - 1 degrees of freedom exceeds
-    its critical value in 80 %.
+    """The difference found with probability 0.8 where there are many documents: the standard error
+    times the noncentrality at which |t| with G - 1 degrees of freedom exceeds its critical value.
 
     Args:
-        sums: (G,) sums of differences.
-        sizes: (G,) questions.
-        alpha: Of the test.
+        sums: (G,) the sum of the differences in each document.
+        sizes: (G,) the number of questions of each document.
+        alpha: The level that the test is made at, 0.05 / tests.
     """
     from scipy.special import nctdtrinc
 
@@ -166,13 +175,19 @@ def _detectable_by_many(sums: Floats, sizes: Floats, alpha: float) -> float:
 
 
 def _detectable_by_simulation(sums: Floats, sizes: Floats, alpha: float) -> float:
-    """How far the lower end of the interval lies below the true mean in all but 20 % of samples.
+    """The difference found with probability 0.8 where there are few documents: how far the lower
+    end of the interval lies below the true mean in all but 20 % of samples.
 
     A sample is G documents drawn with replacement. Its spread is scaled by the root of G / chi^2
     with G - 2 degrees of freedom, as the spread of few documents is itself uncertain: that is its
     posterior with the uniform prior on the standard deviation that A. Gelman recommends (Bayesian
     Analysis 1, 2006). A true difference moves the interval by as much, so it is found where it
     exceeds this distance.
+
+    Args:
+        sums: (G,) the sum of the differences in each document.
+        sizes: (G,) the number of questions of each document.
+        alpha: The level that the test is made at, 0.05 / tests.
     """
     count = len(sizes)
     generator = np.random.default_rng(0)
@@ -190,32 +205,50 @@ def _detectable_by_simulation(sums: Floats, sizes: Floats, alpha: float) -> floa
 def equivalence(
     narrow: tuple[float, float], wide: tuple[float, float], region: tuple[float, float]
 ) -> Literal["equivalent", "different", "undecided"]:
-    """Decide at 5 % whether a mean lies inside `region` ("equivalent"), outside ("different"), or
-    neither.
+    """Decide at 5 % whether a mean lies inside `region` ("equivalent"), outside of it
+    ("different"), or whether that is "undecided".
 
     The 90 % interval is part of the 95 % interval, so the two decisions exclude each other.
 
     Args:
-        narrow: The 90 % interval. Inside the region, two one-sided tests at 5 % both reject a mean
-            beyond an end of the region (Schuirmann 1987).
-        wide: The 95 % interval. Outside of it, a two-sided test at 5 % rejects every mean.
+        narrow: (low, high), the 90 % interval of the mean. Inside the region, two one-sided tests
+            at 5 % both reject a mean beyond an end of the region (Schuirmann 1987).
+        wide: (low, high), the 95 % interval. Outside of it, a two-sided test at 5 % rejects every
+            mean.
         region: (low, high), differences that do not matter.
     """
     low, high = region
     if low <= narrow[0] and narrow[1] <= high:
         return "equivalent"
-    return "different" if wide[1] < low or high < wide[0] else "undecided"
+    if wide[1] < low or high < wide[0]:
+        return "different"
+    return "undecided"
 
 
 def standard_error(values: Sequence[float] | Floats, clusters: Labels) -> float | None:
-    """Clustered standard error of the mean of `values`; None with fewer than two clusters."""
+    """The standard error of the mean of `values`, by documents; None with fewer than two
+    documents.
+
+    Args:
+        values: (n,), finite.
+        clusters: (n,) the label of each value's document.
+    """
     sums, sizes = per_cluster(values, clusters)
-    return None if len(sizes) < 2 else _standard_error(sums, sizes)
+    if len(sizes) < 2:
+        return None
+    return _standard_error(sums, sizes)
 
 
 def _standard_error(sums: Floats, sizes: Floats) -> float:
-    """sqrt(G / (G - 1) * sum_g (S_g - m n_g)^2) / n, the linearised variance of a ratio (Cochran,
-    "Sampling Techniques", 1977, section 6.3); with clusters of one it is s / sqrt(n)."""
+    """The standard error of a mean by clusters, sqrt(G / (G - 1) * sum_g (S_g - m n_g)^2) / n.
+
+    The linearised variance of a ratio (Cochran, "Sampling Techniques", 1977, section 6.3); with
+    clusters of one value it is s / sqrt(n).
+
+    Args:
+        sums: (G,) the sum of the values in each cluster, S_g.
+        sizes: (G,) the number of values of each cluster, n_g.
+    """
     count, n = len(sizes), sizes.sum()
     residuals = sums - sums.sum() / n * sizes
     return float(math.sqrt(count / (count - 1) * float(residuals @ residuals)) / n)

@@ -34,7 +34,7 @@ def prediction_powered(
     *,
     level: float = LEVEL,
 ) -> Interval:
-    """The mean label with its interval.
+    """The mean that people's labels of all answers would have, with its interval.
 
     Args:
         judged: (n,) the judge's scores in [0, 1].
@@ -75,12 +75,12 @@ def prediction_powered(
 
 
 def _by_document(values: Floats, own: NDArray[np.intp], places: NDArray[np.intp]) -> Floats:
-    """(documents,) what the values of each document add to the error of their mean.
+    """(documents,) what the values of each document add to the error of the values' mean.
 
     Args:
-        values: (m,).
-        own: (m,) their documents.
-        places: Of all answers.
+        values: (m,) of some of the answers.
+        own: (m,) the number of the document of each value.
+        places: (n,) the numbers of the documents of all answers.
     """
     count = int(places.max()) + 1
     weights = (values - values.mean()) / len(values)

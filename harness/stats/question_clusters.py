@@ -24,15 +24,17 @@ _BY_QUESTION = frozenset({"retrieved"})  # formats whose documents are drawn wit
 
 
 def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
-    """Return a cluster label for each question: questions joined by any shared document get the
-    same label.
+    """A cluster label for each question: questions joined by any shared document get the same
+    label.
 
-    document_ids[i] are the documents of question i; the label is the first document id of the
-    cluster in sorted order, so it does not depend on the order of the questions. A question without
-    documents is a cluster of its own.
+    The label is the first document id of the cluster in sorted order, so it does not depend on the
+    order of the questions. A question without documents is a cluster of its own.
 
     >>> document_clusters([("a", "b"), ("c",), ("b", "d")])
     ['a', 'c', 'a']
+
+    Args:
+        document_ids: The documents of each question.
     """
     sets = _DisjointSets()
     for ids in document_ids:
@@ -51,10 +53,16 @@ class _DisjointSets:
     """Sets of names, each known by its first name in sorted order (union-find)."""
 
     def __init__(self) -> None:
+        """Begin without names; `_parent` maps a name to a smaller one of its set, the first to
+        itself.
+        """
         self._parent: dict[str, str] = {}  # a name -> a smaller one of its set, the first -> itself
 
     def first_of(self, name: str) -> str:
-        """The first name of the set of a name; shortens the way to it (path halving)."""
+        """The first name, in sorted order, of the set that a name is in.
+
+        Also shortens the chain of parents that leads to it (path halving).
+        """
         parent = self._parent
         while parent[name] != name:
             parent[name] = parent[parent[name]]
@@ -62,7 +70,7 @@ class _DisjointSets:
         return name
 
     def join(self, one: str, other: str) -> None:
-        """Make one set of the sets of two names; a new name is a set of its own before."""
+        """Make one set of the sets of two names; a name that is new is a set of its own before."""
         self._parent.setdefault(one, one)
         self._parent.setdefault(other, other)
         low, high = sorted((self.first_of(one), self.first_of(other)))
@@ -72,12 +80,12 @@ class _DisjointSets:
 def question_labels(
     form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]
 ) -> list[str]:
-    """A label for each question, the same for those resampled as one.
+    """A label for each question, the same for those that are resampled as one.
 
     Args:
-        form: The data set's format.
-        question_ids: The questions.
-        document_ids: The documents of each.
+        form: The data set's format; in "retrieved" each question has its own label, its id.
+        question_ids: The ids of the questions.
+        document_ids: The documents of each question.
     """
     if form in _BY_QUESTION:
         return list(question_ids)
@@ -85,7 +93,7 @@ def question_labels(
 
 
 def _without_whole_folder(ids: Sequence[str]) -> Sequence[str]:
-    """The documents of a question; none for a question about the whole folder."""
+    """The documents of a question; () for a question about the whole folder."""
     if tuple(ids) == (WHOLE_FOLDER,):
         return ()
     return ids
@@ -96,12 +104,13 @@ _ALONE = -1
 
 
 def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.int32]:
-    """A number for each question's cluster (`question_labels`), in text order of the labels.
+    """The number of each question's cluster (`question_labels`), numbered in text order of the
+    labels.
 
     Args:
         form: The data set's format.
-        questions: (id, documents) of each, read one by one: memory holds 4 bytes of one without
-            documents.
+        questions: (id, documents) of each question, read one by one: memory holds 4 bytes of one
+            without documents.
     """
     sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
     set_of_question = array("i")
@@ -117,20 +126,21 @@ def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -
 
 
 def _numbered(labels: Sequence[str], sets: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The number of each question's cluster.
+    r"""The number of each question's cluster, in text order of the clusters' labels.
 
     Args:
-        labels: Of the cluster of each set of documents.
-        sets: Of each question, the place of its set in `labels`, or _ALONE. The labels of these
-            ("\\0question 10") come before those that name a document.
+        labels: The cluster's label of each set of documents.
+        sets: For each question the index of its set in `labels`, or _ALONE. The labels of these
+            ("\0question 10") come before those that name a document.
     """
     numbers = np.zeros(len(sets), dtype=np.int32)
     alone = np.flatnonzero(sets == _ALONE)
     in_text_order = alone[np.argsort(alone.astype("S10"))]  # "10" before "9"
     numbers[in_text_order] = np.arange(len(alone), dtype=np.int32)
     if labels:
-        order = {label: n for n, label in enumerate(sorted(set(labels)), start=len(alone))}
-        of_label = np.array([order[label] for label in labels], dtype=np.int32)
+        different_labels = sorted(set(labels))
+        number_of = {label: n for n, label in enumerate(different_labels, start=len(alone))}
+        number_of_set = np.array([number_of[label] for label in labels], dtype=np.int32)
         joined = sets != _ALONE
-        numbers[joined] = of_label[sets[joined]]
+        numbers[joined] = number_of_set[sets[joined]]
     return numbers

@@ -27,8 +27,16 @@ BLOCK = 4_000_000
 
 
 def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:
-    """Sum each column, one number a cluster, over random groups of clusters: at most MOST_GROUPS,
-    which says why."""
+    """Sum each column over random groups of clusters, at most MOST_GROUPS of them, which says why.
+
+    Args:
+        columns: (clusters,) each; all are grouped alike. They are returned as they are where there
+            are no more clusters than groups.
+        generator: Draws the groups.
+
+    Returns:
+        The columns, (groups,) each.
+    """
     groups = _random_groups(len(columns[0]), generator)
     if groups is None:
         return list(columns)
@@ -36,14 +44,22 @@ def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) ->
 
 
 def _random_groups(clusters: int, generator: np.random.Generator) -> _Places | None:
-    """The group of each cluster; None where each is its own."""
+    """The group of each cluster, (clusters,); None where each is its own."""
     if clusters <= MOST_GROUPS:
         return None
     return generator.permutation(clusters) % MOST_GROUPS
 
 
 def _summed(column: Floats, groups: _Places) -> Floats:
-    """The sum of a column, one number a cluster, over each group of clusters."""
+    """The sum of a column over each group of clusters.
+
+    Args:
+        column: (clusters,) numbers.
+        groups: (clusters,) the group of each cluster.
+
+    Returns:
+        (groups,) sums.
+    """
     return np.bincount(groups, weights=column).astype(np.float64)
 
 
@@ -52,8 +68,8 @@ class _Samples:
     """Samples of clusters, drawn with replacement.
 
     Attributes:
-        groups: Of each cluster, None where each is its own.
-        counts: How often a sample has a group, (samples, groups).
+        groups: The group of each cluster, (clusters,); None where each is its own.
+        counts: How often each sample has each group, (samples, groups).
     """
 
     groups: _Places | None
@@ -65,9 +81,9 @@ def _drawn_samples(clusters: int, seed: int, resamples: int) -> _Samples:
     """Draw bootstrap samples of clusters: how often each group of clusters is in each sample.
 
     Args:
-        clusters: How many there are.
-        seed: Of the draws.
-        resamples: How many samples.
+        clusters: The number of clusters.
+        seed: Fixes the draws.
+        resamples: The number of samples.
     """
     generator = np.random.default_rng(seed)
     groups = _random_groups(clusters, generator)
@@ -84,12 +100,15 @@ def _drawn_samples(clusters: int, seed: int, resamples: int) -> _Samples:
 
 
 def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
-    """Draw clusters with replacement: the sums of each column, (resamples, columns).
+    """Draw clusters with replacement, and sum each column over each sample.
 
     Args:
         columns: (clusters,) each; columns[k][g] belongs to cluster g.
-        seed: Of the draws.
-        resamples: How many samples.
+        seed: Fixes the draws.
+        resamples: The number of samples.
+
+    Returns:
+        (resamples, columns) sums.
     """
     samples = _drawn_samples(len(columns[0]), seed, resamples)
     merged = list(columns)
@@ -99,13 +118,15 @@ def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Float
 
 
 def interval_ends(drawn: Floats, clusters: int, tail: float) -> tuple[float, float]:
-    """Quantiles of resampled values at Phi(sqrt(G / (G - 1)) t_{G-1}(tail)) and its mirror image
-    (Hesterberg 2015).
+    """The ends of an interval: two quantiles of resampled values, a little further out than
+    `tail`.
+
+    At Phi(sqrt(G / (G - 1)) t_{G-1}(tail)) and its mirror image (Hesterberg 2015).
 
     Args:
         drawn: The values, one for each sample.
-        clusters: G.
-        tail: Of each side: 0.025 for 95 %.
+        clusters: The number of clusters, G.
+        tail: The probability on each side: 0.025 for 95 %.
     """
     tail = NormalDist().cdf(
         math.sqrt(clusters / (clusters - 1)) * student_quantile(tail, clusters - 1)
@@ -115,7 +136,7 @@ def interval_ends(drawn: Floats, clusters: int, tail: float) -> tuple[float, flo
 
 
 def student_quantile(p: float, freedom: float) -> float:
-    """p-quantile of Student's t with df = freedom."""
+    """The quantile at probability `p` of Student's t with `freedom` degrees of freedom."""
     from scipy.special import stdtrit  # loaded here: reading stored runs needs none
 
     return float(stdtrit(freedom, p))
@@ -124,15 +145,17 @@ def student_quantile(p: float, freedom: float) -> float:
 def bootstrap_t_ends(
     sums: Floats, sizes: Floats, seed: int, resamples: int, level: float
 ) -> tuple[float, float]:
-    """Ends of a bootstrap-t interval of sum / size over clusters; at 0 or above where every sum
-    is.
+    """The ends of a bootstrap-t interval of the mean of values, sum / size over clusters.
+
+    The lower end is 0 or above where every sum is. Both ends are the mean where nothing is known of
+    the spread.
 
     Args:
-        sums: Of the values in each cluster, (clusters,).
-        sizes: How many values each cluster has.
-        seed: Of the samples.
-        resamples: How many samples are drawn.
-        level: Of the interval: 0.95.
+        sums: (clusters,) the sum of the values in each cluster.
+        sizes: (clusters,) how many values each cluster has.
+        seed: Fixes the samples.
+        resamples: The number of samples.
+        level: Coverage of the interval: 0.95.
     """
     columns = [sums, sizes, sums**2, sums * sizes, sizes**2]
     clusters = len(sizes)
@@ -154,12 +177,12 @@ def bootstrap_t_ends(
 
 
 def _errors_of_ratios(totals: Sequence[Floats], clusters: int) -> Floats:
-    """The standard error of the ratio of sums in each sample.
+    """The standard error of the ratio sum / size in each sample, (samples,).
 
     Args:
         totals: Five columns, (samples,) each: the sums over clusters of s, n, s * s, s * n and
             n * n, where s is the sum of a cluster and n its size.
-        clusters: How many a sample has.
+        clusters: The number of clusters of a sample.
     """
     s, n, ss, sn, nn = totals
     ratio = s / n

@@ -22,6 +22,7 @@ class Dice:
     parts choose alike."""
 
     def __init__(self, *parts: object) -> None:
+        """Seed the dice with the parts, joined; `random` gives the next number from 0 to 1."""
         self.random = random.Random("pocket/" + "/".join(map(str, parts))).random
 
     def below(self, n: int) -> int:
@@ -41,7 +42,10 @@ class Dice:
         return items[int(self.random() * len(items))]
 
     def weighted(self, chances: Sequence[tuple[T, float]]) -> T:
-        """One item of the (item, weight) pairs, with a probability proportional to its weight."""
+        """Pick one item of (item, weight) pairs, with a probability proportional to its weight.
+
+        [("a", 3.0), ("b", 1.0)] -> "a" in three of four picks
+        """
         left = self.random() * sum(weight for _, weight in chances)
         for item, weight in chances:
             left -= weight
@@ -50,7 +54,7 @@ class Dice:
         return chances[-1][0]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in random order (Fisher and Yates)."""
+        """The items in random order (Fisher and Yates), as a new list."""
         out = list(items)
         for i in range(len(out) - 1, 0, -1):
             j = int(self.random() * (i + 1))
@@ -59,7 +63,11 @@ class Dice:
 
 
 def derived_seed(seed: int, *parts: str) -> int:
-    """A seed in [0, 2**32) that follows from the run's seed and `parts` (ids, names), whatever was
-    drawn before."""
+    """A seed in [0, 2**32) that follows from the run's seed and names, whatever was drawn before.
+
+    Args:
+        seed: The run's seed.
+        *parts: Ids and names; others give another seed.
+    """
     text = json.dumps([seed, *parts])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -65,14 +65,14 @@ NOT_TESTED = FlipTest(None, None, 1.0)
 def sign_flip_test(
     sums: Floats, sizes: Floats, *, span: float = 1.0, level: float = 0.95, seed: int = 0
 ) -> FlipTest:
-    """Test the mean of sum / size, and invert the test.
+    """Test "the mean of sum / size is 0" over documents, and invert the test to an interval.
 
     Args:
         sums: (G,) the sum of the differences of each document.
         sizes: (G,) its number of questions.
         span: The largest difference that there can be; 1 for scores in [0, 1].
         level: Coverage of the interval.
-        seed: Of the random sets.
+        seed: Fixes the random sets of documents.
     """
     if one_outweighs(sizes):
         return NOT_TESTED
@@ -88,14 +88,18 @@ def sign_flip_test(
 def sign_flip_tests(
     flips: Floats, sums: Floats, sizes: Floats, *, span: float = 1.0, level: float = 0.95
 ) -> list[FlipTest]:
-    """The test in several samples of as many documents, at most MOST_GROUPS.
+    """The sign-flip test in several samples that have the same number of documents, at most
+    MOST_GROUPS.
 
     Args:
-        flips: (sets, G) of `flip_sets`.
+        flips: (sets, G) which documents each set flips, from `flip_sets`.
         sums: (G, samples) the sum of the differences of each document.
         sizes: (G, samples) its number of questions.
         span: The largest difference that there can be.
         level: Coverage of the intervals.
+
+    Returns:
+        The test of each sample.
     """
     lows, highs = enclosed(flips @ sums, flips @ sizes, sums, sizes, span)
     p = ((lows <= 0.0) & (highs >= 0.0)).mean(axis=0)
@@ -117,16 +121,27 @@ def sign_flip_tests(
 
 
 def one_outweighs(sizes: NDArray[np.number]) -> bool:
-    """Whether the documents weigh less than two equal ones, by Kish's effective number (1965),
-    (sum of n)^2 / sum of n^2. sizes: (G,) questions."""
+    """Whether the documents weigh less than two equal ones, so that one of them decides nearly
+    alone.
+
+    By Kish's effective number (1965), (sum of n)^2 / sum of n^2.
+
+    Args:
+        sizes: (G,) the number of questions of each document.
+    """
     weights = np.asarray(sizes, dtype=np.float64)
     return bool(weights.sum() ** 2 < FEWEST_WEIGHED * (weights @ weights) * (1.0 - EQUAL))
 
 
 def flip_sets(count: int, generator: np.random.Generator) -> Floats:
-    """(sets, count) of 0 and 1: which documents each set flips; the first set is empty.
+    """Which documents each set flips: (sets, count) of 0 and 1; the first set is empty.
 
-    Of a set and its complement one is enough, so all sets are those without the last document.
+    All sets up to EXACT_CLUSTERS documents, else DRAWS random ones. Of a set and its complement one
+    is enough, so all sets are those without the last document.
+
+    Args:
+        count: The number of documents.
+        generator: Draws the random sets.
     """
     if count <= EXACT_CLUSTERS:
         numbers = np.arange(2 ** (count - 1))
@@ -135,13 +150,17 @@ def flip_sets(count: int, generator: np.random.Generator) -> Floats:
     block = max(1, BLOCK // count)
     for start in range(1, DRAWS + 1, block):
         rows = min(block, DRAWS + 1 - start)
-        packed = generator.integers(0, 256, (rows, -(-count // 8)), dtype=np.uint8)
+        bytes_of_row = math.ceil(count / 8)
+        packed = generator.integers(0, 256, (rows, bytes_of_row), dtype=np.uint8)
         flips[start : start + rows] = np.unpackbits(packed, axis=1)[:, :count]
     return flips
 
 
 def carrying_documents(sums: Floats, sizes: Floats) -> Floats:
-    """How many documents carry the spread of each column, K above; 1 or more.
+    """How many documents carry the spread of each column: K = (sum of R)^2 / sum of R^2, 1 or
+    more.
+
+    R are the documents' distances from the median document; K is 1 where one document differs.
 
     Args:
         sums: (G, ...) the sums of each document.
@@ -153,8 +172,10 @@ def carrying_documents(sums: Floats, sizes: Floats) -> Floats:
 
 
 def unseen_weight(sums: Floats, sizes: Floats, span: float) -> Floats:
-    """How far an unseen document may move the total of each column: so many documents of typical
-    size (see the module).
+    """How far documents that the sample does not show may move the total of each column.
+
+    These are UNSEEN (1 - K / (0.6 G)) / K documents (K of `carrying_documents`), of typical size
+    and with the largest difference; none where the spread is that of normal differences.
 
     Args:
         sums: (G, ...) the sums of each document.
@@ -164,13 +185,18 @@ def unseen_weight(sums: Floats, sizes: Floats, span: float) -> Floats:
     carrying = carrying_documents(sums, sizes)
     typical = (sizes**2).sum(axis=0) / sizes.sum(axis=0)
     even = EVEN_SHARE * sizes.sum(axis=0) / typical
-    return np.asarray(UNSEEN * span * typical * np.maximum(1.0 - carrying / even, 0.0) / carrying)
+    lacking = np.maximum(1.0 - carrying / even, 0.0)  # 0 where the spread is that of normal values
+    return np.asarray(UNSEEN * span * typical * lacking / carrying)
 
 
 def enclosed(
     flipped_sums: Floats, flipped_sizes: Floats, sums: Floats, sizes: Floats, span: float
 ) -> tuple[Floats, Floats]:
-    """The lowest and the highest mean that each set does not speak against.
+    """For each set of flipped documents, the lowest and the highest mean that it does not speak
+    against.
+
+    These are the mean over the flipped documents and that over the others, each moved outwards by
+    half of what unseen documents may add.
 
     Args:
         flipped_sums: (sets, samples) the sum over the flipped documents.
@@ -183,10 +209,12 @@ def enclosed(
         Two arrays (sets, samples); -inf and inf for the empty set.
     """
     unseen = unseen_weight(sums, sizes, span) / 2.0
-    other_sums, other_sizes = sums.sum(axis=0) - flipped_sums, sizes.sum(axis=0) - flipped_sizes
-    some, others = np.maximum(flipped_sizes, 1e-300), np.maximum(other_sizes, 1e-300)
-    lows = np.minimum((flipped_sums - unseen) / some, (other_sums - unseen) / others)
-    highs = np.maximum((flipped_sums + unseen) / some, (other_sums + unseen) / others)
+    other_sums = sums.sum(axis=0) - flipped_sums
+    other_sizes = sizes.sum(axis=0) - flipped_sizes
+    flipped_count = np.maximum(flipped_sizes, 1e-300)  # no division by 0 for the empty set
+    other_count = np.maximum(other_sizes, 1e-300)
+    lows = np.minimum((flipped_sums - unseen) / flipped_count, (other_sums - unseen) / other_count)
+    highs = np.maximum((flipped_sums + unseen) / flipped_count, (other_sums + unseen) / other_count)
     empty = (flipped_sizes <= 0.0) | (other_sizes <= 0.0)
     lows[np.abs(lows) < EQUAL] = 0.0  # means that differ from 0 by the order of additions
     highs[np.abs(highs) < EQUAL] = 0.0
@@ -203,9 +231,9 @@ def _without_spread(mean: float, count: int, span: float, level: float) -> FlipT
 
     Args:
         mean: The difference of each document.
-        count: G.
+        count: The number of documents, G.
         span: The largest difference that there can be.
-        level: Of the interval.
+        level: Coverage of the interval.
     """
     distance = abs(mean) + span
     p = min(1.0, 2.0 * (span / distance) ** count)

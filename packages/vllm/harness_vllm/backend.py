@@ -51,8 +51,12 @@ class VLLM(Backend):
     runs_many_at_once = True
 
     def facts(self, config: ModelConfig) -> ModelFacts:
-        """Those of the transformers model, without what only transformers gives. Raises
-        CannotRun."""
+        """What identifies the model and what it can do: that of transformers, without what vLLM
+        lacks.
+
+        vLLM gives no attention and no plain model. Arguments of the engine that change what it
+        writes are part of the identity. Raises CannotRun.
+        """
         problems = _problems(config)
         if problems:
             return ModelFacts(config.name, problems=problems)
@@ -70,8 +74,18 @@ class VLLM(Backend):
         )
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> VLLMModel:
-        """The model with its engine; models that differ in sampling alone are one. Raises
-        CannotRun."""
+        """Start an engine with the model, or return the one that runs already.
+
+        Models that differ in sampling alone are one. Where the model of the last run is another, it
+        is let go first, so that its memory is free. Also empties the engine's prefix cache.
+
+        Args:
+            config: The model's settings.
+            facts: What `facts` returned for them.
+
+        Raises:
+            CannotRun: It does not start.
+        """
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
         model = _models.get(key)
         if model is None:
@@ -84,12 +98,16 @@ class VLLM(Backend):
         return model
 
     def system_problem(self, config: ModelConfig) -> str | None:
-        """See template_problem."""
+        """Why the model's chat template cannot take a system prompt; None where it can."""
         return template_problem(_without_engine(config))
 
 
 def _problems(config: ModelConfig) -> list[str]:
-    """Sentences about a missing package and settings that vLLM does not have."""
+    """Sentences on what keeps a model from running on vLLM; [] for nothing.
+
+    vLLM is not installed, a setting is only for transformers, or model.extra.engine has an argument
+    that the harness sets.
+    """
     problems = []
     if importlib.util.find_spec("vllm") is None:
         problems.append(
@@ -110,22 +128,24 @@ def _problems(config: ModelConfig) -> list[str]:
 
 
 def _engine_arguments(config: ModelConfig) -> Mapping[str, object]:
-    """The user's arguments of the engine."""
+    """The arguments of vLLM's engine that the user gave under model.extra.engine."""
     return mapping_at(config.extra, ENGINE)
 
 
 def _without_engine(config: ModelConfig) -> ModelConfig:
-    """The settings whose `extra` holds variables of the chat template only."""
+    """The settings without model.extra.engine: `extra` then holds variables of the chat
+    template only.
+    """
     extra = {name: value for name, value in config.extra.items() if name != ENGINE}
     return config.model_copy(update={"extra": extra})
 
 
 def _own_arguments(config: ModelConfig, identity: Mapping[str, object]) -> dict[str, object]:
-    """Arguments of the engine that settings of the harness stand for, but for the two folders.
+    """The arguments of vLLM's engine that the harness sets; the two folders are None here.
 
     Args:
-        config: The settings.
-        identity: Of the model's facts.
+        config: The model's settings.
+        identity: The identity of the model's facts, which has its window and dtype.
     """
     window = identity.get("window")  # with room for a thinking
     return {
@@ -140,7 +160,15 @@ def _own_arguments(config: ModelConfig, identity: Mapping[str, object]) -> dict[
 
 
 def _loaded(config: ModelConfig, facts: ModelFacts) -> VLLMModel:
-    """Start an engine with the model. Raises CannotRun."""
+    """Start an engine with the model, which takes a minute or more.
+
+    Args:
+        config: The model's settings.
+        facts: What is known of the model.
+
+    Raises:
+        CannotRun: It does not start.
+    """
     folder, _ = local_folder(config)
     own = _own_arguments(config, facts.identity)
     own["model"] = str(folder)

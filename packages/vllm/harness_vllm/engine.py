@@ -48,8 +48,9 @@ class Reply:
         ids: Tokens that were written; a token that ended the reply is the last of them.
         finish: "stop" or "length".
         cached: Tokens of the context that were in the engine's prefix cache.
-        logprobs: Of the first token: token -> log-probability; empty where none were asked for.
-        prompt_logprobs: At each position of the context, likewise; empty likewise.
+        logprobs: For the first token that was written: token -> log-probability; empty where none
+            were asked for.
+        prompt_logprobs: The same at each position of the context; empty where none were asked for.
     """
 
     ids: tuple[int, ...]
@@ -60,7 +61,10 @@ class Reply:
 
     @classmethod
     def of(cls, output: Any) -> Reply:
-        """Read a finished RequestOutput of vLLM. Raises RequestFailed for one that was given up."""
+        """Read a finished RequestOutput of vLLM, which has one reply.
+
+        Raises RequestFailed for a request that vLLM gave up.
+        """
         (written,) = output.outputs
         if written.finish_reason not in ("stop", "length"):
             raise RequestFailed(
@@ -83,11 +87,13 @@ class Engine:
     """vLLM's engine, which ends with this object."""
 
     def __init__(self, name: str, arguments: Mapping[str, object]) -> None:
-        """Start it, in a minute or more.
+        """Start the engine and the thread of its event loop, which takes a minute or more.
+
+        Both end when this object does.
 
         Args:
-            name: Of the model, for messages.
-            arguments: Of vLLM's AsyncEngineArgs.
+            name: The model's name, for messages.
+            arguments: Those of vLLM's AsyncEngineArgs.
 
         Raises:
             CannotRun: It does not start; its own log says more.
@@ -108,7 +114,11 @@ class Engine:
         weakref.finalize(self, _end, self._engine, self._loop)
 
     def complete(self, ask: Ask) -> Reply:
-        """Send a request and wait for its end; no batch of another model waits meanwhile.
+        """Send a request and wait for its reply; batches of other models do not wait for this
+        thread.
+
+        Args:
+            ask: The request.
 
         Raises:
             CannotRun: The engine has ended.
@@ -127,7 +137,10 @@ class Engine:
         self._await(self._engine.reset_prefix_cache())
 
     def _await(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of `coroutine`, which runs in the thread of the event loop."""
+        """Run a coroutine in the thread of the event loop, and return its result.
+
+        An error or an interrupt while waiting cancels it, so that the engine drops the request.
+        """
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
@@ -136,7 +149,15 @@ class Engine:
             raise
 
     async def _completed(self, ask: Ask, number: str) -> Any:
-        """The last output of a request. Raises CannotRun where the engine has ended."""
+        """Send a request to the engine and return its last output, the whole reply.
+
+        Args:
+            ask: The request.
+            number: Its id in the engine, "harness-7".
+
+        Raises:
+            CannotRun: The engine has ended.
+        """
         import vllm
         from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -155,10 +176,14 @@ class Engine:
 
 
 async def _started(arguments: Mapping[str, object]) -> Any:
-    """The engine of these arguments; made in its event loop, where it handles its outputs.
+    """Start vLLM's engine, in the event loop that will handle its outputs.
 
-    Raises CannotRun for the older model runner: where requests share a step it mixes up the
-    log-probabilities of the tokens that they name.
+    Args:
+        arguments: Those of vLLM's AsyncEngineArgs.
+
+    Raises:
+        CannotRun: vLLM would use its older model runner, which mixes up the log-probabilities of
+            named tokens where requests share a step.
     """
     import vllm
 
@@ -173,6 +198,6 @@ async def _started(arguments: Mapping[str, object]) -> Any:
 
 
 def _end(engine: Any, loop: asyncio.AbstractEventLoop) -> None:
-    """End the engine's processes and the thread of its event loop."""
+    """End the engine's processes, and stop its event loop, which ends the loop's thread."""
     engine.shutdown()
     loop.call_soon_threadsafe(loop.stop)

@@ -30,7 +30,7 @@ from harness_vllm.engine import Ask, Engine, Reply
 
 
 def pairs_of(new: int, before: int) -> int:
-    """(query, key) pairs of `new` tokens after `before` others."""
+    """The number of (query, key) pairs of `new` tokens after `before` others: (2, 3) -> 9."""
     return new * before + new * (new + 1) // 2
 
 
@@ -40,25 +40,31 @@ class VLLMSession(TokenContext):
     _model: VLLMModel
 
     def flush(self) -> None:
-        """Count what is queued; the next request reads it."""
+        """Record the cost of reading the tokens that are queued; the next request really reads
+        them.
+        """
         self._book_read(len(self.ids) - self._cached)
 
     def _save(self) -> int:
-        """The length of the context, to come back to."""
+        """The length of the context that was read, for `_restore` to come back to."""
         return self._cached
 
     def _restore(self, state: int) -> None:
-        """Come back to the length that `_save` gave."""
+        """Cut the context back to the length that `_save` returned."""
         self._truncate(state)
 
     def _restore_reply(self, added: AddedContext) -> None:
-        """Take a reply from the reply cache as if the engine had written it now."""
+        """Take a reply from the reply cache, and count its tokens as read.
+
+        Args:
+            added: What the reply added to the context.
+        """
         super()._restore_reply(added)
         self._cached = self._booked_end
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
-        """Probabilities of the labels' first tokens.
+        """The probability of each label's first token after the context; records the cost.
 
         Args:
             labels: The labels.
@@ -91,7 +97,10 @@ class VLLMSession(TokenContext):
 
     @with_reply_cache
     def _score(self, text: str) -> list[float]:
-        """Log-probability of each token of `text`; the engine reads the whole context for it."""
+        """The log-probability of each token of a text after the context; records the cost.
+
+        The engine reads the whole context for it. Raises ValueError for an empty text or context.
+        """
         ids = self._model.text.plain(text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
@@ -114,7 +123,14 @@ class VLLMSession(TokenContext):
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Let a reasoning model think, and write the answer."""
+        """Write an answer after the context; a reasoning model thinks first. Records the cost.
+
+        The thinking does not stay in the context, the answer does.
+
+        Args:
+            decoding: How tokens are drawn, how many, and what ends the answer.
+            watch: Not used, as vLLM gives no attention.
+        """
         self._model.remember_first_prompt(self._role, self.ids)
         start = len(self.ids)
         thinks = not self._answering
@@ -137,7 +153,13 @@ class VLLMSession(TokenContext):
         return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
 
     def _answer(self, decoding: Decoding, requests: int) -> Written:
-        """Write an answer. requests: what its reading counts as."""
+        """Write an answer after the context and append it to it; records the cost.
+
+        Args:
+            decoding: How tokens are drawn, how many, and what ends the answer.
+            requests: How many requests its reading counts as: 0 where the thinking was counted
+                as one.
+        """
         limits = {"max_tokens": decoding.max_tokens, "stop": list(decoding.stop)}
         asked = self._ask(decoding, limits, requests)
         start = len(self.ids)
@@ -160,12 +182,15 @@ class VLLMSession(TokenContext):
         return written
 
     def _ask(self, decoding: Decoding, limits: Mapping[str, object], requests: int) -> Asked:
-        """Ask for tokens after the context, and count the reading of what is queued.
+        """Have the engine write tokens after the context, and record the cost of reading what is
+        queued.
+
+        The tokens are returned, not appended to the context.
 
         Args:
-            decoding: How they are drawn.
-            limits: Further fields of SamplingParams.
-            requests: What the reading counts as.
+            decoding: How tokens are drawn.
+            limits: Further fields of SamplingParams: most tokens, stop strings.
+            requests: How many requests the reading counts as.
         """
         drawn = {
             "temperature": decoding.temperature,
@@ -180,8 +205,18 @@ class VLLMSession(TokenContext):
         return Asked.of(reply, took, self._model.stop_ids)
 
     def _think(self, decoding: Decoding, thinking: Thinking) -> str:
-        """Write the thinking of a reply; returns its text, "" for a reply that begins with the
-        answer. A thinking that reaches its limit, or ends the reply, is closed for the model."""
+        """Write the thinking of a reply after the context; records the cost.
+
+        A thinking that reaches its limit, or ends the reply, is closed with the model's marker.
+
+        Args:
+            decoding: How tokens are drawn.
+            thinking: The marks of the model's thinking, and its limit in tokens.
+
+        Returns:
+            The text of the thinking; "" for a reply that begins with the answer, which is then
+            taken off the context again.
+        """
         model = self._model
         start = len(self.ids)
         thought = Thought(thinking.tokens - len(model.opens) - len(model.closes), bool(model.opens))
@@ -207,8 +242,9 @@ class VLLMSession(TokenContext):
         return model.text.context(self.ids[start - len(model.opens) :])
 
     def _write_thinking(self, decoding: Decoding, thinking: Thinking, thought: Thought) -> None:
-        """Write a thinking up to its end or limit: token by token while it may not be one, and
-        while white space follows it.
+        """Write a thinking up to its end or limit, and append it to the context.
+
+        Token by token while it may be no thinking, and while white space follows it.
 
         Args:
             decoding: How tokens are drawn.
@@ -239,13 +275,17 @@ class VLLMSession(TokenContext):
     def _think_on(
         self, decoding: Decoding, thought: Thought, tokens: int, stop: Sequence[str]
     ) -> bool:
-        """Write at most `tokens` tokens of a thinking; False where the reply ends.
+        """Write the next tokens of a thinking, append them to the context, and add them to
+        `thought`.
 
         Args:
-            decoding: How they are drawn.
-            thought: What was written so far.
-            tokens: Most tokens.
+            decoding: How tokens are drawn.
+            thought: What was written so far; changed.
+            tokens: The largest number of tokens.
             stop: Strings that end them, markers included.
+
+        Returns:
+            False where the reply ends.
         """
         limits = {"max_tokens": tokens, "stop": list(stop), "skip_special_tokens": False}
         asked = self._ask(decoding, limits, requests=int(not thought.requests))
@@ -255,18 +295,23 @@ class VLLMSession(TokenContext):
         return not asked.ended
 
     def _complete(self, ids: Sequence[int], sampling: Mapping[str, object]) -> tuple[Reply, Took]:
-        """The engine's reply after the tokens `ids`, and the time that it took."""
+        """Send tokens to the engine; its reply, and the time that it took.
+
+        Args:
+            ids: The tokens of the whole context.
+            sampling: Fields of SamplingParams.
+        """
         with timed() as took:
             reply = self._model.engine.complete(Ask(ids, sampling))
         return reply, took
 
     def _book_read(self, new: int, requests: int = 0, reused: int = 0, logits: int = 0) -> None:
-        """Count the reading of the next `new` tokens of the context.
+        """Record the cost of reading the next `new` tokens of the context, and count them as read.
 
         Args:
-            new: Tokens.
-            requests: To the model.
-            reused: Tokens of them that the engine's cache held.
+            new: The number of tokens.
+            requests: How many requests to the model this is.
+            reused: How many of the tokens the engine's prefix cache held.
             logits: 1 where a token is written after them.
         """
         if new or requests:
@@ -287,9 +332,9 @@ class Asked:
     """Tokens that the engine wrote.
 
     Attributes:
-        reply: Of the engine.
-        tokens: Without one that ends a reply.
-        ended: Whether there was one.
+        reply: The engine's reply.
+        tokens: Its tokens, without one that ends a reply.
+        ended: Whether there was such a token.
         took: The time of the request.
     """
 
@@ -300,14 +345,14 @@ class Asked:
 
     @classmethod
     def of(cls, reply: Reply, took: Took, stop_ids: frozenset[int]) -> Asked:
-        """Take the token that ends a reply off it.
+        """Split a reply into its tokens and the token that ended it, if there is one.
 
         Args:
-            reply: Of the engine.
+            reply: The engine's.
             took: The time of the request.
             stop_ids: Tokens that end a reply.
         """
-        ended = reply.ids[-1:] != () and reply.ids[-1] in stop_ids
+        ended = bool(reply.ids) and reply.ids[-1] in stop_ids
         tokens = reply.ids
         if ended:
             tokens = reply.ids[:-1]
@@ -319,12 +364,12 @@ class Thought:
     """A thinking while it is written.
 
     Attributes:
-        room: Tokens that it may still have.
+        room: How many tokens it may still have.
         is_opened: Whether its opening marker was written.
-        is_closed: Whether its closing one was.
-        requests: To the engine.
-        seconds: That they took.
-        queued: Seconds of waiting.
+        is_closed: Whether its closing marker was written.
+        requests: The number of requests to the engine.
+        seconds: The time that they took.
+        queued: The time that they waited.
     """
 
     room: int
@@ -335,7 +380,7 @@ class Thought:
     queued: float = 0.0
 
     def add(self, asked: Asked) -> None:
-        """Add a request's time, and take the tokens that it wrote off `room`."""
+        """Count a request: its time, and the tokens that it wrote, which are taken off `room`."""
         self.room -= len(asked.tokens)
         self.requests += 1
         self.seconds += asked.took.seconds
@@ -350,13 +395,13 @@ class VLLMModel(TokenizedModel):
     def __init__(
         self, config: ModelConfig, facts: ModelFacts, folder: Path, engine: Engine
     ) -> None:
-        """Load its tokenizer.
+        """Load the model's tokenizer and read its sizes; the engine runs already.
 
         Args:
-            config: The settings.
-            facts: Of the model.
-            folder: Of its files.
-            engine: That runs it.
+            config: The model's settings.
+            facts: What is known of the model.
+            folder: The folder with its files.
+            engine: The engine that runs it.
 
         Raises:
             CannotRun: Its tokenizer or chat template cannot be used.
@@ -370,12 +415,18 @@ class VLLMModel(TokenizedModel):
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None
     ) -> VLLMSession:
-        """Open an empty context."""
+        """Open an empty context on this model.
+
+        Args:
+            meter: Counts what its requests cost.
+            role: The role under which they count.
+            adapter: The name of an adapter; None for none.
+        """
         return VLLMSession(self, meter, role, adapter)
 
 
 def _generation(folder: Path) -> Any:
-    """The generation config in a model's folder; None for none."""
+    """The generation config in a model's folder; None where it has none."""
     if not (folder / "generation_config.json").exists():
         return None
     return GenerationConfig.from_pretrained(folder)
