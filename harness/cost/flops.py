@@ -42,8 +42,8 @@ class Flops(dict[str, float]):
     convention."""
 
     def __add__(self, other: Mapping[str, float]) -> Flops:
-        """The sum with another count of FLOPs, for each convention; one that lacks a convention
-        has 0 of it.
+        """The sum of two counts, for each convention; a count that lacks a convention has 0 of
+        it.
         """
         return Flops({name: self.get(name, 0.0) + other.get(name, 0.0) for name in CONVENTIONS})
 

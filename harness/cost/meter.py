@@ -154,8 +154,8 @@ class Meter:
         return [Branch(self._local, parent.phase, parent) for _ in range(count)]
 
     def join(self, branches: Iterable[Branch]) -> None:
-        """Append the events, requests and searches of branches to those of the calling thread, in
-        order.
+        """Append the events, requests and searches of branches, in order, to those of the calling
+        thread.
 
         Args:
             branches: Made by `fork`; their items are done.

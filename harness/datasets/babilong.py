@@ -43,7 +43,7 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
-    """Parse one row of a task.
+    """Parse one row of a task, {"input": text, "question", "target": answer}.
 
     Gold.extra: labels, the answers that the task can have without those that the question names.
 

@@ -160,7 +160,7 @@ def _example(name: str, kind: str, asked: _Asked, spans: dict[int, Support]) -> 
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one chat with its questions.
+    """Parse one chat with its questions, {"chat": its sessions, "probing_questions": as text, ..}.
 
     Gold.supporting: the messages that are named as sources. Gold.extra: type, the kind; rubric, its
     items. Raises RowError, which names the field.

@@ -60,9 +60,10 @@ def _evidence(row: _Row, documents: dict[str, Document]) -> tuple[Support, ...]:
 
 
 def parse_row(raw: RawRow) -> Retrieved:
-    """Parse one question with its pages; Gold.supporting are the pages marked as evidence.
+    """Parse one question with its pages, {"query", "answer", "gold_docs", "evidence_docs",
+    "negative_docs"}.
 
-    Raises RowError, which names the field.
+    Gold.supporting are the pages marked as evidence. Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     refuse_blank({"query_id": str(row.query_id), "query": row.query})

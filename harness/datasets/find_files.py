@@ -284,8 +284,9 @@ def _choose_local_files(
 
 
 def _is_of_subset(name: str, subset: str) -> bool:
-    """Whether a folder in the path is `subset`, or the file is named so: both "qasper/a.jsonl" and
-    "x/qasper-00000-of-00002.parquet" are of "qasper".
+    """Whether a folder in the path, or the file without endings and number, is called `subset`.
+
+    Both "qasper/a.jsonl" and "x/qasper-00000-of-00002.parquet" are of "qasper".
     """
     return subset in PurePosixPath(name).parts[:-1] or _stem(name) == subset
 

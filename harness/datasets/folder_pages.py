@@ -258,9 +258,7 @@ def _read_markdown(path: Path, page_id: str) -> ReadFile:
 
 
 def _read_plain(path: Path, page_id: str) -> ReadFile:
-    """Read a file of plain text as one page of one section without a heading. Raises
-    _Unreadable.
-    """
+    """Read a file of plain text as one page, one section without a heading. Raises _Unreadable."""
     text, note = _read_text(path)
     return ReadFile((_page(page_id, "", [("", text.strip("\n"))]),), note)
 
@@ -380,10 +378,8 @@ def _read_rows(path: Path, page_id: str) -> ReadFile:
 
 
 def _page_row(raw: RawRow) -> _PageRow:
-    """Parse a row {"id", "title", "text"}, of which the title may be missing; BEIR calls the id
-    "_id".
-
-    Raises RowError.
+    """Parse a row {"id", "text"}, perhaps with a "title"; BEIR calls the id "_id". Raises
+    RowError.
     """
     if "_id" in raw:
         raw = {"id": raw["_id"], **raw}

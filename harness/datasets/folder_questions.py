@@ -65,7 +65,7 @@ def read_questions(path: Path, columns: Mapping[str, str]) -> QuestionFile:
 
     Args:
         path: The file; also compressed by gzip.
-        columns: Our names -> the columns that stand for them.
+        columns: Name of a field that is read here, "question" -> the file's column for it.
 
     Raises:
         DataError: The file is of another kind, or no text; its rows raise it too.
@@ -148,12 +148,15 @@ def _listed_rows(name: str, value: object) -> Rows:
 
 
 def _with_our_names(rows: Rows, columns: Mapping[str, str], unread: UnreadKeys) -> Rows:
-    """Yield the rows with our names and text for values; an article of SQuAD becomes its
-    questions.
+    """Yield the rows with the field names that are read here, "question" and "answer", and text
+    values.
+
+    {"user_input": "How many?", "reference": 7} -> {"question": "How many?", "answer": "7", ..}. An
+    article of SQuAD becomes its questions.
 
     Args:
         rows: The rows of the file.
-        columns: Our names -> the columns that stand for them.
+        columns: Name of a field that is read here -> the file's column for it.
         unread: Gets the keys that are not read; changed.
     """
     for place, row in rows:
@@ -165,11 +168,12 @@ def _with_our_names(rows: Rows, columns: Mapping[str, str], unread: UnreadKeys) 
 
 
 def _our_row(row: RawRow, columns: Mapping[str, str], unread: UnreadKeys) -> RawRow | BrokenRow:
-    """A row with our names and text for values, or a BrokenRow that says what is wrong with it.
+    """A row with the field names that are read here and text values; a BrokenRow for one with a
+    mistake.
 
     Args:
         row: The row as the file has it.
-        columns: Our names -> the columns that stand for them.
+        columns: Name of a field that is read here -> the file's column for it.
         unread: Gets the keys of the row that are not read; changed.
     """
     try:
@@ -197,13 +201,14 @@ def _squad_questions(row: RawRow) -> Iterator[RawRow]:
 
 
 def _renamed(row: RawRow, columns: Mapping[str, str]) -> RawRow:
-    """The row with our names in place of those of `columns`, of ragas and of other spellings.
+    """The row with the field names that are read here in place of those of ragas and other tools.
 
     {"user_input": "Who?", "reference": "Ada"} -> also "question": "Who?", "answer": "Ada"
 
     Args:
         row: The row as the file has it.
-        columns: Our names -> the columns that stand for them; {} to go by known spellings.
+        columns: Name of a field that is read here -> the file's column for it; {} to go by the
+            spellings of other tools.
 
     Raises:
         RowError: No column holds the question, or none the answer while one looks like it.
@@ -225,13 +230,13 @@ def _renamed(row: RawRow, columns: Mapping[str, str]) -> RawRow:
 
 
 def _with_named_columns(row: RawRow, columns: Mapping[str, str]) -> RawRow:
-    """The row with our names in place of the columns that the user named.
+    """The row with the columns that the user named renamed to the fields that are read here.
 
     ({"q": "Who?", "n": 1}, {"question": "q"}) -> {"n": 1, "question": "Who?"}
 
     Args:
         row: The row as the file has it.
-        columns: Our names -> the columns that stand for them.
+        columns: Name of a field that is read here -> the file's column for it.
 
     Raises:
         RowError: The row lacks one of these columns.

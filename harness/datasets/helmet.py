@@ -45,7 +45,7 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Group | Skip:
-    """Parse one row of HELMET's kilt files, with its passages as one document.
+    """Parse one row, {"question", "answers", "ctxs": passages}, with its passages as one document.
 
     PopQA's questions on well-known things (s_pop of 1000 and more) are left out, as in HELMET.
     Gold.extra: draw_key, which identifies the question for its solved examples (few_shot.py).

@@ -61,10 +61,10 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one row of ASQA or QAMPARI with its passages as one document.
+    """Parse one row of ASQA or QAMPARI, {"question", "docs", "qa_pairs" or "answers"}.
 
-    Gold.extra: short_answers, the accepted answers of each part of the question. Raises RowError,
-    which names the field.
+    Its passages are one document. Gold.extra: short_answers, the accepted answers of each part of
+    the question. Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     refuse_blank({"question": row.question})

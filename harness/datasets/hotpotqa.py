@@ -120,7 +120,7 @@ def _facts_past_the_end(row: _HotpotRow) -> list[list[str | int]]:
 
 
 def parse_row(raw: RawRow) -> Row:
-    """Parse one HotpotQA row.
+    """Parse one row, {"question", "answer", "supporting_facts", "context": its paragraphs, ..}.
 
     Gold.extra: the official supporting facts, type, level, hops, and the supporting paragraphs. A
     supporting title that no paragraph has is an error; a sentence number past the end of its

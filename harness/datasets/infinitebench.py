@@ -37,7 +37,8 @@ ASKED = {  # in place of the row's input, as the authors' templates do
 
 
 def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
-    """Parse one row of En.QA, En.MC, En.Dia, En.Sum or Zh.QA.
+    """Parse one row of En.QA, En.MC, En.Dia, En.Sum or Zh.QA, {"context": text, "input": question,
+    "answer", "options"}.
 
     Gold.extra of En.MC: gold_label (from 1) and all_classes.
 

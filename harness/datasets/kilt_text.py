@@ -25,8 +25,9 @@ def wiki_text(paragraphs: Sequence[str], title: str) -> str:
 
 
 def _wiki_line_text(line: str) -> str:
-    """One line of a KILT page as text: "Section::::Use.:Early." -> "=== Early ===", "BULLET::::-
-    x" -> "- x", any other line as it is.
+    """One line of a KILT page as text.
+
+    "Section::::Use.:Early." -> "=== Early ===", "BULLET::::- x" -> "- x", any other line as it is
     """
     kind, mark, text = line.partition("::::")
     if mark and kind == "Section":

@@ -49,10 +49,10 @@ def _example(number: int, document: Document, instruction: str, output: str) -> 
 
 
 def parse_row(raw: RawRow) -> Group | Skip:
-    """Parse one document with its questions; Skip where a model or a person is to rate the
-    answers.
+    """Parse one document with its questions, {"input": text, "instructions": questions, "outputs":
+    answers, "evaluation": how they are scored}.
 
-    Raises RowError, which names the field.
+    Skip where a model or a person is to rate the answers. Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     if row.evaluation in ("LLM", "human"):

@@ -202,7 +202,8 @@ def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Su
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one conversation with its questions.
+    """Parse one conversation with its questions, {"conversation": its sessions, "qa": questions,
+    ..}.
 
     Gold.supporting: the turns that are named as evidence, none in category 5. Gold.extra: category,
     type (its name), and in category 5 the options (a, b). Raises RowError, which names the field.

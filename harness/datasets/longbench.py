@@ -66,7 +66,8 @@ class _LongBenchRow(StrictRow):
 
 
 def parse_row(raw: RawRow, *, subset: str | None = None, question: str | None = None) -> Group:
-    """Parse one LongBench row to its text and question.
+    """Parse one row, {"input": question, "context": text, "answers", ..}, to its text and
+    question.
 
     Gold.extra has the inputs of its scorers: length, language and, where there are any,
     all_classes.

@@ -23,9 +23,10 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one row; Gold.extra: lines (those of the answer), type (the secondary task), level.
+    """Parse one row, {"question_nonthinking": question, "context": text, "answer": its lines, ..}.
 
-    Raises RowError, which names the field.
+    Gold.extra: lines (those of the answer), type (the secondary task), level. Raises RowError,
+    which names the field.
     """
     row = _Row.read(raw)
     refuse_blank(

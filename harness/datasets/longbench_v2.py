@@ -59,7 +59,7 @@ def four_options(options: Sequence[str], label: int) -> dict[str, object]:
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one LongBench v2 row.
+    """Parse one row, {"context": text, "question", "choice_A" to "choice_D", "answer": "B", ..}.
 
     Gold.extra: gold_label (from 1), all_classes, level, type, sub_domain, length_class. Raises
     RowError, which names the field.

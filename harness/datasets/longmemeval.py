@@ -106,11 +106,12 @@ def _session_text(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, i
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one question with its history of sessions, which is its document.
+    """Parse one question with its history, {"question", "answer", "haystack_sessions", ..}.
 
-    Gold.supporting: the turns with evidence, none of a question to be declined. Gold.extra: type;
-    question without its date; declined; evidence_sessions, the number of each supporting turn's
-    session; judge, the published prompt. Raises RowError, which names the field.
+    The history of sessions is its document. Gold.supporting: the turns with evidence, none of a
+    question to be declined. Gold.extra: type; question without its date; declined;
+    evidence_sessions, the number of each supporting turn's session; judge, the published prompt.
+    Raises RowError, which names the field.
     """
     row = _checked_row(raw)
     dated = zip(row.haystack_dates, row.haystack_sessions, strict=True)

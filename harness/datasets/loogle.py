@@ -99,7 +99,8 @@ def _example(pair: _Pair, number: int, document: Document) -> Example:
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one text with its questions.
+    """Parse one text with its questions, {"input": text, "title", "qa_pairs", "output": a
+    summary}.
 
     Gold.extra: type, where the row says it, and masks (mask -> entity) of a cloze. Raises RowError,
     which names the field.

@@ -30,7 +30,8 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one row; only its first answer counts.
+    """Parse one row, {"input": question, "context": text, "answers", ..}; only its first answer
+    counts.
 
     Gold.extra: keywords (None where the set has none), length, language. Raises RowError, which
     names the field.

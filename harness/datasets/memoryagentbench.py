@@ -33,7 +33,9 @@ class _Row(StrictRow):
 
 
 def parse_row(raw: RawRow, *, split: str) -> Group | Skip:
-    """Parse one context with its questions; Gold.extra: type, the name of the set.
+    """Parse one context with its questions, {"context": text, "questions", "answers", "metadata"}.
+
+    Gold.extra: type, the name of the set.
 
     Args:
         raw: The row.

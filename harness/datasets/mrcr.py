@@ -33,10 +33,11 @@ class _Message(StrictRow):
 
 
 def parse_row(raw: RawRow) -> Row:
-    """Parse one MRCR row: the chat is the document, its last message the question.
+    """Parse one row, {"prompt": the chat as JSON, "answer", "random_string_to_prepend",
+    "n_needles"}.
 
-    Gold.extra: prefix (what the reply must begin with), type. Raises RowError, which names the
-    field.
+    The chat is the document, its last message the question. Gold.extra: prefix (what the reply must
+    begin with), type. Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     try:

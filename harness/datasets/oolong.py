@@ -49,9 +49,9 @@ def _gold_answer(answer: str) -> str:
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one OOLONG row; Gold.extra of a synthetic one: answer_type, type.
+    """Parse one row, {"context_window_text": text, "question", "answer", ..}.
 
-    Raises RowError, which names the field.
+    Gold.extra of a synthetic one: answer_type, type. Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     refuse_blank({"question": row.question, "context_window_text": row.context_window_text})

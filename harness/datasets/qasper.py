@@ -218,7 +218,7 @@ def _example(question: _Question, field: str, document: Document, spans: _Spans)
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one paper with all its questions.
+    """Parse one paper with all its questions, {"title", "abstract", "full_text", "qas", ..}.
 
     Gold.extra of a question has `types`, the kind of each annotator's answer (extractive,
     abstractive, boolean, none), and evidence_floats and evidence_not_found where there are any.

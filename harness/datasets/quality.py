@@ -133,7 +133,8 @@ def _parse_hub_row(raw: RawRow) -> Group:
 
 
 def parse_row(raw: RawRow) -> Group:
-    """Parse one QuALITY row: an article with questions, or the hub copy's single question.
+    """Parse one QuALITY row: {"article": text, "questions": [..], ..}, or the hub copy's
+    {"article", "question", "options", "answer"}.
 
     Raises RowError, which names the field.
     """

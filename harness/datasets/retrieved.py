@@ -143,7 +143,9 @@ class _RowParser:
 
 
 def _file_name(file: Path | Member) -> str:
-    """The name of a file in messages; a file of an archive has the archive's before it."""
+    """The name of a file in messages: "dev.jsonl", or for a file in an archive
+    "a.zip/dev.jsonl".
+    """
     if isinstance(file, Member):
         return str(file)
     return file.name

@@ -130,10 +130,9 @@ def _triple(entry: object) -> list[str]:
 
 
 def parse_row(raw: RawRow) -> Row:
-    """Parse one 2WikiMultihopQA row.
+    """Parse one row, as HotpotQA's with "evidences", triples of subject, relation and object.
 
-    Gold.extra as for HotpotQA, and `evidences`, the triples. Raises RowError, which names the
-    field.
+    Gold.extra as for HotpotQA, and `evidences`. Raises RowError, which names the field.
     """
     fields = dict(raw)
     if "context" in raw:

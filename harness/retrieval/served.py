@@ -171,10 +171,10 @@ def _score(value: object) -> float | None:
 
 
 def _places(config: RetrieverConfig) -> dict[str, str]:
-    """Map each field of a hit to its place in a reply: {"hits": "hits.hits", "page":
-    "_source.page"}.
+    """Map each field of a hit to its place in a reply: {"hits": "hits.hits", "score": "_score",
+    ..}.
 
-    Those of the format, with the user's own in place of them.
+    The places of the format, with the user's own in place of them.
     """
     return {**FORMATS[config.format].map, **config.map}
 

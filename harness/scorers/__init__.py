@@ -147,10 +147,10 @@ def lookup(name: str) -> Scorer:
 
 
 def version(name: str) -> str:
-    """The version of a scorer and of the packages it needs: "1", "1 (rouge 1.0.1)" or, for the
-    user's own code, "1 (code 1a2b3c4d)".
+    """The version of a scorer and of the packages it needs: "1" or "1 (rouge 1.0.1)".
 
-    Only scores of one version are comparable.
+    For the user's own code with a hash of it, "1 (code 1a2b3c4d)". Only scores of one version are
+    comparable.
     """
     scorer = lookup(name)
     distributions = [package.replace("_", "-") for package in scorer.packages]

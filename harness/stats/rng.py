@@ -22,7 +22,10 @@ class Dice:
     parts choose alike."""
 
     def __init__(self, *parts: object) -> None:
-        """Seed the dice with the parts, joined; `random` gives the next number from 0 to 1."""
+        """Seed the dice with the parts, joined: equal parts give the same numbers.
+
+        `random` returns the next number, from 0 to below 1.
+        """
         self.random = random.Random("pocket/" + "/".join(map(str, parts))).random
 
     def below(self, n: int) -> int:
