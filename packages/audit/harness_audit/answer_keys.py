@@ -66,7 +66,8 @@ class Audit:
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
-    """An Audit for each data set, in the order of the runs.
+    """Look for gold answers that are probably wrong: an Audit for each data set, in the order of
+    the runs.
 
     Runs of one data set are audited together only if they read the same rows (by fingerprint).
 
@@ -82,12 +83,12 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
 
 
 def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
-    """The Audit of one data set: for each question the reasons why its gold answer looks wrong,
-    with their evidence.
+    """The Audit of one data set: for each suspect question the reasons why its gold answer looks
+    wrong, with their evidence.
 
     Args:
         name: The data set.
-        group: Its runs with their rows.
+        group: The runs over it, each with its rows.
     """
     runs = [run for run, _ in group]
     examples = _asked_examples(group)
@@ -134,9 +135,13 @@ class _Signs:
     scorers: Sequence[str]
 
     def reasons(self, question: str, gold: Gold) -> dict[str, str]:
-        """Why the gold answer of a question looks wrong: reason -> its evidence, {} for no reason.
+        """Why the gold answer of a question looks wrong: reason -> its evidence; {} for no reason.
 
-        {"gold contradicts": "'yes' and 'no'", "duplicate": "q9 has Oslo"}
+            {"gold contradicts": "'yes' and 'no'", "duplicate": "q9 has Oslo"}
+
+        Args:
+            question: The id of the question.
+            gold: Its gold answers.
         """
         text = self.evidence[question]
         absent = ""
@@ -153,11 +158,13 @@ class _Signs:
 
 
 def _without_gold_in(evidence: Mapping[str, str], examples: Mapping[str, Example]) -> set[str]:
-    """Questions whose evidence holds no gold answer; none where those are most of a data set, whose
-    gold answers are then not verbatim.
+    """The ids of the questions whose evidence holds no gold answer.
+
+    The set is empty where that is true of most questions of the data set: its gold answers are then
+    not words of the text at all.
 
     Args:
-        evidence: Question id -> text.
+        evidence: Question id -> text of its evidence, "" where it is not at hand.
         examples: Question id -> question and gold.
     """
     absent: set[str] = set()
@@ -171,7 +178,11 @@ def _without_gold_in(evidence: Mapping[str, str], examples: Mapping[str, Example
 
 
 def _asked_examples(group: Sequence[tuple[StoredRun, Rows]]) -> dict[str, Example]:
-    """Question id -> example, for the questions that any of the runs asked."""
+    """Question id -> question and gold answers, for the questions that any of the runs asked.
+
+    Args:
+        group: Runs over one data set, each with its rows.
+    """
     asked: set[str] = set()
     for run, _ in group:
         for record in run.records:
@@ -183,7 +194,12 @@ def _asked_examples(group: Sequence[tuple[StoredRun, Rows]]) -> dict[str, Exampl
 
 
 def _first_evidence(group: Sequence[tuple[StoredRun, Rows]], example: Example) -> str:
-    """The evidence of a question, from the first run whose rows have it; "" if none has."""
+    """The text of a question's evidence, from the first run whose rows have it; "" if none has.
+
+    Args:
+        group: Runs over one data set, each with its rows.
+        example: The question.
+    """
     for _, rows in group:
         text = evidence_of(rows, example)
         if text:
@@ -192,7 +208,7 @@ def _first_evidence(group: Sequence[tuple[StoredRun, Rows]], example: Example) -
 
 
 def _answers_of(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
-    """Question id -> the answers of the runs, without failed ones."""
+    """Question id -> what the runs answered to it, failed questions left out."""
     answers: dict[str, list[str]] = {}
     for run in runs:
         for record in run.records:
@@ -202,7 +218,13 @@ def _answers_of(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
 
 
 def evidence_of(rows: Rows, example: Example) -> str:
-    """The supporting parts of a question, or its documents; "" where they are not at hand."""
+    """The text that the answer to a question should stand in: its supporting parts, or its whole
+    documents where no part is marked; "" where they are not at hand.
+
+    Args:
+        rows: Rows that may hold the documents.
+        example: The question with its supporting parts.
+    """
     texts: dict[str, str] = {}
     for name in example.question.document_ids:
         if name in rows.documents:
@@ -223,7 +245,8 @@ def _opening(text: str) -> str:
 
 
 def differ(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether no answer of one list could be taken for one of the other."""
+    """Whether each answer of one list is another one than each of the other list: neither shares
+    half of its words with the other nor contains it."""
     return not any(_alike(x, y) for x, y in product(a, b))
 
 
@@ -233,23 +256,26 @@ def _alike(x: str, y: str) -> bool:
 
 
 def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
-    """A sentence on the answer that most methods give, if the evidence has it and gold does not;
-    else empty.
+    """ "3 of 4 methods answer 'Oslo': ... was born in Oslo in ...": what most methods answer to a
+    question, if two do at least, the evidence has it, and it is not a gold answer; else "".
 
     Args:
-        answers: Those of the strong methods.
+        answers: The answers of the strong methods.
         gold: The gold answers.
         text: The evidence.
     """
     if not answers:
         return ""
-    ((best, count),) = Counter(map(normalize_answer, answers)).most_common(1)
-    if count < 2 or 2 * count <= len(answers):
+    counts = Counter(map(normalize_answer, answers))
+    best, count = counts.most_common(1)[0]
+    is_majority = count >= 2 and 2 * count > len(answers)
+    if not is_majority:
         return ""
     if not has_answer(text, [best]) or not differ([best], gold):
         return ""
     around = _opening(text)
-    match = re.search(r"\W+".join(map(re.escape, best.split())), text, re.IGNORECASE)
+    words = map(re.escape, best.split())
+    match = re.search(r"\W+".join(words), text, re.IGNORECASE)
     if match:
         start = max(match.start() - _AROUND, 0)
         around = " ".join(text[start : match.end() + _AROUND].split())
@@ -260,8 +286,8 @@ def _contradiction(gold: Sequence[str]) -> str:
     """ "'yes' and 'no'": the first two gold answers of a question that exclude each other; "" where
     there are none.
 
-    Two answers without a common word do if one of them is yes, no or "unanswerable", or both are
-    numbers.
+    Two answers exclude each other if they have no word in common and one of them is yes, no or
+    "unanswerable", or both are numbers.
     """
     for a, b in combinations(gold, 2):
         kinds = {answer_kind([a]), answer_kind([b])}
@@ -272,8 +298,8 @@ def _contradiction(gold: Sequence[str]) -> str:
 
 
 def _without_words(gold: Gold, names: Sequence[str]) -> str:
-    """ "'$': f1 gives 0 to the same text": what scorers make of the first gold answer that has no
-    word once normalised; "" where there is none, or no harm.
+    """ "'$': f1 gives 0 to the same text": the first gold answer that has no word once normalised,
+    and what scorers make of it; "" where there is no such answer, or it does no harm.
 
     Args:
         gold: The gold answers.
@@ -291,11 +317,12 @@ def _without_words(gold: Gold, names: Sequence[str]) -> str:
 
 
 def _harm_by(name: str, empty: str, gold: Gold) -> list[str]:
-    """What a scorer does wrong with a gold answer without words; [] for nothing.
+    """Phrases on what a scorer does wrong with a gold answer without words: "f1 gives 0 to the same
+    text". [] for a scorer that does nothing wrong, or cannot score here (of an imported run, or of
+    another kind of data).
 
     Args:
-        name: The scorer; one that cannot score here (of an imported run, or of another kind of
-            data) does nothing wrong.
+        name: The scorer.
         empty: The gold answer without words.
         gold: All gold answers of its question.
     """
@@ -313,8 +340,12 @@ def _harm_by(name: str, empty: str, gold: Gold) -> list[str]:
 
 
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
-    """Question id -> "q9 has Oslo": q9 asks the same words of the same document, but its gold
-    answer is Oslo."""
+    """Question id -> "q9 has Oslo", for each question that another one repeats: q9 asks the same
+    words of the same document, but its gold answer is Oslo.
+
+    Args:
+        examples: Question id -> question and gold.
+    """
     found: dict[str, str] = {}
     first_asked: dict[tuple[str, str], str] = {}  # (words, document) -> the first such question
     for name, example in examples.items():
@@ -333,8 +364,8 @@ def _gold_text(example: Example) -> str:
 
 
 def frame(audits: Sequence[Audit]) -> pd.DataFrame:
-    """One row a suspect question and reason: dataset, question_id, question, gold, reason,
-    evidence."""
+    """A row for each suspect question and reason, with the columns dataset, question_id, question,
+    gold, reason, evidence."""
     rows = []
     for audit in audits:
         for question, example in audit.examples.items():
@@ -347,10 +378,11 @@ def frame(audits: Sequence[Audit]) -> pd.DataFrame:
 
 
 def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
-    """For each data set the suspect questions, and each method's score.
+    """Titled tables for people: for each data set the suspect questions, where there are any, and
+    each method's score.
 
-    Not the score without them: which questions are suspect depends on the answers (18.5 points in a
-    simulation).
+    The score without suspect questions is not shown: which questions are suspect depends on the
+    answers (18.5 points in a simulation).
     """
     out = []
     for audit in audits:

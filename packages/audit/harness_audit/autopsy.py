@@ -86,14 +86,19 @@ class Case:
 
 @dataclass(frozen=True)
 class Siblings:
-    """Scores by question of the runs to compare with, None where there is no such run."""
+    """Runs to compare a run with, as score by question; None where there is no such run.
+
+    Args:
+        oracle: Question id -> score of the run that was shown the evidence alone.
+        closed_book: Question id -> score of the run that was shown no text.
+    """
 
     oracle: Mapping[str, float] | None
     closed_book: Mapping[str, float] | None
 
     @property
     def missing(self) -> list[str]:
-        """Presets that would have to run for what is missing."""
+        """The presets of the siblings that are missing: "oracle-evidence", "closed-book"."""
         presets = []
         if self.oracle is None:
             presets.append("oracle-evidence")
@@ -103,13 +108,18 @@ class Siblings:
 
 
 def is_closed_book(run: StoredRun) -> bool:
-    """Whether the reader was shown no text at all."""
+    """Whether the reader was shown no text at all, for any question."""
     return not any(record.shown for record in run.records)
 
 
 def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
-    """The siblings of `run` among `runs`: those with all its questions, the same rows, task, reader
-    and first score."""
+    """Find the runs to compare `run` with: on the evidence alone, and without any text.
+
+    Args:
+        run: The run.
+        runs: The runs to look among; one fits if it has all questions of `run`, and the same rows,
+            task, reader and first score.
+    """
     return Siblings(
         oracle=_sibling_scores(run, runs, facts.is_oracle),
         closed_book=_sibling_scores(run, runs, is_closed_book),
@@ -117,8 +127,13 @@ def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
 
 
 def _is_comparable(run: StoredRun, other: StoredRun) -> bool:
-    """Whether `other` has all questions of `run`, the same rows, task and reader, and its first
-    score."""
+    """Whether a run can stand beside another, question by question: it has all its questions, the
+    same rows, task and reader, and its first score.
+
+    Args:
+        run: The run that is explained.
+        other: The run that it is compared with.
+    """
     rows, questions = question_set(run)
     other_rows, other_questions = question_set(other)
     return (
@@ -133,7 +148,8 @@ def _is_comparable(run: StoredRun, other: StoredRun) -> bool:
 def _sibling_scores(
     run: StoredRun, runs: Iterable[StoredRun], is_sibling: Callable[[StoredRun], bool]
 ) -> dict[str, float] | None:
-    """Question -> score of the first sibling by the first score of `run`; None where there is none.
+    """Question id -> score of the first sibling of one kind, by the first score of `run`; None
+    where there is no such sibling.
 
     Args:
         run: The run to compare with its siblings.
@@ -150,8 +166,13 @@ def _sibling_scores(
 def cases_by_run(
     pairs: Sequence[tuple[StoredRun, Rows]], lost_below: float = LOST_BELOW
 ) -> dict[tuple[str, str, str], list[Case]]:
-    """The cases of each run that is no sibling itself, by (data set, label, model); lost_below: as
-    in LOST_BELOW."""
+    """(data set, label, model) -> the cases of that run, one a question. Runs that others are
+    compared with are left out.
+
+    Args:
+        pairs: Each run with its rows.
+        lost_below: Questions with a lower headline score are lost.
+    """
     runs = [run for run, _ in pairs]
     cases = {}
     for (run, rows), label in zip(pairs, facts.labels(runs), strict=True):
@@ -164,13 +185,13 @@ def cases_by_run(
 def cases_of(
     run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW
 ) -> list[Case]:
-    """A case for each question, in the order of the records.
+    """A case for each question of a run, in the order of its records: whether it was lost, and why.
 
     Args:
         run: The run.
-        rows: Its gold answers.
+        rows: The rows of its data set, with gold answers.
         siblings: The runs to compare with.
-        lost_below: Lower scores are lost.
+        lost_below: Questions with a lower headline score are lost.
     """
     name = facts.headline(run)
     dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (name,)})
@@ -187,14 +208,14 @@ def cases_of(
         if record.error is not None:
             kind = "failed"
         elif value >= lost_below:
-            kind = _RIGHT[known]
+            kind = _CLASS_OF_RIGHT[known]
         else:
             kind = _loss_class(record, rows, dataset, oracle, lost_below)
         cases.append(Case(question, cluster, value, kind, known))
     return cases
 
 
-_RIGHT: dict[bool | None, str] = {None: "right", True: "known", False: "read"}
+_CLASS_OF_RIGHT: dict[bool | None, str] = {None: "right", True: "known", False: "read"}
 """Whether the run without any text is right -> the class of a right answer."""
 
 
@@ -205,11 +226,11 @@ def _loss_class(
     oracle: bool | None,
     lost_below: float,
 ) -> str:
-    """The class of a question with a wrong answer.
+    """Why the answer to a question is wrong: the name of the first of CLASSES that holds.
 
     Args:
-        record: The question.
-        rows: Gold answers.
+        record: The record of the question.
+        rows: The rows of the data set, with gold answers.
         dataset: The run's data set, with the first scorer alone.
         oracle: Whether the run on the evidence alone is right; None without one.
         lost_below: Lower scores are lost.
@@ -237,11 +258,12 @@ def _loss_class(
 
 
 def _is_right_otherwise(record: StoredRecord, example: Example | None, lost_below: float) -> bool:
-    """Whether a wrong answer is right by another scorer, or contains a gold answer.
+    """Whether an answer that the headline calls wrong is right by another score, or contains a gold
+    answer.
 
     Args:
-        record: The question.
-        example: Its gold answers, where they are at hand.
+        record: The record of the question.
+        example: The question with its gold answers, where they are at hand.
         lost_below: Lower scores are lost.
     """
     for name, value in record.scores.items():
@@ -258,13 +280,13 @@ def _is_right_otherwise(record: StoredRecord, example: Example | None, lost_belo
 def _wrong_stop_class(
     record: StoredRecord, dataset: DatasetConfig, example: Example, lost_below: float
 ) -> str | None:
-    """ "stopped too early" or "stopped too late" where the answer at another recorded stop is
-    right; else None.
+    """Whether the search stopped at a wrong moment: "stopped too early" or "stopped too late" where
+    the answer at a later or an earlier recorded stop is right; None where none is.
 
     Args:
-        record: The question, with the steps of its search.
+        record: The record of the question, with the steps of its search.
         dataset: The run's data set, with the first scorer alone.
-        example: Its gold answers.
+        example: The question with its gold answers.
         lost_below: Lower scores are lost.
     """
     stop_index = own_stop_index(record)
@@ -285,12 +307,15 @@ def _wrong_stop_class(
 
 
 def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
-    """One row a run and class that occurs; the keys are (data set, method, model).
+    """A row for each run and class that occurs in it.
 
-    count; share, share.low, share.high: of all questions of the run, in [0, 1], 95 % interval, by
-    cluster;
-    known: how many of them the run without any text answers right (missing without one); examples:
-    question ids.
+    dataset, method, model: as in the keys; class: its name in CLASSES; count: questions of the
+    class; n: all questions of the run; share, share.low, share.high: count / n in [0, 1] with its
+    95 % interval, by cluster; known: how many of them the run without any text answers right, None
+    without one; examples: ids of all its questions.
+
+    Args:
+        cases: (data set, method, model) -> a case for each question of that run.
     """
     rows = []
     for (dataset, method, model), run_cases in cases.items():
@@ -310,22 +335,32 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
 
 
 def _share_columns(cases: Sequence[Case], kind: str) -> dict[str, float | None]:
-    """The columns share, share.low and share.high of a class of a run."""
+    """The columns share, share.low and share.high: how many of a run's questions are of a class.
+
+    Args:
+        cases: All questions of the run.
+        kind: The class.
+    """
     is_kind = [float(case.kind == kind) for case in cases]
     clusters = [case.cluster for case in cases]
     return facts.mean_columns("share", is_kind, clusters, seed=0)
 
 
 def _count_known(cases: Sequence[Case]) -> int | None:
-    """How many the run without any text answers right; None without such a run."""
+    """How many of the questions the run without any text answers right; None where there is no such
+    run."""
     if cases[0].known is None:
         return None
     return sum(bool(case.known) for case in cases)
 
 
 def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[str, pd.DataFrame]]:
-    """For each data set and model a table for people: a row a class, a column a method, "12 (24 %)
-    [15, 36]"."""
+    """A titled table for people for each data set and model: a row a class, a column a method, with
+    cells "12 (24 %) [15, 36]".
+
+    Args:
+        cases: (data set, method, model) -> a case for each question of that run.
+    """
     sections = []
     for (dataset, model), group in frame(cases).groupby(["dataset", "model"], sort=False):
         methods = group["method"].unique().tolist()
@@ -340,7 +375,12 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
 
 
 def _share_cell(row: Mapping[Hashable, Any]) -> str:
-    """ "12 (24 %) [15, 36]": the count of a class, its share, and the interval where it has one."""
+    """ "12 (24 %) [15, 36]": how many questions are of a class, their share, and its interval where
+    it has one.
+
+    Args:
+        row: A row of `frame`.
+    """
     cell = f"{row['count']} ({100 * row['share']:.0f} %)"
     low = row["share.low"]
     high = row["share.high"]

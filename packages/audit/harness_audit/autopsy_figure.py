@@ -30,12 +30,15 @@ _DARK = {"read", "right", "failed", "misread", "not retrieved", "stopped too ear
 
 
 def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
-    """Draw a panel for each data set and model.
+    """Draw a panel for each data set and model, with a stacked bar for each method.
 
     Args:
         table: The rows of autopsy.frame.
-        form: Of the file, one of plot.FORMS.
+        form: The format of the file, one of plot.FORMS.
         width: In inches.
+
+    Returns:
+        The file.
     """
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)]
     rows = table.groupby(["dataset", "model"], sort=False)["method"].nunique().tolist()
@@ -54,7 +57,11 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
 
 
 def to_html(table: pd.DataFrame) -> Html:
-    """The figure for a page, and below it links to questions of each class."""
+    """The figure for a page, wide and narrow, and below it links to some questions of each class.
+
+    Args:
+        table: The rows of autopsy.frame.
+    """
     lists = map(_links_to_questions, table.to_dict("records"))
     wide = el("div", inline_svg(draw(table)), class_="on-wide")
     narrow = el("div", inline_svg(draw(table, width=_NARROW)), class_="on-narrow")
@@ -63,7 +70,8 @@ def to_html(table: pd.DataFrame) -> Html:
 
 
 def _links_to_questions(row: Mapping[Hashable, Any]) -> Html:
-    """A paragraph with links to some questions of a row of autopsy.frame."""
+    """ "bm25 · misread (12): q3 q7 ... and 7 more": a paragraph with links to the first questions
+    of a row of autopsy.frame."""
     dataset = quote(row["dataset"], safe="")
     questions = list(row["examples"])
     parts: list[Html | str] = [f"{row['method']} · {row['class']} ({row['count']}): "]
@@ -77,8 +85,12 @@ def _links_to_questions(row: Mapping[Hashable, Any]) -> Html:
 
 
 def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
-    """Why questions were lost, for the page, where a run on the evidence alone is there to compare
-    with."""
+    """The section of the page that says why questions were lost. None where no run on the evidence
+    alone is there to compare with, or no run to explain.
+
+    Args:
+        pairs: Each run with its rows.
+    """
     if not any(facts.is_oracle(run) for run, _ in pairs):
         return None
     cases = autopsy.cases_by_run(pairs)
@@ -93,15 +105,16 @@ def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
 
 
 def _draw_bars(ax: Axes, group: pd.DataFrame, handles: dict[str, BarContainer]) -> None:
-    """Draw a stacked bar for each method: the share of each class, with its count.
+    """Draw a stacked bar for each method: the share of each class, with its count. Also stores the
+    bars of each class in `handles`, for the legend.
 
     Args:
         ax: The panel.
-        group: The rows of one data set and model.
-        handles: Gets class -> the bars that were drawn for it.
+        group: The rows of autopsy.frame of one data set and model.
+        handles: Class -> the bars that were drawn for it; changed.
     """
     methods: list[str] = list(dict.fromkeys(group["method"]))
-    left = np.zeros(len(methods))  # % of each bar that is drawn already
+    drawn = np.zeros(len(methods))  # % of each bar that is drawn already
     for kind in autopsy.CLASSES:
         class_rows = group[group["class"] == kind].set_index("method")
         if class_rows.empty:
@@ -110,7 +123,7 @@ def _draw_bars(ax: Axes, group: pd.DataFrame, handles: dict[str, BarContainer]) 
         handles[kind] = ax.barh(
             range(len(methods)),
             widths,
-            left=left,
+            left=drawn,
             height=0.7,
             color=autopsy.CLASSES[kind].colour,
             edgecolor="#7b8694",
@@ -118,9 +131,9 @@ def _draw_bars(ax: Axes, group: pd.DataFrame, handles: dict[str, BarContainer]) 
         )
         for place, method in enumerate(methods):
             if widths[place] >= _LABELLED:
-                middle = left[place] + widths[place] / 2
+                middle = drawn[place] + widths[place] / 2
                 _label_bar(ax, middle, place, kind, int(class_rows["count"][method]))
-        left = left + widths
+        drawn = drawn + widths
     set_axis(ax.xaxis, Axis("% of the questions", limits=(0.0, 100.0)))
     ax.set_yticks(range(len(methods)), methods)
     ax.invert_yaxis()
@@ -133,9 +146,9 @@ def _label_bar(ax: Axes, x: float, y: float, kind: str, count: int) -> None:
     Args:
         ax: The panel.
         x: The middle of the part, in % of the questions.
-        y: The place of the bar.
-        kind: The class.
-        count: Questions of the class.
+        y: The number of the bar, from 0.
+        kind: The class, which decides the colour of the text.
+        count: How many questions are of the class.
     """
     colour = "#1d2430"
     if kind in _DARK:

@@ -52,20 +52,25 @@ from harness.types import VERSION
 from reports.consistency import misfits_outside_bundles
 from reports.main_table import frame
 
-LARGEST = 2**30
+_MOST_BYTES = 2**30
 """Bytes that all files of a bundle may have together."""
-MOST = 20_000
+_MOST_FILES = 20_000
 """Files that a bundle may have."""
-DENSEST = 200
+_MOST_EXPANSION = 200
 """Times that a file over 1 MiB may be larger than its part of the bundle. JSON of answers is 3 to
 20."""
+_ENCRYPTED = 1  # the bit of an entry's flags
 _TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can hold
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f:]{1,255}(/[^/\\\x00-\x1f\x7f:]{1,255})*")
 
 
 def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
-    """Write `files` (name -> pieces of its bytes) to `held` as a zip; equal files give equal bytes
-    with one zlib."""
+    """Write a zip file whose bytes depend on nothing but names, contents and the version of zlib.
+
+    Args:
+        held: The file to write to, open for bytes.
+        files: Name in the zip -> pieces of the file's bytes, which are written one after the other.
+    """
     with zipfile.ZipFile(held, "w") as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _TIME)
@@ -77,10 +82,18 @@ def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
 
 
 def read_zip(path: Path, folder: Path) -> dict[str, Path]:
-    """Unpack a bundle into `folder`, its files named by numbers; returns name in the bundle ->
-    file.
+    """Unpack a zip file into a folder, where its files are named "0", "1", ...: never by a name
+    from the zip.
 
-    Raises DataError for what is no zip file, is damaged, or must not be read.
+    Args:
+        path: The zip file.
+        folder: An empty folder.
+
+    Returns:
+        Name in the zip -> the unpacked file.
+
+    Raises:
+        DataError: It is no zip file, is damaged, or must not be read (see `zip_problems`).
     """
     files: dict[str, Path] = {}
     name = None
@@ -113,27 +126,32 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
 
 
 def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterator[str]:
-    """Yield reasons not to read these entries of a zip file, from their headers alone."""
+    """Yield a sentence for each reason not to read a zip file: names that lead out of a folder,
+    links, passwords, the same name twice, too many files, or more bytes than the limits allow. It
+    looks at the entries' headers alone."""
     seen: set[str] = set()
     total = 0
     for entry in entries:
         name = entry.filename
         total += entry.file_size
-        if not _NAME.fullmatch(name.removesuffix("/")) or {".", ".."} & set(name.split("/")):
+        is_plain_name = _NAME.fullmatch(name.removesuffix("/"))
+        leaves_folder = {".", ".."} & set(name.split("/"))
+        if not is_plain_name or leaves_folder:
             yield f"the name {name[:80]!r} leads to another place"
-        if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        unix_mode = entry.external_attr >> 16
+        if stat.S_IFMT(unix_mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
             yield f"'{name}' is a link or no plain file"
-        if entry.flag_bits & 1:
+        if entry.flag_bits & _ENCRYPTED:
             yield f"'{name}' has a password"
         if name.casefold() in seen:
             yield f"'{name}' is in it twice"
-        if entry.file_size > max(2**20, DENSEST * entry.compress_size):
+        if entry.file_size > max(2**20, _MOST_EXPANSION * entry.compress_size):
             yield f"'{name}' would be {entry.file_size:,} bytes out of {entry.compress_size:,}"
         seen.add(name.casefold())
-        if len(seen) > MOST:
-            yield f"it has more than {MOST:,} files"
-    if total > LARGEST:
-        yield f"its files have {total:,} bytes, more than {LARGEST:,}"
+        if len(seen) > _MOST_FILES:
+            yield f"it has more than {_MOST_FILES:,} files"
+    if total > _MOST_BYTES:
+        yield f"its files have {total:,} bytes, more than {_MOST_BYTES:,}"
 
 
 FORMAT = 3
@@ -182,13 +200,13 @@ class RunEntry:
 
 @dataclass(frozen=True)
 class Index:
-    """A bundle.json.
+    """What the file bundle.json of a bundle holds.
 
     Args:
-        runs: Folder in the bundle -> its entry.
+        runs: Folder in the bundle -> what is said of the run in it.
         interval_rule: The rule by which the intervals of the table were made.
-        table: A row a run, column -> value.
-        files: Name -> sha256.
+        table: A row for each run, column -> value.
+        files: Name of a file in the bundle -> sha256.
     """
 
     runs: dict[str, RunEntry]
@@ -197,7 +215,8 @@ class Index:
     files: dict[str, str]
 
     def as_json(self) -> dict[str, object]:
-        """The values of bundle.json."""
+        """The object that is written as bundle.json: {"format": 3, "made_with": ..., "runs": {...},
+        ...}."""
         return {
             "format": FORMAT,
             "made_with": f"longdoc-harness {VERSION}",
@@ -228,32 +247,40 @@ class Bundle:
 
 
 def digest(text: str | bytes) -> str:
-    """sha256 in hexadecimal; a lone surrogate has its own bytes."""
+    """sha256 in hexadecimal. A text is encoded as UTF-8; a lone surrogate in it keeps bytes of its
+    own."""
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()
 
 
 def answer_parts(row: StoredRecord) -> list[object]:
-    """[prediction, type of the error or None, places of the texts shown to the reader] of a
-    record."""
-    places = list(map(_place_of, row.shown))
-    return [row.prediction, (row.error or {}).get("type"), places]
+    """What makes the answer of a record: [prediction, type of the error, shown].
+
+    The type is None for a question that did not fail; `shown` has a list [document, start, end,
+    sources] for each text that the reader was shown.
+    """
+    places = list(map(_place_of_piece, row.shown))
+    error = row.error or {}
+    return [row.prediction, error.get("type"), places]
 
 
-def _place_of(piece: Mapping[str, object]) -> list[object]:
-    """Where a text that was shown stands: document, start, end, sources."""
+def _place_of_piece(piece: Mapping[str, object]) -> list[object]:
+    """Where a text that was shown stands: [document id, start, end, sources], None for what it
+    lacks."""
     return [piece.get(key) for key in ("document_id", "start", "end", "sources")]
 
 
 def answer_digest(row: StoredRecord) -> str:
-    """A digest of a record's answer and of the texts that its reader and its search were shown."""
+    """A sha256 of a record's answer (`answer_parts`) and of the texts that its reader and its
+    search were shown."""
     hashes = list(map(_text_hash, row.pieces()))
     return digest(canonical([*answer_parts(row), hashes]))
 
 
 def _text_hash(piece: StoredPiece) -> str | None:
-    """The checksum of a text that was shown, computed or as the record has it."""
+    """The checksum of a text that was shown: computed from the text, or where a record holds none,
+    the one that stands in its place; None for neither."""
     text = piece.get("text")
     if text:
         return checksum(text)
@@ -261,8 +288,9 @@ def _text_hash(piece: StoredPiece) -> str | None:
 
 
 def texts_digest(record: StoredRecord) -> str | None:
-    """A digest of question, options and gold together (alone, one could be guessed), or the
-    record's texts_sha256."""
+    """The digest of a record's question, options and gold answers, taken together because one of
+    them alone could be guessed. For a record without gold answers, whose texts were left out, it is
+    the digest that the record holds in their place; None if it holds none."""
     if record.gold is None:
         return cast(str | None, record.other.get(TEXTS_HASH))
     return question_digest(record.question, record.options, record.gold)
@@ -271,12 +299,13 @@ def texts_digest(record: StoredRecord) -> str | None:
 def question_digest(
     question: str | None, options: Sequence[str] | None, gold: Mapping[str, object]
 ) -> str:
-    """A digest of a question.
+    """A sha256 of a question with its options and gold answers.
 
     Args:
-        question: Its text.
-        options: To choose from.
-        gold: The gold answers as in a record.
+        question: The text of the question.
+        options: The options to choose from, if there are any.
+        gold: The gold answers as in a record: {"answers": [...], "supporting": [...], "extra":
+            {...}}.
     """
     return digest(canonical([question, options, gold]))
 
@@ -284,8 +313,8 @@ def question_digest(
 def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) -> str:
     """Write a bundle of `runs` to `path` and return the sha256 of its bundle.json.
 
-    The order of the runs and the time change nothing. A run that was made twice is two runs of the
-    bundle.
+    The bytes do not depend on the order of the runs or the time of the export. A run that was made
+    twice becomes two runs of the bundle.
 
     Args:
         runs: The runs.
@@ -301,7 +330,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     files: dict[str, Iterable[bytes]] = {}
     digests = {README: digest(_README)}
     shown: list[StoredRun] = []
-    for place, run in _places(runs).items():
+    for place, run in _runs_by_folder(runs).items():
         _check_ended(run)
         keep = keep_texts and run.config.dataset.keep_texts
         manifest = run.manifest
@@ -328,7 +357,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
 
 
 def _check_ended(run: StoredRun) -> None:
-    """Raise UserError for a run that has not ended."""
+    """Raise UserError for a run that is still going on, was killed, or has no records."""
     ended = run.summary.state in ("finished", "interrupted", "stopped")
     if not ended or not run.records:
         raise UserError(
@@ -336,14 +365,17 @@ def _check_ended(run: StoredRun) -> None:
         )
 
 
-def _places(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
-    """Folder in the bundle -> run, in an order that does not depend on that of `runs`. A run that
-    was made again lies in a folder of its own: musique, then musique.2.
+def _runs_by_folder(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
+    """Folder in the bundle -> the run that will be in it, in an order that does not depend on that
+    of `runs`.
+
+    A run that was made again has the same name, so it lies in a folder of its own:
+    "runs/musique/NAME", then "runs/musique.2/NAME".
 
     Raises UserError for two copies of one run.
     """
     found: dict[str, StoredRun] = {}
-    for run in sorted(runs, key=_made):
+    for run in sorted(runs, key=_order_key):
         folder, _, name = _folder_name(run).rpartition("/")
         number = 1
         place = f"{folder}/{name}"
@@ -356,33 +388,49 @@ def _places(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
     return found
 
 
-def _made(run: StoredRun) -> tuple[str, str, str]:
-    """A run's place in the order of a bundle: by folder, then by when it was made."""
+def _order_key(run: StoredRun) -> tuple[str, str, str]:
+    """The sort key of a run in a bundle: folder, then when it was started, then its id."""
     return _folder_name(run), str(run.manifest.started), str(run.manifest.id)
 
 
 def _folder_name(run: StoredRun) -> str:
-    """The folder of a run in a bundle."""
+    """The folder of a run in a bundle: "runs/musique/bm25--llama--0a1b2c3d"; a "/" in the name of
+    the data set becomes "~"."""
     return f"runs/{run.config.dataset.name.replace('/', '~')}/{run.path.name}"
 
 
 def _exported_records(run: StoredRun, keep: bool) -> Iterator[StoredRecord]:
-    """The records of a run as its bundle holds them; keep: with the data set's texts."""
+    """The records of a run as its bundle holds them.
+
+    Args:
+        run: The run.
+        keep: Whether they keep the data set's texts; without, hashes stand in their place.
+    """
     if keep:
         return iter(run.whole_records)
     return map(_hash_texts, run.whole_records)
 
 
 def _record_lines(run: StoredRun, keep: bool) -> Iterator[bytes]:
-    """The lines of a run's records as its bundle holds them; keep: with the data set's texts."""
+    """Yield the lines of records.jsonl of a run in its bundle, one a record.
+
+    Args:
+        run: The run.
+        keep: Whether records keep the data set's texts.
+    """
     for record in _exported_records(run, keep):
         yield json_line(record.to_json())
 
 
 def _index_entry(run: StoredRun, keep: bool) -> tuple[RunEntry, str]:
-    """A run's entry in bundle.json, and the digest of its records; keep: with the data set's texts.
+    """What bundle.json says of a run, and the sha256 of its records.jsonl in the bundle.
 
-    Raises ValueError for what JSON cannot hold.
+    Args:
+        run: The run.
+        keep: Whether records keep the data set's texts.
+
+    Raises:
+        ValueError: A record holds what JSON cannot hold, such as NaN.
     """
     dataset = run.config.dataset
     all_records = hashlib.sha256()
@@ -410,7 +458,12 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[RunEntry, str]:
 
 
 def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
-    """The files of a run, name -> content, without its records; keep: with the data set's texts."""
+    """The files of a run in its bundle but for the records: name -> content.
+
+    Args:
+        run: The run.
+        keep: Whether the data set's texts go with it, which adds texts.jsonl.
+    """
     texts = run.texts(run.whole_records)
     described = {"config": run.config.to_json(), "origins": run.origins}
     files = {
@@ -426,7 +479,8 @@ def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
 
 
 def _hash_texts(record: StoredRecord) -> StoredRecord:
-    """Replace a record's texts of the data set by their hashes."""
+    """A copy of a record with hashes in the place of the data set's texts: one for each text that
+    was shown, and one for question, options and gold answers together."""
     bare = without_texts(record)
     for old, piece in zip(record.pieces(), bare.pieces(), strict=True):
         text_hash = _text_hash(old)
@@ -439,13 +493,14 @@ def _hash_texts(record: StoredRecord) -> StoredRecord:
 
 
 def _json_bytes(value: Mapping[str, object]) -> bytes:
-    """A file of one JSON object."""
+    """A mapping as the content of a JSON file. Raises ValueError for NaN and infinity."""
     return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
 
 
 def table(runs: Sequence[StoredRun]) -> list[dict[str, object]]:
-    """The numbers of `harness report` for these runs: a row a run, in the order of `runs`; None
-    where there is none."""
+    """The numbers of `harness report` for these runs, as JSON values: for each run, in their order,
+    a row column -> value, with None for a value that there is not. The columns notes and scorers
+    are left out."""
     numbers = frame(runs).drop(columns=["notes", "scorers"], errors="ignore")
     rows: list[dict[str, object]] = json.loads(
         numbers.to_json(orient="records", double_precision=15)
@@ -455,11 +510,10 @@ def table(runs: Sequence[StoredRun]) -> list[dict[str, object]]:
 
 @contextmanager
 def open_bundle(path: Path) -> Iterator[Bundle]:
-    """Unpack the bundle at `path`, compare its files with their checksums in bundle.json, and read
-    its runs.
+    """Unpack the bundle at `path` into a temporary folder, which is there as long as the `with`
+    block, and give its index, its runs, and which files have other checksums than bundle.json says.
 
-    They lie in a temporary folder inside the block. Raises DataError for what is no bundle, or has
-    an unreadable run.
+    Raises DataError for what is no bundle, or has an unreadable run.
     """
     with tempfile.TemporaryDirectory(prefix="harness-bundle-") as temporary:
         parts = Path(temporary, "files")
@@ -486,27 +540,33 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
 
 
 def _changed_names(listed: Mapping[str, str], hashes: Mapping[str, str]) -> list[str]:
-    """The files, sorted, that are missing, new or not as they were exported.
+    """The names of files that are missing, new, or not as they were exported; sorted, bundle.json
+    left out.
 
     Args:
         listed: Name -> checksum in bundle.json.
         hashes: Name -> checksum of the file that is there.
     """
-    names = {*listed, *hashes} - {INDEX}
-    return sorted(n for n in names if n not in hashes or hashes[n] != listed.get(n))
+    changed: list[str] = []
+    for name in sorted({*listed, *hashes}):
+        is_missing = name not in hashes
+        if name != INDEX and (is_missing or hashes[name] != listed.get(name)):
+            changed.append(name)
+    return changed
 
 
 def _unpacked_run(path: Path, place: str, files: Mapping[str, Path], folder: Path) -> Path:
-    """Move the files of a run into its own folder; returns it.
+    """Move the unpacked files of one run into a folder of its own, under their usual names; returns
+    that folder.
 
     Args:
-        path: The bundle.
-        place: The run's folder in the bundle.
+        path: The bundle, to be named in errors.
+        place: The run's folder in the bundle, "runs/DATASET/NAME".
         files: Name in the bundle -> unpacked file.
-        folder: Where the run's folder is made.
+        folder: Where the run's folder is made, as DATASET/NAME.
 
     Raises:
-        DataError: The run is not in the bundle.
+        DataError: `place` is no folder of a run, or has no run.yaml.
     """
     _, *names = place.split("/")
     if len(names) != 2 or not place.startswith("runs/") or f"{place}/{RUN}" not in files:
@@ -521,8 +581,15 @@ def _unpacked_run(path: Path, place: str, files: Mapping[str, Path], folder: Pat
 
 
 def _read_whole(root: Path, place: str) -> StoredRun:
-    """Read a run and compare its texts with their checksums. Raises UserError for a run that cannot
-    be read, or has no record."""
+    """Read an unpacked run, and compare its texts with their checksums.
+
+    Args:
+        root: The run's folder on disk.
+        place: The run's folder in the bundle, to be named in errors.
+
+    Raises:
+        UserError: The run cannot be read, a text does not fit its checksum, or there is no record.
+    """
     run = read_run(root, hold="nothing")
     for _ in run.stream_texts(run.records):  # raises for a text that does not fit its checksum
         pass
@@ -532,8 +599,15 @@ def _read_whole(root: Path, place: str) -> StoredRun:
 
 
 def _parse_index(path: Path, file: Path) -> Index:
-    """Parse and check bundle.json, unpacked as `file`. Raises DataError, naming the bundle
-    `path`."""
+    """Parse and check bundle.json.
+
+    Args:
+        path: The bundle, to be named in errors.
+        file: bundle.json, unpacked.
+
+    Raises:
+        DataError: It is damaged, of another format, or not of this program.
+    """
     try:
         held = as_object(file.read_bytes())
     except ValueError as error:
@@ -558,10 +632,12 @@ def _parse_index(path: Path, file: Path) -> Index:
 
 
 def _is_entry(values: object) -> bool:
-    """Whether a value of bundle.json has the form of a run's entry."""
+    """Whether what bundle.json has for a run has the form of a `RunEntry`: "answers", "questions"
+    and "scorers" are objects, and "misfits", if there, is a list of texts."""
     if not isinstance(values, dict):
         return False
+    for part in ("answers", "questions", "scorers"):
+        if not isinstance(values.get(part), dict):
+            return False
     misfits = values.get("misfits") or []
-    if not isinstance(misfits, list) or not all(isinstance(one, str) for one in misfits):
-        return False
-    return all(isinstance(values.get(part), dict) for part in ("answers", "questions", "scorers"))
+    return isinstance(misfits, list) and all(isinstance(one, str) for one in misfits)

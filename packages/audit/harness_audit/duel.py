@@ -40,7 +40,13 @@ from harness_audit.pair_races import Pair, PairRaces, Rules
 
 @dataclass(frozen=True)
 class Saved:
-    """Questions that were not asked, and the tokens and seconds that they would have cost."""
+    """What an early stop spared a method.
+
+    Args:
+        questions: How many questions it was not asked.
+        tokens: The tokens that they would have cost, at the mean of those that were asked.
+        seconds: The seconds, likewise.
+    """
 
     questions: int
     tokens: float
@@ -52,12 +58,12 @@ class Entrant:
     """One method of a duel.
 
     Args:
-        name: The method.
+        name: The method's name.
         result: Its run.
-        questions: How many it answered for the duel.
-        of: How many there are.
-        tokens: Of these answers and the indexes that were built for them.
-        seconds: Likewise.
+        questions: How many questions it answered for the duel.
+        of: How many questions the duel has.
+        tokens: What these answers cost, with the indexes that were built for them.
+        seconds: The seconds that they took, likewise.
     """
 
     name: str
@@ -69,7 +75,8 @@ class Entrant:
 
     @property
     def saved(self) -> Saved:
-        """What an early stop saved, at the mean cost of what was asked."""
+        """What an early stop saved: the questions left, at the mean cost of those asked; no cost
+        where none was asked."""
         left = self.of - self.questions
         if self.questions == 0:
             return Saved(left, 0.0, 0.0)
@@ -96,8 +103,12 @@ class DuelResult:
     left_out: int = 0
 
     def ranks(self, name: str) -> tuple[int, int]:
-        """The best and the worst place, from 1, that the verdicts leave possible for the method
-        `name`."""
+        """The (best, worst) rank, from 1, that the verdicts leave possible for a method: (1, 3) for
+        one of three methods without a verdict.
+
+        Args:
+            name: The method's name.
+        """
         wins = 0
         losses = 0
         for pair in self.pairs:
@@ -112,17 +123,23 @@ class DuelResult:
 
 @dataclass(frozen=True)
 class _Cost:
-    """Tokens and seconds of a question or an index."""
+    """What a question or an index took.
+
+    Args:
+        tokens: Its tokens, over all phases.
+        seconds: Its seconds, likewise.
+    """
 
     tokens: float
     seconds: float
 
 
 class _RaceScores(Silent):
-    """Collects score and cost of one method's records, by question id.
+    """Collects score and cost of the questions of one method, and passes its progress on to the
+    duel's line.
 
-    A method's run reports each record to it once: an earlier start's by `seen`, one that this start
-    wrote by `done`.
+    The method's run reports each record to it once: a record of an earlier start by `seen`, one
+    that this start wrote by `done`.
 
     Attributes:
         values: Question id -> score.
@@ -130,7 +147,12 @@ class _RaceScores(Silent):
     """
 
     def __init__(self, display: Progress, score: str) -> None:
-        """Show progress in the duel's line `display`, and collect the score of that name."""
+        """Begin without a question.
+
+        Args:
+            display: The duel's line.
+            score: The name of the score to collect.
+        """
         super().__init__()
         self.display = display
         self.score = score
@@ -141,17 +163,17 @@ class _RaceScores(Silent):
 
     def seen(self, question: Counted) -> None:
         """Collect a question that an earlier start answered, and show it."""
-        self._keep(question)
+        self._collect(question)
         self.display.seen(question)
 
     def done(self, question: Counted) -> None:
         """Collect a question that this start answered, and show it."""
-        self._keep(question)
+        self._collect(question)
         self.display.done(question)
 
-    def _keep(self, question: Counted) -> None:
-        """Keep score (0 for a failed question) and cost of a question. Raises UserError for a score
-        outside [0, 1]."""
+    def _collect(self, question: Counted) -> None:
+        """Store score (0 for a failed question) and cost of a question. Raises UserError for a
+        score outside [0, 1]."""
         name = question.question_id
         value = 0.0
         if not question.failed:
@@ -163,17 +185,24 @@ class _RaceScores(Silent):
 
 
 def _cost_of(usage: Usage) -> _Cost:
-    """What a question or an index took, over all phases."""
+    """The tokens and seconds of a question or an index, added up over all its phases."""
     spent = sum_phases([usage])
     return _Cost(tokens_of(spent), spent.get("seconds", 0.0))
 
 
 def question_clusters(plan: PlannedRun, score: str) -> tuple[list[list[Example]], int]:
-    """The questions of a plan that `score` judges, by cluster in random order; and how many it does
-    not judge.
+    """The questions of a duel, clustered by document, in the order in which they are asked.
 
-    Each cluster's place comes from the seed and its label, so neither another method nor a larger
-    limit reorders them.
+    Each cluster's place in the order comes from the seed and its label, so neither another method
+    nor a larger limit reorders the clusters.
+
+    Args:
+        plan: The plan of any of the methods.
+        score: The name of the score that decides.
+
+    Returns:
+        (clusters, each a list of questions that `score` judges; how many questions it does not
+        judge).
     """
     examples = plan.dataset.examples[: plan.config.limit]
     judged = [e for e in examples if scorer_applies(score, e.gold)]
@@ -190,17 +219,26 @@ def question_clusters(plan: PlannedRun, score: str) -> tuple[list[list[Example]]
 
 
 def check_plans(plans: Sequence[PlannedRun], rules: Rules) -> str:
-    """Return the name of the score that decides the duel. Raises UserError for plans that cannot be
-    in one."""
+    """Check that the plans can be in one duel, and return the name of the score that decides it.
+
+    Args:
+        plans: A plan for each method.
+        rules: The rules, which may name the score; by default it is the data set's first.
+
+    Raises:
+        UserError: They are of several data sets, two are the same run, failed questions do not
+            count, or the data set does not have the score.
+    """
     first = plans[0].config
     if len({plan.config.dataset.name for plan in plans}) > 1:
         raise UserError("a duel is over one data set; name one with --dataset")
-    folders = [plan.folder for plan in plans]
-    for n, plan in enumerate(plans):
-        if plan.folder in folders[:n]:
+    folders: set[str] = set()
+    for plan in plans:
+        if plan.folder in folders:
             raise UserError(
                 f"{plan.method_name} is in the duel twice with the same settings; leave one out"
             )
+        folders.add(plan.folder)
     if first.failed == "skip":
         raise UserError(
             "a duel counts a failed question as 0, so that all methods have the same questions; "
@@ -234,8 +272,7 @@ class Asking:
 def duel(
     plans: Sequence[PlannedRun], rules: Rules, out: Path, *, asking: Asking, progress: Progress
 ) -> DuelResult:
-    """Ask all plans the same questions in turn until every pair is settled or no question is left;
-    return the verdicts.
+    """Ask all plans the same questions in turn until every pair is settled or no question is left.
 
     All plans are of one data set, with its questions in the same order. Each leaves a run folder
     below `out`, marked as stopped early where questions are left.
@@ -247,6 +284,9 @@ def duel(
         asking: How the questions are asked.
         progress: The duel's line.
 
+    Returns:
+        The verdict on each pair, and what each method answered and saved.
+
     Raises:
         UserError: The plans cannot be compared.
         Interrupted: On a signal; the same command resumes.
@@ -256,13 +296,14 @@ def duel(
     clusters, left_out = question_clusters(plans[0], score)
     if not clusters:
         raise UserError(f"{score} judges none of the questions; choose another with --score")
-    race = _Race(clusters, PairRaces(_names(plans), list(map(len, clusters)), rules), score)
+    sizes = [len(cluster) for cluster in clusters]
+    race = _Race(clusters, PairRaces(_names(plans), sizes, rules), score)
     progress.start(len(plans) * race.questions, "")
     try:
         with interrupt_on_signals(), ExitStack() as stack:
             for plan in plans:
-                race.enter(plan, out, asking, progress, stack)
-            race.run(asking.parallel)
+                race.open_run(plan, out, asking, progress, stack)
+            race.ask_all(asking.parallel)
             entrants = list(map(race.finish, race.jobs))
     except KeyboardInterrupt as error:
         raise runner.Interrupted(Path(out), asking.command) from error
@@ -272,7 +313,7 @@ def duel(
 
 
 def _names(plans: Sequence[PlannedRun]) -> list[str]:
-    """The names of the plans' methods."""
+    """The name of each plan's method, in order."""
     return [plan.method_name for plan in plans]
 
 
@@ -286,7 +327,7 @@ class _Race:
     """
 
     def __init__(self, clusters: Sequence[list[Example]], pairs: PairRaces, score: str) -> None:
-        """Begin without a method; `enter` adds them."""
+        """Begin without a method; `open_run` adds them."""
         self.clusters = clusters
         self.pairs = pairs
         self.score = score
@@ -295,20 +336,20 @@ class _Race:
 
     @property
     def questions(self) -> int:
-        """How many questions each method is asked at most."""
+        """How many questions a method is asked if no pair of it is settled before the last."""
         return sum(map(len, self.clusters))
 
-    def enter(
+    def open_run(
         self, plan: PlannedRun, out: Path, asking: Asking, progress: Progress, stack: ExitStack
     ) -> None:
-        """Open the run of a method.
+        """Open the run of a method, and from now on collect the scores of its records.
 
         Args:
-            plan: Its plan.
+            plan: The method's plan.
             out: Folder of results.
             asking: How the questions are asked.
             progress: The duel's line.
-            stack: Closes the run.
+            stack: Closes the run at its end.
         """
         name = plan.method_name
         self.scores[name] = _RaceScores(progress, self.score)
@@ -322,22 +363,28 @@ class _Race:
         )
         self.jobs[name] = stack.enter_context(job)
 
-    def run(self, parallel: int) -> None:
-        """Ask every method with an open pair one cluster after the other, and look at the pairs
-        after each; `parallel`: questions of a method to ask at a time."""
+    def ask_all(self, parallel: int) -> None:
+        """Ask the methods one batch of clusters after the other, until no pair is open or no
+        cluster is left.
+
+        Args:
+            parallel: How many questions of a method are asked at a time; a batch has as many
+                clusters as are needed for that many questions.
+        """
         batch: list[list[Example]] = []  # as many clusters as give each place a question
         for number, cluster in enumerate(self.clusters, start=1):
             batch.append(cluster)
-            if sum(map(len, batch)) < parallel and number < len(self.clusters):
+            is_last = number == len(self.clusters)
+            if sum(map(len, batch)) < parallel and not is_last:
                 continue
             if not self.pairs.active:
                 return
-            self._ask(batch)
+            self._ask_batch(batch)
             batch = []
 
-    def _ask(self, batch: Sequence[list[Example]]) -> None:
-        """Ask the methods with an open pair the clusters of a batch, and look at the pairs after
-        each cluster."""
+    def _ask_batch(self, batch: Sequence[list[Example]]) -> None:
+        """Ask each method with an open pair the questions of some clusters, then update the pairs'
+        tests with the scores, one cluster after the other."""
         active = self.pairs.active
         for name in active:
             self.jobs[name].ask(list(chain.from_iterable(batch)))
@@ -349,12 +396,13 @@ class _Race:
             self.pairs.add_cluster(sums, len(cluster))
 
     def finish(self, name: str) -> Entrant:
-        """Write a method's summary, with why it ended early; return its Entrant."""
+        """Write the summary of a method's run, and return what the method answered and spent."""
         job = self.jobs[name]
         costs_of_question = self.scores[name].costs
         tokens = 0.0
         seconds = 0.0
-        asked = list(chain.from_iterable(self.clusters[: self.pairs.entered[name]]))
+        clusters = self.clusters[: self.pairs.clusters_used[name]]
+        asked = list(chain.from_iterable(clusters))
         costs = [costs_of_question[example.question.id] for example in asked]
         built = [line for line in job.store.index_lines() if line.status == "built"]
         costs += [_cost_of(line.usage) for line in built]
@@ -365,8 +413,8 @@ class _Race:
         return Entrant(name, result, len(asked), self.questions, tokens, seconds)
 
     def _early_stop(self, name: str) -> EarlyStop | None:
-        """What the summary of a method says of its early stop; None where it was asked every
-        question."""
+        """What the run's summary says of its early stop, with the verdicts on the method's pairs,
+        also those of an earlier duel; None where the method was asked every question."""
         job = self.jobs[name]
         answered = len(self.scores[name].values)
         total = len(job.examples)

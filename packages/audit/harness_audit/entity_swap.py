@@ -63,7 +63,8 @@ _CODAS = ("", "", "", "l", "n", "r", "s", "k")
 
 
 def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
-    """The data set with names and numbers replaced.
+    """A copy of the data set with other names and numbers in its documents, questions and gold
+    answers.
 
     Its fingerprint is a hash of the original's and of what made it (`Dataset.copied`). Ids stay,
     except those of documents that were retrieved: their copies depend on what else was retrieved,
@@ -107,15 +108,17 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
 
 
 def _version_of(dataset: Dataset) -> int:
-    """The version of this module's rules that a copy of the data set is made by."""
+    """The version of this module's rules by which the data set is copied, which becomes part of the
+    copy's identity."""
     if any(example.question.example for example in dataset.examples):
         return VERSION_WITH_EXAMPLES
     return VERSION
 
 
 def recogniser_name(kind: str) -> str:
-    """The recogniser of "entities:NAME"; of "entities" alone the first that is installed with its
-    model."""
+    """The name of the recogniser that finds the names: "entities:stanza" -> "stanza". For
+    "entities" alone it is spacy or stanza, the first that is installed with its model, else
+    "rules"."""
     name = kind.partition(":")[2]
     if name:
         return name
@@ -126,15 +129,17 @@ def recogniser_name(kind: str) -> str:
 
 
 class _World:
-    """The documents of a question with one replacement for each name in them, and their copies."""
+    """The documents of a question, with one replacement for each word of a name in them, and their
+    copies."""
 
     def __init__(self, documents: Sequence[Document], tool: Recogniser, seed: int) -> None:
-        """Find the names and choose what stands for them.
+        """Find the names in the documents and choose what stands for each word of them. A word that
+        the documents also have in small letters is no name.
 
         Args:
-            documents: Of the question.
-            tool: Finds names.
-            seed: Of the replacements.
+            documents: The documents of a question.
+            tool: What finds names.
+            seed: Another seed gives other replacements.
         """
         self.documents = documents
         self.tool = tool
@@ -151,8 +156,11 @@ class _World:
         self._swap = _Swap(self.names, seed)
 
     def _names_in(self, document: Document) -> set[str]:
-        """The words of a document's names, in small letters; a name of one word also has to stand
-        inside a sentence or in a title."""
+        """The words of the names in a document that may be replaced, in small letters.
+
+        The name of a single word counts only where it also stands inside a sentence or in a title,
+        since any word is capitalised at the start of a sentence.
+        """
         inside_sentences: set[str] = set()
         for match in TOKEN.finditer(document.text):
             if not is_opening(document.text, match.start()):
@@ -170,12 +178,12 @@ class _World:
 
     @cached_property
     def copies(self) -> tuple[Document, ...]:
-        """The documents with names and numbers replaced, in order; the id of one of several has a
-        hash of its text."""
+        """The copies of the documents, in order. Where a question has several, each id gets a hash
+        of its text ("doc7~0a1b2c3d"), as the copy depends on the other documents."""
         return tuple(map(self._copied_document, self.documents))
 
     def _copied_document(self, old: Document) -> Document:
-        """A document with names and numbers replaced."""
+        """The copy of a document: text, titles and places of its passages."""
         offset = self._offset_maps[old.id]
         text = self._swap.text(old.text)
         passages: list[Passage] = []
@@ -191,17 +199,18 @@ class _World:
 
     @cached_property
     def ids(self) -> dict[str, str]:
-        """A document's id -> its copy's id."""
+        """Id of a document -> id of its copy."""
         return {old.id: new.id for old, new in zip(self.documents, self.copies, strict=True)}
 
     @cached_property
     def _offset_maps(self) -> dict[str, Callable[[int, bool], int]]:
-        """A document's id -> a function: offset in its text -> offset in its copy's."""
+        """Id of a document -> a function that turns an offset in its text into one in its copy; see
+        `_Swap.offset_map`."""
         return {document.id: self._swap.offset_map(document.text) for document in self.documents}
 
     def copied(self, example: Example) -> Example:
-        """A question about the documents with its gold, names, numbers and spans replaced as in
-        their copies."""
+        """The copy of a question about the documents, with its gold answers and supporting
+        spans."""
         question = example.question
         gold = example.gold
         swap = self.swap_for(question, gold)
@@ -224,15 +233,16 @@ class _World:
         return Example(changed, Gold(answers, marks, swap.value(gold.extra)))
 
     def copy_of(self, mark: Support) -> Support:
-        """The span in the copy of a supporting span in the original."""
+        """The span in the copy of a document for a supporting span in the original."""
         offset = self._offset_maps[mark.document_id]
         return Support(
             self.ids[mark.document_id], offset(mark.start, False), offset(mark.end, True)
         )
 
     def swap_for(self, question: Question, gold: Gold) -> _Swap:
-        """The replacements for a question's texts: those of its documents, and of names that only
-        the texts have. Names that only its solved example has stay."""
+        """The replacements for a question's texts and its gold answers: those of its documents, and
+        further ones for names that only these texts have. Names that only its solved example has
+        stay."""
         answers = [*gold.answers, *_strings_in(gold.extra)]
         texts = [question.text, *(question.options or ()), *answers]
         words: set[str] = set()
@@ -254,8 +264,10 @@ class _World:
         return _Swap({**self.names, **more}, self.seed)
 
     def _names_in_question(self, text: str) -> set[str]:
-        """The words of names in a text of a question, in small letters; not the first word of a
-        text alone: "Name a member of ..."."""
+        """The words of the names in a text of a question that may be replaced, in small letters.
+
+        A name of one word that opens the text does not count: "Name a member of ..." is no name.
+        """
         found: set[str] = set()
         for name in self.tool.names(text):
             is_first = text.lstrip("\"'“‘( ").startswith(name)
@@ -265,7 +277,8 @@ class _World:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the words of a text in small letters, without numbers."""
+    """Yield the words of a text in small letters, without numbers: "Ann's 3 Cats" -> "ann", "s",
+    "cats"."""
     for match in TOKEN.finditer(text):
         word = match.group()
         if not word[0].isdigit():
@@ -273,20 +286,24 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _word_count(text: str) -> int:
-    """The words of a text, without numbers."""
+    """How many words a text has, numbers left out."""
     return len(list(_words(text)))
 
 
 def _lower_case_words(text: str) -> Iterator[str]:
-    """Yield the words of a text that it has in small letters."""
+    """Yield those words of a text that are written in small letters: "Ann met a friend" -> "met",
+    "a", "friend"."""
     for match in TOKEN.finditer(text):
         if match.group().islower():
             yield match.group().casefold()
 
 
 def _swappable(name: str) -> Iterator[str]:
-    """Yield the words of a name that may be replaced, in lower case: capitalised, and not in the
-    list of kept words."""
+    """Yield the words of a name that may be replaced, in small letters: those that are capitalised,
+    longer than a letter, and not in the list of words that stay.
+
+        "University of Kelford" -> "kelford"
+    """
     for match in TOKEN.finditer(name):
         word = match.group()
         if word[0].isupper() and len(word) > 1 and word.casefold() not in _KEPT:
@@ -294,7 +311,7 @@ def _swappable(name: str) -> Iterator[str]:
 
 
 def _strings_in(value: Any) -> Iterator[str]:
-    """Yield all strings inside a JSON value, keys left out."""
+    """Yield all texts inside a JSON value, at any depth; keys are left out."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -306,8 +323,14 @@ def _strings_in(value: Any) -> Iterator[str]:
 
 
 def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
-    """Map each word to a made-up one, which follows from it and `seed`: no two alike, none in
-    `avoid`."""
+    """Word -> the made-up word that stands for it. It follows from word and seed, and is no word
+    that stays, as "april"; no two are alike.
+
+    Args:
+        words: The words to replace, in small letters.
+        avoid: Further words that must not be made.
+        seed: Another seed makes other words.
+    """
     replacements: dict[str, str] = {}
     taken = avoid | _KEPT
     for word in sorted(words):
@@ -347,18 +370,20 @@ class _Swap:
 
     Args:
         names: Word in small letters -> its replacement.
-        seed: Of numbers.
+        seed: Decides by how much numbers move.
     """
 
     names: Mapping[str, str]
     seed: int
 
     def text(self, text: str) -> str:
-        """The text with names and numbers replaced."""
+        """The text with names and numbers replaced: "Ada Lovelace, 1815" -> "Tovin Brasker,
+        1775"."""
         return TOKEN.sub(lambda match: self.token(match.group()), text)
 
     def token(self, token: str) -> str:
-        """The replacement of a word or number, in the same case; itself if it is kept."""
+        """What stands for one word or number: "LOVELACE" -> "BRASKER", "1815" -> "1775"; itself if
+        it is kept."""
         if token[0].isdigit():
             return _replace_number(token, self.seed)
         made = self.names.get(token.casefold())
@@ -371,7 +396,7 @@ class _Swap:
         return made.title()
 
     def value(self, value: Any) -> Any:
-        """A JSON value with its texts replaced; keys and numbers stay."""
+        """A JSON value with the texts inside replaced; keys and numbers stay."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -415,8 +440,13 @@ class _Swap:
 
 
 def _replace_number(token: str, seed: int) -> str:
-    """Another number of about the same size, shifted by `seed`; the same up to 31. No two numbers
-    become one."""
+    """The number that stands for a number, of about the same size: "1815" -> "1775", "1,200" ->
+    "1,240". Numbers up to 31 stay, as do those that begin with 0. No two numbers become one.
+
+    Args:
+        token: The number, maybe with commas between thousands.
+        seed: Decides by how much it moves; years all move by the same.
+    """
     value = int(token.replace(",", ""))
     if token.startswith("0") or value <= 31:
         return token

@@ -8,6 +8,7 @@ A file is parsed as data; the other tool is never imported. What a file does not
 empty, never 0.
 """
 
+import math
 import re
 import string
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -43,8 +44,11 @@ Adjustment = Callable[[ForeignRow, dict[str, object]], None]
 
 
 def _as_text(value: Any) -> Any:
-    """Turn a number into text, and a message in parts into the text of its parts without
-    reasoning."""
+    """A text of a row as ForeignAnswer holds it: a number becomes text, and a message in parts the
+    texts of its parts without reasoning; other values stay, for pydantic to accept or refuse.
+
+        7 -> "7"        [{"type": "reasoning", ...}, {"type": "text", "text": "Rome"}] -> "Rome"
+    """
     if isinstance(value, list):
         return "\n".join(part["text"] for part in value if part.get("type") == "text")
     if isinstance(value, bool):
@@ -55,31 +59,38 @@ def _as_text(value: Any) -> Any:
 
 
 def _as_texts(value: Any) -> Any:
-    """Turn one text, a list or {"text": [...]} into a tuple of texts, without repeated and blank
-    ones."""
+    """Right answers of a row as a tuple, each once and without blank ones.
+
+    "Rome" -> ("Rome",)        {"text": ["Rome", "Roma", "Rome"]} -> ("Rome", "Roma")
+    """
     value = _without_wrapper(value)
     items = value
     if not isinstance(items, list):
         items = [items]
-    texts = dict.fromkeys(map(_as_text, items))
+    texts = dict.fromkeys(map(_as_text, items))  # each once
     return tuple(text for text in texts if not _is_blank(text))
 
 
 def _is_blank(value: Any) -> bool:
-    """Whether a value is a text without any character but spaces."""
+    """Whether a value is a text that is empty or has nothing but white space."""
     return isinstance(value, str) and not value.strip()
 
 
 def _without_wrapper(value: Any) -> Any:
-    """{"text": ...} -> ...; any other value as it is."""
+    """The value inside {"text": VALUE}; any other value as it is."""
     if isinstance(value, Mapping):
         return value.get("text")
     return value
 
 
 def as_options(value: Any) -> Any:
-    """Turn a list of texts or {"text": ...}, or {"text": [...]} (ARC), into a tuple; None for
-    another shape."""
+    """The options of a multiple-choice question as a tuple of texts; None for what has another
+    shape.
+
+        ["Rome", "Oslo"]           -> ("Rome", "Oslo")
+        [{"text": "Rome"}, ...]    -> ("Rome", ...)
+        {"text": ["Rome", ...]}    -> ("Rome", ...)      as in ARC
+    """
     value = _without_wrapper(value)
     if isinstance(value, list):
         value = list(map(_without_wrapper, value))
@@ -91,13 +102,16 @@ def as_options(value: Any) -> Any:
 
 
 def _without_nan(scores: dict[str, float]) -> dict[str, float]:
-    """Leave out scores that are NaN, by which Inspect and lm-eval mark what is not scored."""
-    return {name: value for name, value in scores.items() if value == value}
+    """The scores that are not NaN, by which Inspect and lm-eval mark what is not scored."""
+    return {name: value for name, value in scores.items() if not math.isnan(value)}
 
 
 def _short_columns(row: Any) -> Any:
-    """The short values of a row, by which questions can be divided (harness compare --by), and
-    lists of classes."""
+    """Further columns of a row that scorers or tables use: short texts and numbers, by which
+    questions can be divided (harness compare --by), and the list "all_classes".
+
+        {"id": "q1", "prediction": "Rome", "kind": "bridge"} -> {"kind": "bridge"}
+    """
     columns = {}
     for name, value in row.items():
         if name in _OWN or not isinstance(value, str | int):
@@ -119,20 +133,20 @@ class ForeignAnswer(BaseModel):
 
     Args:
         place: The file and the line.
-        id: Of the question.
+        id: The id of the question; None where the file has none.
         question: The question, or a prompt that contains it.
         answers: The right answers.
         prediction: What the model answered.
-        scores: The tool's own, by its names.
-        options: To choose from.
-        extra: Further columns.
-        error: Why it has no answer.
+        scores: The tool's own scores, by its names.
+        options: The options to choose from.
+        extra: Further columns, by name.
+        error: Why it has no answer; None for an answered question.
         model: The model's name.
         method: The method's name.
         tokens_in: Tokens read for the whole question.
         tokens_out: Tokens written.
         tokens_cached: Tokens read from a cache.
-        seconds: Of the whole question.
+        seconds: Seconds for the whole question.
         repeat: The number of this answer among those to one question, from 1.
     """
 
@@ -157,14 +171,14 @@ class ForeignAnswer(BaseModel):
 
 
 class Answers(Packed):
-    """Answers in little memory: a file may hold a million."""
+    """A list of answers that is packed into little memory, as a file may hold a million."""
 
     def append(self, value: ForeignAnswer) -> None:
         """Add an answer at the end."""
         super().append({**vars(value), "place": astuple(value.place)})
 
     def _unpacked(self, n: int) -> list[ForeignAnswer]:
-        """The answers of the n-th block, with their places as values."""
+        """Unpack the n-th block of answers."""
         answers = []
         for values in super()._unpacked(n):
             place = RowPlace(*values["place"])
@@ -174,22 +188,22 @@ class Answers(Packed):
 
 @dataclass(frozen=True)
 class ForeignRun:
-    """A file of another tool.
+    """What a file of another tool says.
 
     Args:
-        tool: With its version, if the file says it.
+        tool: The tool, with its version if the file says it.
         model: The model's name.
         method: The method's name.
-        dataset: Its name there.
+        dataset: What the tool calls the data set.
         answers: The answers.
-        files: All that were read.
-        printed_means: Score -> mean and standard error that the tool printed.
-        asked: Questions that it was to ask, each repeat.
-        state: As in a run's summary.
-        started: When, in ISO format.
+        files: All files that were read.
+        printed_means: Score -> (mean, standard error) that the tool printed.
+        asked: How many questions it was to ask, each repeat; 0 where the file does not say.
+        state: "finished", "interrupted" or "stopped", as in a run's summary.
+        started: When it started, in ISO format.
         lost: Sentences on what cannot be taken over.
-        repeats: The numbers of answers to one question, from 1.
-        scores: Names of the tool's own.
+        repeats: The numbers that answers have among those to one question: (1, 2) if each has two.
+        scores: Names of the tool's own scores.
     """
 
     tool: str
@@ -208,8 +222,10 @@ class ForeignRun:
 
 
 def value_at(row: Any, path: str) -> Any:
-    """The value of a row at a path such as "output.choices.0.message"; None where there is
-    nothing."""
+    """The value at a path in a row of JSON; None where there is nothing.
+
+    {"choices": [{"text": "Rome"}]}, "choices.0.text" -> "Rome"
+    """
     for key in filter(None, path.split(".")):
         if isinstance(row, Mapping):
             row = row.get(key)
@@ -225,12 +241,13 @@ def parse_answers(
     form: Mapping[str, str],
     adjust: Adjustment = lambda row, values: None,
 ) -> Answers:
-    """Parse the rows of a file.
+    """Parse the rows of a file into answers.
 
     Args:
-        rows: Each with its place in the file.
-        form: Field of ForeignAnswer -> paths in a row, the first that has a value counts.
-        adjust: Changes values before they are checked.
+        rows: Each row with its place in the file.
+        form: Field of ForeignAnswer -> paths in a row, divided by spaces: the first that has a
+            value counts.
+        adjust: Changes the values of a row before they are checked.
 
     Raises:
         DataError: A row is broken, has no prediction, or a value of another type; it names the
@@ -260,7 +277,13 @@ def parse_answers(
 
 
 def _values_of(row: ForeignRow, paths: Mapping[str, Sequence[str]]) -> dict[str, object]:
-    """Field -> its value in a row, from the first of its paths that has one."""
+    """The values that a row has for the fields of ForeignAnswer; fields without a value are left
+    out.
+
+    Args:
+        row: The row.
+        paths: Field -> paths in the row, of which the first that has a value counts.
+    """
     values: dict[str, object] = {}
     for name, places in paths.items():
         for path in places:
@@ -272,7 +295,12 @@ def _values_of(row: ForeignRow, paths: Mapping[str, Sequence[str]]) -> dict[str,
 
 
 def _why_broken(row: BrokenRow, first: bool) -> str:
-    """What may be the reason for a broken row. first: whether it is the first of the file."""
+    """The end of an error on a broken row: what may be the reason; "" where the error says it.
+
+    Args:
+        row: The broken row.
+        first: Whether it is the first of the file.
+    """
     if not row.problem.startswith("broken"):
         return ""
     if first:
@@ -281,7 +309,8 @@ def _why_broken(row: BrokenRow, first: bool) -> str:
 
 
 def _no_prediction(row: ForeignRow) -> str:
-    """What to do about a row without the answer of a model."""
+    """The end of an error on a row without an answer of a model: what the row has, and what to
+    do."""
     names = ", ".join(map(str, row))[:200]
     return (
         f"is missing; the row has {names}; a file of another tool, or of another version? Rows of "
@@ -290,7 +319,8 @@ def _no_prediction(row: ForeignRow) -> str:
 
 
 def without_thinking(run: ForeignRun) -> ForeignRun:
-    """The run whose answers lack the thinking between the markers of known models, with a note."""
+    """The run without the thinking that known reasoning models write between markers before their
+    answers. Where there is any, a sentence in `lost` counts these answers."""
     thought = 0
     for answer in run.answers:
         thought += bool(split_known_thinking(answer.prediction).thinking)
@@ -308,8 +338,14 @@ def without_thinking(run: ForeignRun) -> ForeignRun:
 
 
 def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
-    """Give scorers the options to choose from, with a letter as right answer replaced by its
-    option."""
+    """The answer in the form that scorers of multiple choice expect: the options stand in `extra`,
+    as does the number of the right one, from 1; a letter as right answer is replaced by its option.
+
+        options ("Rome", "Oslo"), answers ("B",)
+            -> answers ("Oslo",), extra {"all_classes": ["Rome", "Oslo"], "gold_label": 2}
+
+    An answer without options is returned as it is.
+    """
     options = answer.options
     if not options:
         return answer
@@ -323,7 +359,11 @@ def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
 
 
 def _named_option(right: str, options: Sequence[str]) -> str:
-    """The option that a right answer such as "B", "(B)" or "B. Oslo" names; else the answer."""
+    """The option that a right answer names by its letter; the right answer itself where it names
+    none.
+
+        "B", "(B)" or "B. Oslo", of ("Rome", "Oslo") -> "Oslo"
+    """
     if right in options:
         return right
     match = _LETTER.fullmatch(right.strip())
@@ -337,7 +377,8 @@ def _named_option(right: str, options: Sequence[str]) -> str:
 
 
 def check_run(run: ForeignRun) -> ForeignRun:
-    """The run with the numbers of its repeats and the scores that are from 0 to 1.
+    """Check the answers of a file, and return the run with `repeats` and `scores` filled in. Scores
+    that are not from 0 to 1 are left out of it, with a sentence in `lost`.
 
     Raises DataError for no answers, several models, a question that comes twice, or an answer that
     names no question.
@@ -358,18 +399,19 @@ def check_run(run: ForeignRun) -> ForeignRun:
     answers = run.answers
     if not_shares:
         answers = _without_scores(answers, not_shares)
+    lost = [f"{name} is not from 0 to 1, so it is left out" for name in not_shares]
     return replace(
         run,
         answers=answers,
         repeats=sorted(repeats),
         scores=[name for name in names if name not in not_shares],
-        lost=[*run.lost, *(f"{n} is not from 0 to 1, so it is left out" for n in not_shares)],
+        lost=[*run.lost, *lost],
     )
 
 
 def _check_models(answers: Answers) -> None:
-    """Raise DataError if the answers are of several models."""
-    model = next((answer.model for answer in answers if answer.model), None)
+    """Raise DataError if two answers name different models."""
+    model = next((answer.model for answer in answers if answer.model), None)  # the first named
     for answer in answers:
         if answer.model not in (None, "", model):
             raise answer.place.error(
@@ -379,7 +421,8 @@ def _check_models(answers: Answers) -> None:
 
 
 def _check_questions(answers: Answers) -> None:
-    """Raise DataError for an answer that names no question, or a second one to a question."""
+    """Raise DataError for an answer that says nothing of its question, or for a second answer with
+    the same question and number of repeat."""
     seen: set[int] = set()  # hashes of names: a million names take more
     for answer in answers:
         name = answer.id or answer.question
@@ -396,11 +439,12 @@ def _check_questions(answers: Answers) -> None:
 
 
 def _check_not_earlier(answer: ForeignAnswer, name: str, answers: Answers) -> None:
-    """Raise DataError if an earlier answer is to the same question.
+    """Raise DataError if the question of an answer really is answered earlier in the file: the
+    caller knows it by a hash, which two questions may share.
 
     Args:
         answer: The answer.
-        name: Of its question.
+        name: The id or text of its question.
         answers: All answers of the file.
     """
     for other in answers:
@@ -414,7 +458,7 @@ def _check_not_earlier(answer: ForeignAnswer, name: str, answers: Answers) -> No
 
 
 def _without_scores(answers: Answers, names: Container[str]) -> Answers:
-    """The answers without the scores `names`."""
+    """A copy of the answers without the scores `names`."""
     others = Answers()
     for answer in answers:
         scores = {name: value for name, value in answer.scores.items() if name not in names}

@@ -46,22 +46,25 @@ _Rows = Iterable[tuple[RowPlace, ForeignRow | BrokenRow]]
 _ZSTANDARD = 93  # a zip method that Python's zipfile reads from 3.14 on
 _VERSION = 2  # of Inspect's logs
 _STATES = {"success": "finished", "cancelled": "interrupted", "error": "stopped"}
-_USED = {
+_TOKEN_COUNTS = {
     "tokens_in": "input_tokens",
     "tokens_out": "output_tokens",
     "tokens_cached": "input_tokens_cache_read",
 }
+"""Field of ForeignAnswer -> where Inspect has it in what one model used."""
 _CORRECT = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's value_to_float
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.jsonl")
 
 
 def _rows(path: Path) -> _Rows:
-    """The rows of a file; NaN and Infinity are numbers, as the tools are written in Python."""
+    """Read the rows of a file of JSON lines or of one JSON list, each with its place in the file.
+    NaN and Infinity are read as numbers, since the tools are written in Python."""
     return read_rows(path, decoder=PYTHON_JSON)
 
 
 def _read_inspect(path: Path) -> ForeignRun:
-    """Read a log of Inspect, .eval or .json. Raises DataError for another version."""
+    """Read a log of Inspect, .eval or .json. Raises DataError for one that cannot be read, or of
+    another version."""
     samples: _Rows
     if path.suffix == ".eval":  # a zip of header.json and samples/ID_epoch_1.json
         log = _eval_header(path)
@@ -89,7 +92,8 @@ def _read_inspect(path: Path) -> ForeignRun:
 
 
 def _eval_header(path: Path) -> ForeignRow:
-    """The settings and results of an .eval file. Raises DataError where it has none."""
+    """The content of header.json in an .eval file: settings and results of the evaluation. Raises
+    DataError where there is none."""
     _, header = next(_eval_entries(path, lambda name: name == "header.json"), (None, None))
     if not isinstance(header, dict):
         raise DataError(
@@ -99,7 +103,7 @@ def _eval_header(path: Path) -> ForeignRow:
 
 
 def _log_samples(path: Path) -> _Rows:
-    """Yield the samples of a .json log with their numbers, from 1."""
+    """Yield each sample of a .json log with its place: the file's name and a number from 1."""
     number = 0
     for key, value in _log_pairs(path):
         if key == "samples":
@@ -108,7 +112,12 @@ def _log_samples(path: Path) -> _Rows:
 
 
 def _check_inspect(path: Path, log: ForeignRow) -> None:
-    """Raise DataError for a log of another version, or one without model or task."""
+    """Raise DataError for a log of another version, or one that names no model or no task.
+
+    Args:
+        path: The file, to be named in the error.
+        log: Its settings and results.
+    """
     version = log.get("version")
     if version != _VERSION:
         problem = f"is {version}, and logs of version {_VERSION} are read"
@@ -120,7 +129,8 @@ def _check_inspect(path: Path, log: ForeignRow) -> None:
 
 
 def _inspect_method(log: ForeignRow) -> str:
-    """The solver of a log, else the solvers of its steps: "generate+self_critique"."""
+    """What an imported run calls its method: the solver of a log, else the solvers of its steps,
+    joined ("generate+self_critique"), else "inspect"."""
     solver = value_at(log, "eval.solver")
     if solver:
         return str(solver)
@@ -129,23 +139,28 @@ def _inspect_method(log: ForeignRow) -> str:
 
 
 def _inspect_means(log: ForeignRow) -> dict[str, tuple[float | None, float | None]]:
-    """Score -> (mean, standard error) as Inspect printed them.
+    """Name of a score -> (mean, standard error) as Inspect printed them.
 
-    Means only, no other reducer of epochs, such as the best of k.
+    Only means over epochs are taken, no other reducer of epochs such as the best of k.
     """
-    scores = value_at(log, "results.scores") or ()
-    return dict(_printed_mean(score) for score in scores if score.get("reducer") in (None, "mean"))
+    means: dict[str, tuple[float | None, float | None]] = {}
+    for score in value_at(log, "results.scores") or ():
+        if score.get("reducer") in (None, "mean"):
+            name, mean = _printed_mean(score)
+            means[name] = mean
+    return means
 
 
 def _inspect_questions(log: ForeignRow) -> int:
-    """How many questions were asked, each counted once for all its epochs."""
+    """How many questions were asked, each counted once for all its epochs; 0 where the log does not
+    say."""
     samples = int(value_at(log, "results.total_samples") or 0)
     epochs = int(value_at(log, "eval.config.epochs") or 1)
     return samples // epochs or int(value_at(log, "eval.dataset.samples") or 0)
 
 
 def _inspect_start(log: ForeignRow) -> str | None:
-    """When the evaluation started, in ISO format."""
+    """When the evaluation started, in ISO format; None where the log does not say."""
     started = value_at(log, "stats.started_at")
     if not started:
         return None
@@ -153,7 +168,8 @@ def _inspect_start(log: ForeignRow) -> str | None:
 
 
 def _log_pairs(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield (key, value) of a log of Inspect, and ("samples", sample) for each of its samples."""
+    """Yield (key, value) for each key of a .json log, and instead of the list of samples
+    ("samples", sample) for each of these, so that they are never in memory together."""
     with opened(path) as stream:
         text = JsonText(path.name, stream, PYTHON_JSON)
         yield from text.pairs("samples")
@@ -163,8 +179,15 @@ def _log_pairs(path: Path) -> Iterator[tuple[str, Any]]:
 def _eval_entries(
     path: Path, wanted: Callable[[str], bool]
 ) -> Iterator[tuple[RowPlace, ForeignRow | BrokenRow]]:
-    """Yield the entries of an .eval file whose names are `wanted`, sorted by name. Raises
-    DataError."""
+    """Yield the JSON files in an .eval file, a zip, each parsed and with its place, sorted by name.
+
+    Args:
+        path: The .eval file.
+        wanted: Whether to read the file of that name.
+
+    Raises:
+        DataError: The file is no zip, is damaged, or must not be read (see `bundle.zip_problems`).
+    """
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             entries = [e for e in archive.infolist() if wanted(e.filename)]
@@ -181,12 +204,13 @@ def _eval_entries(
 
 
 def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Read an entry of a zip file, also one compressed by zstd.
+    """Read one file out of a zip, also where it is compressed by zstd, which Python's zipfile
+    cannot do.
 
     Args:
-        file: The open file.
+        file: The zip file, open for bytes.
         archive: The same, as Python's zipfile reads it.
-        entry: The entry.
+        entry: Which file in it.
 
     Raises:
         OSError: The file cannot be read.
@@ -209,11 +233,13 @@ def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
 
 
 def _adjust_inspect(row: ForeignRow, values: dict[str, object]) -> None:
-    """Fill in values of a sample of Inspect.
+    """Fill in what a sample of Inspect has in another form than a ForeignAnswer: changes `values`.
 
-    The question is the last message; tokens are those of all models together, where all of them
-    say; of scores, numbers stay: {"choice": {"value": "C"}} -> {"choice": 1.0}, and one with parts
-    is several: {"qa": {"value": {"f1": 0.5}}} -> {"qa.f1": 0.5}.
+    The question is the last message. Tokens are those of all models together, where all of them are
+    known. Of scores, those stay that are numbers:
+
+        {"choice": {"value": "C"}}       -> {"choice": 1.0}
+        {"qa": {"value": {"f1": 0.5}}}   -> {"qa.f1": 0.5}
 
     Args:
         row: The sample.
@@ -225,7 +251,7 @@ def _adjust_inspect(row: ForeignRow, values: dict[str, object]) -> None:
     if isinstance(question, list):
         values["question"] = value_at(question, f"{len(question) - 1}.content")
     usages = list((row.get("model_usage") or {}).values())
-    for name, key in _USED.items():
+    for name, key in _TOKEN_COUNTS.items():
         counts = [usage.get(key) for usage in usages]
         if counts and None not in counts:
             values[name] = sum(counts)
@@ -234,13 +260,16 @@ def _adjust_inspect(row: ForeignRow, values: dict[str, object]) -> None:
         value = score["value"]
         by_name = {name: value}
         if isinstance(value, dict):
-            by_name = {f"{name}.{part}": one for part, one in value.items()}
+            by_name = {f"{name}.{part}": part_value for part, part_value in value.items()}
         scores.update(_numbers(by_name))
     values["scores"] = scores
 
 
 def _numbers(scores: Mapping[str, object]) -> dict[str, float]:
-    """The scores of Inspect that are numbers, or one of C, P, I, N."""
+    """The scores of a sample of Inspect as numbers; those that are none are left out.
+
+    {"choice": "C", "f1": 0.4, "why": "short"} -> {"choice": 1.0, "f1": 0.4}
+    """
     numbers: dict[str, float] = {}
     for name, value in scores.items():
         if isinstance(value, str):
@@ -251,8 +280,12 @@ def _numbers(scores: Mapping[str, object]) -> dict[str, float]:
 
 
 def _printed_mean(score: ForeignRow) -> tuple[str, tuple[float | None, float | None]]:
-    """(name, (mean, standard error)) of a score in Inspect's results; the mean of C, P, I, N is
-    named accuracy."""
+    """Name of a score in Inspect's results, and its (mean, standard error); None for what is not
+    there.
+
+    The name is the scorer's, or "SCORER.NAME" where they differ. The mean of C, P, I and N stands
+    under "accuracy".
+    """
     name = str(score["name"])
     if name != score.get("scorer"):
         name = f"{score.get('scorer')}.{name}"
@@ -264,14 +297,25 @@ def _printed_mean(score: ForeignRow) -> tuple[str, tuple[float | None, float | N
 
 @dataclass
 class _LmEvalScores:
-    """Takes the scores out of samples of lm-eval. lost: metrics without a value for a question."""
+    """Takes scores and right answers out of the samples of one file of lm-eval.
+
+    Attributes:
+        lost: Metrics that have no number for a single question, so far.
+    """
 
     lost: set[str] = field(default_factory=set)
 
     def adjust(self, row: ForeignRow, values: dict[str, object]) -> None:
-        """Fill in scores and right answer of a sample; note metrics without a value in `lost`.
+        """Fill in scores and right answer of a sample: changes `values`, and adds metrics without a
+        number to `lost`. A right answer that is the number of an option, from 0, becomes the
+        option.
 
-        Raises TypeError for answers that are no text.
+        Args:
+            row: The sample.
+            values: Field of ForeignAnswer -> value; changed.
+
+        Raises:
+            TypeError: The answer is no text, or there are several replies.
         """
         if not isinstance(values.get("prediction"), str):
             raise TypeError("answers are log-likelihoods, not texts")
@@ -295,8 +339,8 @@ class _LmEvalScores:
 
 
 def _read_lm_eval(path: Path) -> ForeignRun:
-    """Read samples of lm-eval, and printed means from the results file beside it. Raises DataError
-    for another name."""
+    """Read the samples of one task of lm-eval, and the printed means from the results file beside
+    it, if there is one. Raises DataError for a file of another name than lm-eval gives."""
     named = _SAMPLES.fullmatch(path.name)
     if named is None:
         name = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
@@ -338,8 +382,12 @@ def _read_lm_eval(path: Path) -> ForeignRun:
 
 
 def _lm_eval_means(results: ForeignRow) -> dict[str, tuple[float | None, float | None]]:
-    """Score -> (mean, standard error) from a task's results: {"em,none": 0.4, "em_stderr,none":
-    0.1} -> {"em": (0.4, 0.1)}."""
+    """Name of a score -> (mean, standard error), from a task's part of the results; None for an
+    error that is not there.
+
+        {"em,none": 0.4, "em_stderr,none": 0.1} -> {"em": (0.4, 0.1)}
+        {"em,strict": 0.4}                      -> {"em,strict": (0.4, None)}
+    """
     printed: dict[str, float] = {}
     for key, value in results.items():
         number = _number(value)
@@ -354,16 +402,16 @@ def _lm_eval_means(results: ForeignRow) -> dict[str, tuple[float | None, float |
 
 
 def _number(value: Any) -> float | None:
-    """`value` if it is a number that a float can hold, else None: NaN is the tools' mark for
-    none."""
+    """`value` if it is a number that a float can hold, else None; also for NaN, by which the tools
+    mark that there is none."""
     if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
         return value
     return None
 
 
 def _read_flashrag(path: Path) -> ForeignRun:
-    """Read answers of FlashRAG; model, method and data set are those of config.yaml beside it, else
-    "unknown"."""
+    """Read answers of FlashRAG. Names of model, method and data set are taken from config.yaml
+    beside the file; each is "unknown" where that does not say."""
     answers = parse_answers(_rows(path), FORMS["flashrag"])
     files = [path]
     settings: Any = {}
@@ -383,7 +431,8 @@ def _read_flashrag(path: Path) -> ForeignRun:
 
 
 def _read_jsonl(path: Path) -> ForeignRun:
-    """Read lines of our own form; model and method are those of the first line, else "unknown"."""
+    """Read answers in the project's own form. Names of model and method are those of the first
+    line, else "unknown"; the data set is called as the file."""
     answers = parse_answers(_rows(path), FORMS["jsonl"])
     first = next(iter(answers), None)
     return ForeignRun(
@@ -405,13 +454,13 @@ READERS: Mapping[str, Callable[[Path], ForeignRun]] = {
 
 
 def read_foreign(tool: str, path: Path, keep_thinking: bool = False) -> ForeignRun:
-    """Read a run from a file.
+    """Read the answers that another tool wrote into a file, and check them.
 
     Args:
-        tool: Who wrote it, one of READERS.
+        tool: Which tool wrote it, one of READERS.
         path: The file.
-        keep_thinking: Whether what is between the markers of a known reasoning model stays in the
-            answers.
+        keep_thinking: Whether answers keep the thinking of known reasoning models that stands
+            before them.
 
     Raises:
         DataError: The file cannot be used.

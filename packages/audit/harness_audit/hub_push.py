@@ -20,11 +20,12 @@ _HEAD = Path(__file__).with_name("hub_card.md").read_text("utf-8")
 
 
 def push(path: Path, repository: str, *, private: bool = True) -> str:
-    """Push a bundle to a data set repository of the hub, made if it is new; returns its address.
+    """Push a bundle to a data set repository of the hub, which is made if there is none; returns
+    its address.
 
     Args:
         path: The bundle.
-        repository: OWNER/NAME.
+        repository: Its name, OWNER/NAME.
         private: Whether a repository that is made now is private; one that exists stays as it is.
 
     Raises:
@@ -61,7 +62,13 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
 
 
 def card(bundle: Bundle, repository: str) -> str:
-    """README.md of the repository: what it holds, its checksum, licences and tables."""
+    """The text of README.md in the repository: what the bundle holds, its checksum, licences and
+    the tables of its runs.
+
+    Args:
+        bundle: The bundle.
+        repository: The name of the repository, OWNER/NAME.
+    """
     # A table goes over the records many times.
     runs = [read_run(run.path, hold="numbers") for run in bundle.runs.values()]
     licences: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """Answers that another tool has written, as an ordinary run folder.
 
-    imported = prepare_import(run, dataset_name="hotpotqa")    all is read and matched, nothing is written
+    imported = prepare_import(run, QuestionsOf(dataset="hotpotqa"))    all is read and matched, nothing is written
     write_all(imported, Path("results"), note)      in temporary folders, moved into their places at the end
 
 A file with several answers to a question (epochs, repeats) becomes as many runs, which differ in
@@ -52,18 +52,19 @@ from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}
 """Settings of a data set that say how questions were asked."""
 _ASIDE = "run.yaml-of-draft"
+"""The name of run.yaml in a folder that no command should take for a run yet."""
 _Pair = tuple[ForeignAnswer, Example]
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A run that can be written, with the contents of its folder.
+    """A run that is ready to be written: the contents of its folder.
 
     Args:
-        run: What the other tool's file says.
-        config: Of run.yaml.
-        manifest: Of manifest.json.
-        records: Of records.jsonl.
+        run: What the other tool's file says, without the answers.
+        config: What goes into run.yaml.
+        manifest: What goes into manifest.json.
+        records: What goes into records.jsonl.
         lost: A sentence for every answer that is left out.
     """
 
@@ -75,18 +76,22 @@ class Imported:
 
     @property
     def place(self) -> Path:
-        """The run's folder below the results."""
+        """The run's folder, relative to the folder of results."""
         return run_path(
             self.config.dataset.name, self.run.method, self.run.model, str(self.manifest.hash)
         )
 
     def draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
-        """Write the run into a temporary folder; returns it.
+        """Write the run into a temporary folder, which commands do not take for a run yet: its
+        run.yaml has another name.
 
         Args:
-            folder: Where the run will be; the temporary folder is beside it.
-            note: As of RunStore.open.
-            stack: Deletes the temporary folder.
+            folder: Where the run will be; the temporary folder is made beside it.
+            note: Called with a sentence for each repair that the store makes.
+            stack: Deletes the temporary folder when it is closed.
+
+        Returns:
+            The temporary folder with the run.
         """
         counts = RunSummary(state=self.run.state, n_asked=self.manifest.dataset.questions)
         if self.lost:
@@ -107,12 +112,15 @@ class Imported:
 
 
 def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], None]) -> list[Path]:
-    """Write new run folders, all or none, and return them.
+    """Write new run folders, all or none: first each into a temporary folder, then all are moved.
 
     Args:
         runs: The runs.
-        results: The folder that they are below.
-        note: As of RunStore.open.
+        results: The folder of results that they are below.
+        note: Called with a sentence for each repair that the store makes.
+
+    Returns:
+        The folder of each run.
 
     Raises:
         SaveError: Something cannot be written.
@@ -135,7 +143,8 @@ def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], Non
 
 @dataclass(frozen=True)
 class QuestionsOf:
-    """Whose questions the answers are to: a data set's, or those of a file about a folder."""
+    """Whose questions the answers are to: those of a data set, or of a file with questions about a
+    folder of documents. With all None, the answers' own file has the questions."""
 
     dataset: Annotated[
         str | None,
@@ -161,8 +170,11 @@ class QuestionsOf:
 
     @property
     def dataset_name(self) -> str | None:
-        """The name of the data set, None where the answers' own file has the questions. Raises
-        UserError."""
+        """The name of the data set that the questions are of; None where the answers' own file has
+        them.
+
+        Raises UserError for --data without --dataset.
+        """
         if self.documents or self.questions or self.columns:
             return self.dataset or FOLDER
         if self.data is not None and self.dataset is None:
@@ -170,7 +182,8 @@ class QuestionsOf:
         return self.dataset
 
     def config(self, name: str) -> DatasetConfig:
-        """The settings of the data set. Raises UserError."""
+        """The settings of the data set `name` with these choices. Raises UserError where there are
+        none."""
         choices = {key: value for key, value in asdict(self).items() if value is not None}
         config: DatasetConfig = resolve_dataset(Choices(**{**choices, "dataset": name})).value
         return config
@@ -179,16 +192,19 @@ class QuestionsOf:
 def prepare_import(
     run: ForeignRun, questions: QuestionsOf | None = None, own: Sequence[str] = ()
 ) -> list[Imported]:
-    """Match a run's answers to questions, for each of its repeats; nothing is written.
+    """Match the answers of another tool's file to questions and score them; nothing is written.
 
     Args:
-        run: Of another tool.
-        questions: Whose questions these are; None: the run's own.
-        own: Scorers in place of the data set's.
+        run: What the file says.
+        questions: Whose questions the answers are to; None: the file has its own.
+        own: Names of scorers to use in place of the data set's.
+
+    Returns:
+        A run for each repeat: the first answers to all questions, the second ones, ...
 
     Raises:
-        UserError: That cannot be done.
-        DataError: A line cannot be used.
+        UserError: The data set cannot be used, or no answer fits a question or has a score.
+        DataError: A line of the file cannot be used.
     """
     questions = questions or QuestionsOf()
     config = _dataset_config(run, questions, own)
@@ -202,13 +218,17 @@ def prepare_import(
 def _prepare_repeat(
     run: ForeignRun, repeat: int, config: DatasetConfig, dataset: Dataset | None
 ) -> Imported:
-    """The run of those answers that have this number among the answers to their question.
+    """The run of those answers that have the number `repeat` among the answers to their question,
+    matched to questions and scored.
 
     Args:
         run: What the other tool's file says.
         repeat: The number, from 1.
         config: The data set, with the scorers to use.
-        dataset: Its rows; None for the file's own questions.
+        dataset: Its rows; None where the file has the questions.
+
+    Raises:
+        UserError: No answer fits a question, or none has a score.
     """
     answers = run.answers
     if len(run.repeats) > 1:
@@ -248,7 +268,8 @@ def _prepare_repeat(
 def _scorer_versions(
     computed: Sequence[str], logged: Sequence[str], tool: str
 ) -> dict[str, str | None]:
-    """Name of a score -> version of its scorer; the other tool's scores have the tool for a version.
+    """Name of each score -> the version of what gave it: {"f1": "1", "logged.acc": "inspect_ai
+    0.3"}.
 
     Args:
         computed: Scores that were computed here.
@@ -261,7 +282,8 @@ def _scorer_versions(
 
 
 def _known_of_rows(dataset: Dataset | None) -> dict[str, str]:
-    """What the manifest says of the rows; nothing of the file's own questions."""
+    """What the manifest says of a data set's rows: {"fingerprint": ..., "source": ...}; {} where
+    the questions are those of the imported file."""
     if dataset is None:
         return {}
     return {"fingerprint": dataset.fingerprint, "source": dataset.source}
@@ -270,12 +292,13 @@ def _known_of_rows(dataset: Dataset | None) -> dict[str, str]:
 def _settings(
     run: ForeignRun, repeat: int, config: DatasetConfig, scores: Sequence[str]
 ) -> dict[str, object]:
-    """The settings of an imported run, as run.yaml holds them.
+    """The settings of an imported run, in the form of run.yaml: {"method": ..., "dataset": ...,
+    "model": ..., "seed": 0}.
 
     Args:
         run: What the other tool's file says.
-        repeat: The number of its answers among those to their question, from 1.
-        config: The data set.
+        repeat: The number of its answers among those to their question, from 1; gives the seed.
+        config: The data set; how it asks questions is left out, as another tool asked them.
         scores: Names of the scores.
     """
     return {
@@ -304,13 +327,16 @@ class _Matched:
 def _match(
     run: ForeignRun, answers: Answers, config: DatasetConfig, dataset: Dataset | None
 ) -> _Matched:
-    """Find the questions of answers. Raises UserError where no answer fits one.
+    """Find the question of each answer.
 
     Args:
-        run: Whose answers they are.
-        answers: The answers.
+        run: What the other tool's file says.
+        answers: The answers, of one repeat.
         config: The data set.
-        dataset: Its rows; None for the file's own questions.
+        dataset: Its rows; None where the file has the questions.
+
+    Raises:
+        UserError: No answer fits a question.
     """
     if dataset is None:
         note = "documents are not known, so intervals take each question for a document of its own"
@@ -325,12 +351,14 @@ def _match(
 
 
 def _dataset_config(run: ForeignRun, questions: QuestionsOf, own: Sequence[str]) -> DatasetConfig:
-    """The data set's preset with the scorers to use; one made up where none is named.
+    """The settings of the data set with the scorers to use: its preset, or where no data set is
+    named, settings made up for the questions of the file.
 
     Args:
         run: What the other tool's file says.
-        questions: Whose questions these are.
-        own: Scorers in place of the data set's.
+        questions: Whose questions the answers are to.
+        own: Names of scorers to use in place of the data set's; empty for the data set's own,
+            without those that need to know what a reader was shown.
     """
     name = questions.dataset_name
     if name is None:
@@ -348,11 +376,22 @@ def _dataset_config(run: ForeignRun, questions: QuestionsOf, own: Sequence[str])
 def match_answers(
     answers: Iterable[ForeignAnswer], examples: Sequence[Example]
 ) -> tuple[list[_Pair], list[str]]:
-    """Pair the answers with their questions; also returns a sentence for each answer without one.
+    """Pair answers of another tool with the questions of a data set.
 
-    By id, where nothing that the file says speaks against it: the same id can be another question
-    in another version of a data set. Else by the normalised question with a right answer in common.
-    One that fits several is left out. Raises DataError for two to one question.
+    An answer fits the question with its id, unless question or right answer in the file speak
+    against it (the same id can be another question in another version of a data set). Else it fits
+    questions with the same normalised text and a right answer in common; one that fits several is
+    left out.
+
+    Args:
+        answers: The answers, at most one to a question.
+        examples: The rows of the data set.
+
+    Returns:
+        (pairs of an answer and its question, a sentence for each answer that is left out).
+
+    Raises:
+        DataError: Two answers fit one question.
     """
     by_id = {example.question.id: example for example in examples}
     by_gold: dict[str, list[Example]] = defaultdict(list)
@@ -378,12 +417,13 @@ def match_answers(
 def _fitting_examples(
     answer: ForeignAnswer, by_id: Mapping[str, Example], by_gold: Mapping[str, Sequence[Example]]
 ) -> list[Example]:
-    """The examples that an answer may be to, by id or else by question and right answer.
+    """The examples that an answer may be to: the one with its id, or else all with its question and
+    a right answer in common.
 
     Args:
-        answer: Of another tool.
+        answer: An answer of another tool.
         by_id: Question id -> example.
-        by_gold: Normalised right answer -> examples.
+        by_gold: Normalised right answer -> the examples that have it.
     """
     same_id: Example | None = None
     if answer.id is not None:
@@ -401,7 +441,12 @@ def _fitting_examples(
 
 
 def _why_unmatched(answer: ForeignAnswer, fitting: Sequence[Example]) -> str:
-    """A sentence: the answer fits none or several questions."""
+    """ "answers.jsonl, line 3: 'q7' fits no question": a sentence on an answer that is left out.
+
+    Args:
+        answer: The answer; without an id it is named by its question or right answers.
+        fitting: The questions that it fits: none, or several.
+    """
     label = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
     number = "no question"
     if fitting:
@@ -410,7 +455,8 @@ def _why_unmatched(answer: ForeignAnswer, fitting: Sequence[Example]) -> str:
 
 
 def _is_about(answer: ForeignAnswer, example: Example) -> bool:
-    """Whether question and right answers, as far as the file has them, are those of the example."""
+    """Whether an answer's question contains that of the example, and one of its right answers is a
+    gold answer. What the file does not say speaks against nothing."""
     if answer.question:
         written = normalize_answer(answer.question)
         if normalize_answer(example.question.text) not in written:
@@ -422,15 +468,16 @@ def _is_about(answer: ForeignAnswer, example: Example) -> bool:
 
 
 class _OwnQuestions(Iterable[_Pair]):
-    """The answers with the file's own questions, made anew at each pass, with ids where these are
-    missing."""
+    """Pairs of an answer and its question, where the imported file has the questions. They are made
+    anew at each pass, so that they need no memory."""
 
     def __init__(self, answers: Iterable[ForeignAnswer]) -> None:
-        """answers: Passed over anew at each pass over the pairs."""
+        """Keep the answers, which must be iterable several times."""
         self._answers = answers
 
     def __iter__(self) -> Iterator[_Pair]:
-        """Yield the pairs. Raises DataError for an answer without a right answer."""
+        """Yield each answer with a question made from it; one without an id gets a hash of question
+        and right answers for an id. Raises DataError for an answer without a right answer."""
         made: set[str] = set()
         for answer in self._answers:
             if not answer.answers:
@@ -448,7 +495,7 @@ class _OwnQuestions(Iterable[_Pair]):
 
 
 class _CostCounts:
-    """Of how many answered questions each cost is known."""
+    """Counts of how many answered questions each cost (one of COSTS) is known."""
 
     def __init__(self) -> None:
         """Begin with no question counted."""
@@ -456,18 +503,18 @@ class _CostCounts:
         self._counts = dict.fromkeys(COSTS, 0)
 
     def add(self, answer: ForeignAnswer) -> None:
-        """Count the costs of an answered question."""
+        """Count one answered question, and each cost that is known of it."""
         self.answered += 1
         for name in COSTS:
             if getattr(answer, name) is not None:
                 self._counts[name] += 1
 
     def known(self) -> set[str]:
-        """The costs that are known of every answered question."""
+        """The names of the costs that are known of every answered question."""
         return {name for name, count in self._counts.items() if count == self.answered}
 
     def notes(self) -> list[str]:
-        """A sentence on each cost that is known of some questions only."""
+        """A sentence for each cost that is known of some answered questions, but not of all."""
         partly = [name for name, count in self._counts.items() if 0 < count < self.answered]
         return [f"{name} is not known of all questions, so it is left out" for name in partly]
 
@@ -479,17 +526,18 @@ def _score_answers(
     logged: Sequence[str],
     notes: list[str],
 ) -> tuple[Sequence[str], PackedRecords]:
-    """Score answers.
+    """Score answers with the scorers that can score any of them. Also adds sentences to `notes`:
+    which scorers and costs are left out, and why.
 
     Args:
         config: The data set, with the scorers to use.
         pairs: The answers with their questions; passed over several times.
-        dataset: Its rows; None for the file's own questions.
-        logged: Names of the other tool's scores, which become scores too.
-        notes: Gets sentences on what is left out.
+        dataset: Its rows; None where the file has the questions.
+        logged: Names of the other tool's scores, which become scores too; a failed question has 0.
+        notes: Gets the sentences.
 
     Returns:
-        The scorers that do not flag all of these answers, and the records with their scores.
+        (the names of the scorers that were used, a record for each answer with its scores).
     """
     costs = _CostCounts()
     for answer, _ in pairs:
@@ -516,11 +564,11 @@ def _score_answers(
 def _useless_scorers(
     names: Sequence[str], pairs: Iterable[_Pair], *, only_answered: bool
 ) -> dict[str, str]:
-    """Scorer -> why it can score none of the answers.
+    """The scorers that can score none of the answers: name -> why it cannot score the first one.
 
     Args:
-        names: Scorers to try.
-        pairs: Answers with their questions.
+        names: The scorers to try.
+        pairs: Answers with their questions; passed over once for each scorer.
         only_answered: Whether failed questions are passed over.
     """
     useless: dict[str, str] = {}
@@ -532,7 +580,7 @@ def _useless_scorers(
             scored = scorers.score_answer([name], answer.prediction, (), example.gold)
             flag = scored.flags.get(name)
             if not flag:
-                break
+                break  # it scores this one
             first_flag = first_flag or flag
         else:
             assert first_flag is not None  # check_run takes no file without answers
@@ -548,8 +596,8 @@ def _record(
     Args:
         answer: The answer.
         example: Its question.
-        known: The costs that are known of every answered question.
-        dataset: Its rows; None for the file's own questions.
+        known: The costs that are known of every answered question; others are left out.
+        dataset: Its rows, whose texts are added; None where the file has the questions.
     """
     question = example.question
     costs = answer.model_dump(include=known, exclude_none=True)

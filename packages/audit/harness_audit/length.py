@@ -91,7 +91,7 @@ class LengthRow:
     run: str | None
 
     def columns(self) -> dict[str, object]:
-        """The row by the columns of the module."""
+        """The row as column -> value, by the columns in the module's head."""
         return {
             "dataset": self.dataset,
             "method": self.method,
@@ -113,12 +113,12 @@ class LengthRow:
 
 @dataclass(frozen=True)
 class Measured:
-    """A run whose questions have lengths.
+    """A run together with what the lengths of its questions are counted from.
 
     Args:
         run: The run.
-        rows: Of its data set, with their texts.
-        tokens: Id of a document -> its tokens.
+        rows: The rows of its data set, with their texts.
+        tokens: A function: id of a document -> its number of tokens.
     """
 
     run: StoredRun
@@ -126,30 +126,32 @@ class Measured:
     tokens: Callable[[str], int]
 
     def lengths(self) -> dict[str, int]:
-        """Question -> tokens of its documents, each counted once."""
+        """Question id -> tokens of its documents, each counted once; without questions that have no
+        row."""
         lengths: dict[str, int] = {}
         for record in self.run.records:
             example = self.rows.examples.get(record.question_id)
             if example is not None:
-                question = example.question
-                lengths[question.id] = sum(map(self.tokens, set(question.document_ids)))
+                documents = set(example.question.document_ids)
+                lengths[record.question_id] = sum(map(self.tokens, documents))
         return lengths
 
 
 def figure(
     runs: Sequence[StoredRun], *, score: str | None, data: str | None, warn: Callable[[str], None]
 ) -> Figure:
-    """The figure of the runs; those whose rows or tokenizer cannot be loaded are left out with a
-    warning.
+    """The figure of score and answer recall by length; runs whose rows or tokenizer cannot be
+    loaded are left out with a warning.
 
     Args:
         runs: The runs.
-        score: As of `frame`.
-        data: Where the rows are now.
+        score: The name of the score; None for each run's headline.
+        data: The file of the rows; None for the place that each run names.
         warn: Called with each warning.
 
     Raises:
-        UserError: Nothing is loaded, or as of `frame`.
+        UserError: No rows or tokenizer can be loaded, or no question has a score.
+        UnknownName: A run does not have the score.
     """
     counts: dict[TextGroup, Callable[[str], int]] = {}
     measured: list[Measured] = []
@@ -176,18 +178,24 @@ def figure(
 
 
 def _document_tokens(rows: Rows, count: Callable[[str], int], document_id: str) -> int:
-    """Tokens of a document.
+    """The number of tokens of a document.
 
     Args:
-        rows: With the document.
-        count: Text -> tokens.
+        rows: Rows that hold the document.
+        count: A function: text -> its number of tokens.
         document_id: The document's id.
     """
     return count(rows.documents[document_id].text)
 
 
 def quantiles(lengths: Sequence[int]) -> tuple[int, ...]:
-    """Edges that part the lengths into GROUPS about equal groups; fewer where many are the same."""
+    """Edges that part lengths into GROUPS groups of about equal size; fewer where many lengths are
+    equal.
+
+        [100, 200, 300, 400, 500, 600, 700, 800] -> (200, 400, 600)
+
+    An edge is the largest length of its group; the last group has none.
+    """
     rising = sorted(lengths)
     cuts: set[int] = set()
     for group in range(1, GROUPS):
@@ -198,8 +206,13 @@ def quantiles(lengths: Sequence[int]) -> tuple[int, ...]:
 
 
 def bucket_name(edges: Sequence[int], number: int) -> str:
-    """ "up to 500", "501 to 900", "over 900": the name of bucket `number` between the edges 500 and
-    900, from 0 on."""
+    """ "up to 500", "501 to 900", "over 900": the names of the buckets 0, 1 and 2 between the edges
+    500 and 900.
+
+    Args:
+        edges: The largest length of each bucket but the last, rising; at least one.
+        number: Which bucket, from 0.
+    """
     if number == 0:
         return f"up to {edges[0]:,}"
     if number == len(edges):
@@ -212,10 +225,10 @@ def bucket_name(edges: Sequence[int], number: int) -> str:
 
 
 def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
-    """Score and recall by length (columns: see the module).
+    """Score and recall by length, a row for each run and bucket (columns: see the module's head).
 
     Args:
-        runs: The runs.
+        runs: The runs, with what their lengths are counted from.
         score: The name of the score; by default each run's headline.
 
     Raises:
@@ -263,11 +276,13 @@ class _Cell:
 
 
 def _family_rows(rows: Sequence[LengthRow], made: Mapping[str, int]) -> list[LengthRow]:
-    """A row for each method and length of a family of data sets (ruler/vt, ruler/cwe): their mean.
+    """A row for each method, reader and length of a family of data sets (ruler/vt, ruler/cwe are of
+    the family "ruler"): the mean of its data sets. There is one only where all data sets of the
+    family have a row for it, two at least.
 
     Args:
-        rows: Of all runs.
-        made: Run folder -> length in tokens, of texts that are made for a length.
+        rows: The rows of all runs.
+        made: Run folder -> length in tokens, of runs over texts that are made for a length.
     """
     families: dict[str, set[str]] = defaultdict(set)
     cells: dict[_Cell, dict[str, LengthRow]] = defaultdict(dict)
@@ -290,10 +305,11 @@ class _Buckets:
     """The rows of one run: for each bucket of lengths, and for all its questions."""
 
     def __init__(self, measured: Measured, label: str, score: str) -> None:
-        """Count what the rows are made of.
+        """Collect scores, lengths, failures and answer recall of the run's questions, by question
+        id.
 
         Args:
-            measured: The run.
+            measured: The run, with what its lengths are counted from.
             label: The method's name in tables.
             score: The name of the score.
         """
@@ -314,47 +330,62 @@ class _Buckets:
                 self.recalled[question] = answer_shown(record, example, measured.rows)
                 contained = answer_shown_as_substring(record, example, measured.rows)
                 self.contained[question] = float(contained)
+        # Indices into the ids of `scored`, of the questions whose length is known.
         self.with_length = [i for i, q in enumerate(self.scored.ids) if q in self.lengths]
         self.notes = self._all_notes()
 
     def rows(
         self, edges: Sequence[int] = (), names: Mapping[str, str] | None = None
     ) -> list[LengthRow]:
-        """A row for each bucket between the edges that has questions, then the one for all.
+        """A row for each bucket that has questions, shortest first, then one for all questions.
 
         Args:
-            edges: Lengths in tokens; without edges there is the row for all alone.
-            names: Other names of buckets.
+            edges: The largest length of each bucket but the last, in tokens; without edges there is
+                only the row for all.
+            names: Name of a bucket -> another name that its row gets.
         """
         buckets: dict[str, list[int]] = {}
         if edges:
-            buckets = self._places_by_bucket(edges)
+            buckets = self._indices_by_bucket(edges)
         if self.with_length:
             buckets[ALL] = self.with_length
         rows = []
-        for bucket, places in buckets.items():
-            name = (names or {}).get(bucket, bucket)
-            rows.append(self._row(name, places))
+        for bucket, indices in buckets.items():
+            name = bucket
+            if names is not None:
+                name = names.get(bucket, bucket)
+            rows.append(self._row(name, indices))
         return rows
 
-    def _places_by_bucket(self, edges: Sequence[int]) -> dict[str, list[int]]:
-        """Name of a bucket -> places of its questions among the scored ones, shortest first."""
-        places: dict[int, list[int]] = {}
-        for i in self.with_length:
-            number = bisect_left(edges, self.lengths[self.scored.ids[i]])
-            places.setdefault(number, []).append(i)
-        return {bucket_name(edges, number): places[number] for number in sorted(places)}
+    def _indices_by_bucket(self, edges: Sequence[int]) -> dict[str, list[int]]:
+        """Name of each bucket that has questions -> indices of these into the ids of `scored`;
+        shortest bucket first.
 
-    def _row(self, name: str, places: Sequence[int]) -> LengthRow:
-        """The row of the questions at `places` among the scored ones; name: of the bucket."""
-        questions = [self.scored.ids[i] for i in places]
+        Args:
+            edges: The largest length of each bucket but the last, in tokens.
+        """
+        indices: dict[int, list[int]] = {}  # number of a bucket -> its questions
+        for i in self.with_length:
+            length = self.lengths[self.scored.ids[i]]
+            number = bisect_left(edges, length)
+            indices.setdefault(number, []).append(i)
+        return {bucket_name(edges, number): indices[number] for number in sorted(indices)}
+
+    def _row(self, name: str, indices: Sequence[int]) -> LengthRow:
+        """The row of one bucket.
+
+        Args:
+            name: The bucket's name.
+            indices: Its questions, as indices into the ids of `scored`; at least one.
+        """
+        questions = [self.scored.ids[i] for i in indices]
         tokens = [self.lengths[question] for question in questions]
         scores: list[float] = []
         contained: list[float] = []
         recalled: list[float] = []
         clusters: list[int] = []
         clusters_of_recalled: list[int] = []
-        for i, question in zip(places, questions, strict=True):
+        for i, question in zip(indices, questions, strict=True):
             scores.append(self.scored.values[i])
             clusters.append(self.scored.clusters[i])
             contained.append(self.contained[question])
@@ -381,19 +412,25 @@ class _Buckets:
         )
 
     def _mean(self, values: Sequence[float], clusters: Sequence[int]) -> Interval:
-        """The mean of shares with its interval, by cluster."""
+        """The mean of values in [0, 1], with an interval that is bootstrapped by cluster.
+
+        Args:
+            values: The values.
+            clusters: The cluster of each value.
+        """
         seed = self.run.config.seed
         return interval(values, clusters, seed=seed, bounds=(0.0, 1.0))
 
     def _all_notes(self) -> tuple[str, ...]:
-        """The notes of the run, and how many questions have no answer that could stand in a
-        text."""
+        """The notes of the run, and a sentence on how many questions have no gold answer that could
+        stand in a text (yes, no), so that they are left out of the recall."""
         notes = list(run_notes(self.run))
-        silent = 0
+        without_answer = 0
         for i in self.with_length:
-            silent += self.recalled.get(self.scored.ids[i]) is None
-        if silent:
-            count = f"{silent} of {len(self.with_length)} questions"
+            if self.recalled.get(self.scored.ids[i]) is None:
+                without_answer += 1
+        if without_answer:
+            count = f"{without_answer} of {len(self.with_length)} questions"
             notes.append(
                 f"{count} have no answer that could stand in a text and are left out of {_RECALL}"
             )
@@ -401,8 +438,8 @@ class _Buckets:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """Two drawings for each data set, model and score: the score and the answer recall against the
-    length."""
+    """Two drawings for each data set, model and score: the score, and the answer recall, against
+    the length; a line for each method. The bucket "all" is drawn only where there is no other."""
     panel_list = []
     x = Axis("tokens of the documents, mean of the bucket")
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
@@ -418,7 +455,11 @@ def panels(table: pd.DataFrame) -> list[Panel]:
 
 
 def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
-    """Run folder -> length in tokens, of data sets that one model read at several lengths."""
+    """Run folder -> length in tokens that its texts were made for (the option "tokens" of its data
+    set).
+
+    Only runs whose data set was read by the same model at several lengths are in it.
+    """
     by_text: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for run in runs:
         dataset = run.config.dataset
@@ -434,13 +475,13 @@ def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
 
 
 def _family_mean(dataset: str, rows: Sequence[LengthRow]) -> LengthRow:
-    """Summarise the data sets of a family at one length in one row, each weighing the same.
+    """One row for several data sets of a family at one length, each weighing the same.
 
     Scores, recalls and mean tokens are averaged; questions and failures are added up; the range of
     tokens covers all. Method, model and length are equal in all rows.
 
     Args:
-        dataset: Name of the family.
+        dataset: What the row calls the family.
         rows: A row for each data set.
     """
     first = rows[0]
@@ -466,8 +507,8 @@ def _family_mean(dataset: str, rows: Sequence[LengthRow]) -> LengthRow:
 
 
 def _mean_of_samples(samples: Sequence[Interval]) -> Interval:
-    """The mean of samples with its interval; NOTHING where one has no value, no interval where one
-    has none."""
+    """The mean of several samples' means, each weighing the same, with its interval. NOTHING where
+    a sample has no mean; without an interval where a sample has none."""
     values: list[float] = []
     for sample in samples:
         if sample.mean is None:
@@ -477,4 +518,5 @@ def _mean_of_samples(samples: Sequence[Interval]) -> Interval:
     mean, ends_of_mean = facts.mean_of_samples(values, ends)
     low, high = ends_of_mean or (None, None)
     n = sum(sample.n for sample in samples)
-    return Interval(mean, low, high, n, sum(sample.clusters for sample in samples))
+    clusters = sum(sample.clusters for sample in samples)
+    return Interval(mean, low, high, n, clusters)

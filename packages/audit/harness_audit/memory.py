@@ -56,13 +56,14 @@ class Pair:
 
 
 def copy_of(run: StoredRun) -> SwappedCopy | None:
-    """What the manifest says of the copy that the run is over; None for an original."""
+    """How the copy was made that the run is over, as its manifest says; None for a run over an
+    original."""
     return run.manifest.dataset.twin
 
 
 def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
-    """Each run over a copy with the run over the original that differs in nothing else, in the
-    order of the runs."""
+    """Yield each run over a copy with the run over the original that differs from it in nothing
+    else, in the order of the runs. A copy without such a run is passed over."""
     originals: dict[str, StoredRun] = {}
     for run in runs:
         if copy_of(run) is None:
@@ -77,7 +78,8 @@ def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
 
 
 def _label(run: StoredRun) -> str:
-    """ "bm25", or "bm25 [mark]" for a run whose settings have a mark."""
+    """The method's name in tables, "bm25", or "bm25 [mark]" for a run whose settings have a
+    mark."""
     name = facts.reference_names(run)[0]
     mark = run.config.method.mark
     if not mark:
@@ -86,8 +88,13 @@ def _label(run: StoredRun) -> str:
 
 
 def _pair_key(run: StoredRun, fingerprint: Any) -> str:
-    """The key that the two runs of a pair share: settings and task, and the fingerprint of the
-    original rows."""
+    """A text that is equal for the two runs of a pair and for no other run: method, settings, task,
+    reader and rows.
+
+    Args:
+        run: Either run of the pair.
+        fingerprint: The fingerprint of the original rows, also where the run is over a copy.
+    """
     config = run.config.to_json()
     method = run.config.method.without("mark").to_json()
     settings = [config.get(key) for key in ("seed", "failed", "encoder", "reranker")]
@@ -95,8 +102,13 @@ def _pair_key(run: StoredRun, fingerprint: Any) -> str:
 
 
 def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
-    """The key that a run shares with the run on the evidence alone over the same questions: task,
-    reader, rows."""
+    """A text that is equal for all runs over the same questions with the same task and reader,
+    whatever their methods. By it a run finds the run on the evidence alone.
+
+    Args:
+        run: The run.
+        fingerprint: The fingerprint of the original rows, also where the run is over a copy.
+    """
     return canonical([facts.task(run), facts.reader(run), fingerprint])
 
 
@@ -114,7 +126,8 @@ class CopyCheck:
     evidence: Interval | None = None
 
     def columns(self) -> dict[str, object]:
-        """The columns check and evidence."""
+        """The verdict as the column check, and the difference on the evidence alone as evidence,
+        evidence.low and evidence.high (evidence alone, None, where it is not checked)."""
         if self.evidence is None:
             return {"check": self.verdict, "evidence": None}
         return {"check": self.verdict, **facts.interval_columns("evidence", self.evidence)}
@@ -122,19 +135,19 @@ class CopyCheck:
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """A row of the table: one pair.
+    """A row of the table: one pair of runs, over a data set and over its copy.
 
     Args:
-        head: Its first columns: dataset, method, model.
+        head: The first columns: dataset, method, model.
         copied: How the copy was made.
         score: The name of the score.
-        n: Questions that both runs have.
+        n: How many questions both runs have.
         original: Mean score on the original.
         copy: Mean score on the copy.
         drop: Original minus copy.
-        p: Of the drop; None without questions.
+        p: The p value of the drop; None without questions.
         recalled: Drop / original; NOTHING where the copy is not shown to be no harder.
-        check: Whether it is.
+        check: Whether the copy is shown to be no harder.
     """
 
     head: Mapping[str, object]
@@ -149,7 +162,7 @@ class MemoryRow:
     check: CopyCheck
 
     def columns(self) -> dict[str, object]:
-        """The row by the columns of `frame`."""
+        """The row as column -> value, by the columns that `frame` names, but for p_holm."""
         return {
             **self.head,
             "recogniser": self.copied.recogniser.name,
@@ -181,7 +194,17 @@ def frame(pairs: Sequence[Pair], score: str | None = None, margin: float = MARGI
 
 
 def memory_rows(pairs: Sequence[Pair], score: str | None, margin: float) -> list[MemoryRow]:
-    """A row for each pair; for arguments and errors see `frame`."""
+    """A row for each pair; each pair is checked with the pair of runs on the evidence alone over
+    the same copy, if that is among them.
+
+    Args:
+        pairs: The pairs.
+        score: The name of the score; None for each run's headline.
+        margin: Largest difference on the evidence alone that is called none.
+
+    Raises:
+        UnknownName: A run does not have the score.
+    """
     oracles: dict[str, Pair] = {}
     for pair in pairs:
         if facts.is_oracle(pair.original) and facts.is_oracle(pair.copy):
@@ -195,7 +218,7 @@ def memory_rows(pairs: Sequence[Pair], score: str | None, margin: float) -> list
 
 
 def _frame_of(rows: Sequence[MemoryRow]) -> pd.DataFrame:
-    """The rows as a table, with their p adjusted by Holm."""
+    """The rows as a table, with the column p_holm: their p values adjusted by Holm for all rows."""
     adjusted = iter(holm([row.p for row in rows if row.p is not None]))
     columns: list[dict[str, object]] = []
     for row in rows:
@@ -214,16 +237,17 @@ _LEGEND = (
 
 
 def _copy_key(pair: Pair) -> str:
-    """The key that all pairs over the same questions and copy share, for the same reader."""
+    """A text that is equal for all pairs over the same questions and the same copy with the same
+    reader, whatever their methods."""
     evidence = _evidence_key(pair.original, facts.fingerprint(pair.original))
     return canonical([evidence, facts.fingerprint(pair.copy)])
 
 
 def _copy_check(pair: Pair | None, score: str, margin: float) -> CopyCheck:
-    """Whether a copy is harder.
+    """Check whether a copy is harder than its original, by the scores on the evidence alone.
 
     Args:
-        pair: The runs on the evidence alone; None where there are none.
+        pair: The runs on the evidence alone; None where there are none, so nothing is checked.
         score: The name of the score.
         margin: Largest difference that is called none.
     """
@@ -238,7 +262,8 @@ def _copy_check(pair: Pair | None, score: str, margin: float) -> CopyCheck:
 
 
 def _verdict(narrow: Interval, wide: Interval, margin: float) -> str:
-    """equivalent, undecided, harder or easier: the copy, by the difference on the evidence alone.
+    """What the difference on the evidence alone says of the copy: "equivalent", "undecided",
+    "harder" or "easier".
 
     Args:
         narrow: The difference, original minus copy, with its 90 % interval.
@@ -265,7 +290,13 @@ _IS = {
 
 
 def _verdict_text(check: CopyCheck, margin: float) -> str:
-    """A sentence on whether the copy is harder, so whether its drop may be called recalled."""
+    """A sentence for people: whether the copy is harder, so whether its drop may be called
+    recalled.
+
+    Args:
+        check: What the runs on the evidence alone say.
+        margin: Largest difference that is called none, as a score: 0.05 for 5 points.
+    """
     if check.evidence is None or check.evidence.mean is None:
         unknown = "it is not known whether the copy is harder, so no drop is called recalled"
         return f"{unknown}: run oracle-evidence with and without --set dataset.swap=entities"
@@ -353,25 +384,27 @@ _ENDS = Axis("", ticks=(0, 1), labels=("original", "copy"), limits=(-0.25, 1.25)
 
 
 def _line_of(row: MemoryRow) -> Line:
-    """The line of a method from its score on the original, at 0, to that on the copy, at 1."""
+    """The line of a method in the drawing: from its score on the original, at x = 0, to that on the
+    copy, at x = 1."""
     ends = [_point(0, row.original), _point(1, row.copy)]
     return Line(str(row.head["method"]), ends)
 
 
 def _point(x: float, score: Interval) -> Point:
-    """A score, times 100, with its interval."""
+    """A point of the drawing: a mean score times 100, with its interval, at `x`."""
     columns = {"x": x, **facts.interval_columns("score", score)}
     return Point.of(columns, "x", "score", 100)
 
 
 @dataclass(frozen=True)
 class PairedScores:
-    """Scores of the questions that both runs of a pair have.
+    """Scores of the questions that both runs of a pair have; a value for each question in each
+    list.
 
     Args:
-        original: Of the run over the original.
-        copy: Of the run over the copy.
-        clusters: Of the questions.
+        original: Scores of the run over the original.
+        copy: Scores of the run over the copy.
+        clusters: The cluster of each question, by which it is resampled.
     """
 
     original: list[float] = field(default_factory=list)
@@ -380,12 +413,13 @@ class PairedScores:
 
     @property
     def differences(self) -> list[float]:
-        """Original minus copy."""
+        """The score on the original minus that on the copy, for each question."""
         return [a - b for a, b in zip(self.original, self.copy, strict=True)]
 
 
 def _paired_scores(pair: Pair, score: str) -> PairedScores:
-    """The scores of a pair on its common questions, in the order of the original's records."""
+    """The scores of both runs of a pair on the questions that both have, in the order of the
+    original's records."""
     original = facts.scored(pair.original, score)
     copy = facts.scored(pair.copy, score)
     copy_scores = dict(zip(copy.ids, copy.values, strict=True))
@@ -438,8 +472,12 @@ def _pair_row(pair: Pair, score: str, check: CopyCheck) -> MemoryRow:
 
 
 def _share_lost(sums: Sequence[float]) -> float:
-    """drop / original of sums (original, copy); a resample without any score on the original has no
-    share to lose."""
+    """The share of the original's score that is lost on the copy: [4.0, 3.0] -> 0.25.
+
+    Args:
+        sums: (sum of scores on the original, sum on the copy); 0 is returned where the first is 0,
+            as some resamples have it.
+    """
     before, after = sums
     if before <= 0:
         return 0.0

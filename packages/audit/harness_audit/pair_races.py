@@ -109,7 +109,10 @@ class Pair:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words; of an open pair, what is known so far."""
+        """The verdict in words, or what is known so far of an open pair:
+
+        "a is better than b: a minus b is +12.1 points [3.0, 20.8], n = 60, p = 0.01"
+        """
         mean = self.race.mean or 0.0
         low, high = self.interval
         points = f"{100 * mean:+.1f} points [{100 * low:.1f}, {100 * high:.1f}], n = {self.race.n}"
@@ -127,7 +130,7 @@ class Pair:
         return f"{self.a} and {self.b} are not settled: {what}, p = {self.race.p:.2g}"
 
     def verdict(self) -> Verdict:
-        """What is known of the pair now."""
+        """What is known of the pair now, as values."""
         low, high = self.interval
         return Verdict(
             a=self.a,
@@ -148,7 +151,7 @@ class PairRaces:
 
     Attributes:
         pairs: Each two methods, in the order of the command.
-        entered: Method -> how many clusters it was scored on.
+        clusters_used: Method -> how many clusters it was scored on while it had an open pair.
     """
 
     def __init__(self, names: Sequence[str], sizes: Sequence[int], rules: Rules) -> None:
@@ -165,7 +168,7 @@ class PairRaces:
         for a, b in itertools.combinations(names, 2):
             race = PairedRace(sizes, finite=rules.target == "table")
             self.pairs.append(Pair(a, b, race))
-        self.entered = dict.fromkeys(names, 0)
+        self.clusters_used = dict.fromkeys(names, 0)
         # At [i, j]: whether method i is shown to be better than j, and the evidence for it.
         self._better = np.zeros((len(names), len(names)), dtype=bool)
         self._evidence = np.zeros(self._better.shape)
@@ -180,15 +183,15 @@ class PairRaces:
         return [name for name in self.names if name in racing]
 
     def add_cluster(self, sums: Mapping[str, float], size: int) -> None:
-        """Update every open pair with the scores on the next cluster, and settle what its rules
-        allow.
+        """Update the test of every open pair with the scores on the next cluster, and settle the
+        pairs that its rules allow.
 
         Args:
             sums: Method -> sum of its scores over the cluster's questions, for each active method.
-            size: Questions of the cluster.
+            size: How many questions the cluster has.
         """
         for name in self.active:  # a method may have left within this batch
-            self.entered[name] += 1
+            self.clusters_used[name] += 1
         level = self.rules.alpha / len(self.pairs)
         indices = list(itertools.combinations(range(len(self.names)), 2))
         for pair, (i, j) in zip(self.pairs, indices, strict=True):
@@ -202,18 +205,19 @@ class PairRaces:
         # Marks in `_better` what is shown now, also by way of other pairs.
         by_own_evidence = set(extend_ranking(self._better, self._evidence, self.rules.alpha))
         for pair, (i, j) in zip(self.pairs, indices, strict=True):
-            own_evidence = bool({(i, j), (j, i)} & by_own_evidence)
+            own_evidence = (i, j) in by_own_evidence or (j, i) in by_own_evidence
             if pair.better is None:
                 self._settle(pair, i, j, own_evidence=own_evidence)
 
     def _settle(self, pair: Pair, i: int, j: int, *, own_evidence: bool) -> None:
-        """Settle a pair without a verdict, if its rules allow it.
+        """Settle a pair without a verdict, if the rules allow it: sets its `better` and
+        `settled_by`.
 
         Args:
-            pair: The pair; one of a settled width may still get a verdict.
-            i: The place of its first method.
-            j: The place of its second method.
-            own_evidence: Whether its own test shows which is better.
+            pair: The pair; one that is settled by its width may still get a verdict.
+            i: The index of its first method in `names`.
+            j: The index of its second method.
+            own_evidence: Whether its own test, not those of other pairs, shows which is better.
         """
         low, high = pair.interval
         if self._better[i, j] or self._better[j, i]:

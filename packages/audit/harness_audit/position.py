@@ -54,8 +54,8 @@ class Part:
 
     Args:
         name: "head", "33-67 %" or APART.
-        low: Where it begins, a share of the text; None for APART.
-        high: Where it ends.
+        low: Where it begins, as a share of the text; None for APART.
+        high: Where it ends, likewise.
     """
 
     name: str
@@ -96,7 +96,7 @@ class PositionRow:
     run: str
 
     def columns(self) -> dict[str, object]:
-        """The row by the columns of the module."""
+        """The row as column -> value, by the columns in the module's head."""
         return {
             "dataset": self.dataset,
             "placed": self.placed,
@@ -122,7 +122,8 @@ class SupportPosition:
     centres: tuple[float, ...]
 
     def where(self) -> int | None:
-        """The third, 0 to 2, that holds every centre; None where they are in several."""
+        """The third of the text, 0 to 2, that holds the centres of all supporting parts; None where
+        they are in several."""
         first = _third(self.centres[0])
         last = _third(self.centres[-1])
         if first != last:
@@ -130,15 +131,25 @@ class SupportPosition:
         return first
 
     def distance(self) -> float | None:
-        """From the first centre to the last; None with a single one."""
+        """How far apart the first and the last centre are, as a share of the text; None for a
+        single supporting part."""
         if len(self.centres) == 1:
             return None
         return self.centres[-1] - self.centres[0]
 
 
 def support_position(example: Example, rows: Rows) -> SupportPosition | None:
-    """Where the supporting parts of a question stand; None where none is marked or the text is
-    empty."""
+    """Where the supporting parts of a question stand in its documents, taken as one text in their
+    order.
+
+    Args:
+        example: The question with its supporting parts.
+        rows: Rows that know the lengths of its documents.
+
+    Returns:
+        The centres of the parts; None where no part is marked, a length is not known, or the text
+        is empty.
+    """
     sizes = rows.sizes(example.question.document_ids)
     if sizes is None:
         return None
@@ -161,20 +172,26 @@ def support_position(example: Example, rows: Rows) -> SupportPosition | None:
 def figure(
     runs: Sequence[StoredRun], *, score: str | None, data: str | None, warn: Callable[[str], None]
 ) -> Figure:
-    """The figure of the runs; those whose rows cannot be loaded are left out with a warning.
+    """The figure of the score by position; runs whose rows cannot be loaded are left out with a
+    warning.
 
     Args:
         runs: The runs.
-        score: As of `frame`, whose errors it raises.
-        data: Where the rows are now.
+        score: The name of the score; None for each run's headline.
+        data: The file of the rows; None for the place that each run names.
         warn: Called with each warning.
+
+    Raises:
+        UserError: No rows can be loaded, or no question has a supporting part that is marked.
+        UnknownName: A run does not have the score.
     """
     table = frame(with_rows(runs, data, warn), score)
     return Figure("Place of the supporting parts", table, sections(table), panels(table))
 
 
 def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> pd.DataFrame:
-    """The score by place of the support, a row for each third with a question.
+    """The score by place and by distance of the supporting parts: a row for each part of the text,
+    or of the distances, that has a question (columns: see the module's head).
 
     Args:
         runs: Runs with the rows of their data sets.
@@ -200,15 +217,15 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> p
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """A scored question with the position of its support.
+class _PlacedQuestion:
+    """A scored question with the position of its supporting parts.
 
     Args:
         value: Its score.
-        cluster: Of its documents.
+        cluster: The number of its cluster, by which it is resampled.
         failed: Whether it failed.
         run: The run that it is from.
-        position: Of its support.
+        position: Where its supporting parts stand.
     """
 
     value: float
@@ -229,19 +246,19 @@ class _Table:
 
 @dataclass
 class _PlacedRuns:
-    """Runs that are one line: a run, or several that differ in the place of the supporting parts
-    only.
+    """A line of the figure: one run, or several that differ only in where their data set puts the
+    supporting parts.
 
     Args:
         first: The first of the runs.
         score: The name of the score.
-        questions: Those with a position.
-        unmarked: How many have none.
+        questions: The questions of all runs whose position is known.
+        unmarked: How many questions have none.
     """
 
     first: StoredRun
     score: str
-    questions: list[_Placed] = field(default_factory=list)
+    questions: list[_PlacedQuestion] = field(default_factory=list)
     unmarked: int = 0
 
     @property
@@ -250,17 +267,21 @@ class _PlacedRuns:
         return _is_placed(self.first)
 
     def table(self) -> _Table:
-        """The table that the line is in."""
+        """What tells the table apart that the line stands in."""
         config = self.first.config
         return _Table(config.dataset.name, self.placed, config.model.name)
 
     def add(self, run: StoredRun, rows: Rows) -> None:
-        """Add the questions of a run that have a position, and count the others; rows: of the
-        run."""
+        """Add the scored questions of a run whose position is known, and count the others.
+
+        Args:
+            run: The run.
+            rows: The rows of its data set.
+        """
         scored = facts.scored(run, self.score)
         failed = {record.question_id for record in run.records if record.error is not None}
-        all_scored = zip(scored.ids, scored.values, scored.clusters, strict=True)
-        for question, value, cluster in all_scored:
+        scored_questions = zip(scored.ids, scored.values, scored.clusters, strict=True)
+        for question, value, cluster in scored_questions:
             example = rows.examples.get(question)
             position = None
             if example is not None:
@@ -268,11 +289,12 @@ class _PlacedRuns:
             if position is None:
                 self.unmarked += 1
             else:
-                placed = _Placed(value, cluster, question in failed, run, position)
+                placed = _PlacedQuestion(value, cluster, question in failed, run, position)
                 self.questions.append(placed)
 
     def notes(self, runs: Iterable[StoredRun]) -> tuple[str, ...]:
-        """The notes of runs of the line, and how many questions are left out."""
+        """The notes of some runs of the line, each once, and a sentence on how many questions of
+        the line are left out."""
         notes: dict[str, None] = {}
         for run in runs:
             notes.update(dict.fromkeys(run_notes(run)))
@@ -288,7 +310,8 @@ def _options(run: StoredRun) -> Mapping[str, object]:
 
 
 def _is_placed(run: StoredRun) -> bool:
-    """Whether an option of the run's data set put the supporting parts somewhere."""
+    """Whether the run's data set was told where to put the supporting parts (dataset.place or
+    dataset.distance)."""
     options = _options(run)
     return any(options.get(name) is not None for name in _PLACES)
 
@@ -296,8 +319,13 @@ def _is_placed(run: StoredRun) -> bool:
 def _grouped_into_lines(
     runs: Sequence[tuple[StoredRun, Rows]], score: str | None
 ) -> list[_PlacedRuns]:
-    """The runs as lines of the figure: runs that differ in nothing but the place of the support are
-    one line."""
+    """Group the runs into the lines of the figure: placed runs that differ in nothing but the place
+    of the supporting parts are one line, any other run is a line of its own.
+
+    Args:
+        runs: The runs with their rows.
+        score: The name of the score; None for the headline of the first run of each line.
+    """
     lines: dict[str, _PlacedRuns] = {}
     for run, rows in runs:
         key = str(run.path)
@@ -309,7 +337,8 @@ def _grouped_into_lines(
 
 
 def _settings_but_place(run: StoredRun) -> str:
-    """A digest of a run's settings without the place of the supporting parts."""
+    """A digest of a run's settings, without the options that place the supporting parts and the
+    limit of questions."""
     options = dict(_options(run))
     for name in _PLACES:
         options.pop(name, None)
@@ -318,14 +347,15 @@ def _settings_but_place(run: StoredRun) -> str:
 
 
 def _part_rows(line: _PlacedRuns, label: str) -> list[PositionRow]:
-    """The rows of a line: for each part of the text, then for each range of distances.
+    """The rows of a line: one for each part of the text that has questions, then one for each range
+    of distances.
 
     Args:
-        line: The runs.
+        line: The runs of the line.
         label: The method's name in tables.
     """
-    by_place: dict[int, list[_Placed]] = {}
-    by_distance: dict[int, list[_Placed]] = {}
+    by_place: dict[int, list[_PlacedQuestion]] = {}
+    by_distance: dict[int, list[_PlacedQuestion]] = {}
     for question in line.questions:
         where = question.position.where()
         if where is None:
@@ -345,16 +375,16 @@ def _part_rows(line: _PlacedRuns, label: str) -> list[PositionRow]:
 
 
 def _part_row(
-    line: _PlacedRuns, label: str, study: str, part: int, questions: Sequence[_Placed]
+    line: _PlacedRuns, label: str, study: str, part: int, questions: Sequence[_PlacedQuestion]
 ) -> PositionRow:
-    """The row of one part.
+    """The row of the questions of one part.
 
     Args:
-        line: The runs.
+        line: The runs of the line.
         label: The method's name in tables.
         study: "where" or "distance".
-        part: The number of the part, from 0.
-        questions: Those of the part.
+        part: The number of the part, from 0, as `_part_of_number` takes it.
+        questions: The questions of the part; at least one.
     """
     values = [question.value for question in questions]
     clusters = [question.cluster for question in questions]
@@ -367,7 +397,7 @@ def _part_row(
         method=label,
         model=table.model,
         study=study,
-        part=_part(study, part),
+        part=_part_of_number(study, part),
         score=line.score,
         mean=interval(values, clusters, seed=seed, bounds=(0.0, 1.0)),
         n=len(questions),
@@ -378,12 +408,16 @@ def _part_row(
 
 
 def _third(share: float) -> int:
-    """The third, 0 to 2, that a share in [0, 1] is in."""
+    """Which third, 0 to 2, a share in [0, 1] is in: 0.4 -> 1."""
     return min(int(share * len(PARTS)), len(PARTS) - 1)
 
 
-def _part(study: str, part: int) -> Part:
-    """The third of that number; len(PARTS): APART, the support is in several thirds."""
+def _part_of_number(study: str, part: int) -> Part:
+    """The part of a number: 0 to 2 for the thirds of the text or of the distances, 3 for APART.
+
+    ("where", 1)    -> Part("middle", 0.33, 0.67)
+    ("distance", 1) -> Part("33-67 %", 0.33, 0.67)
+    """
     if part == len(PARTS):
         return Part(APART, None, None)
     low = part / len(PARTS)
@@ -395,7 +429,8 @@ def _part(study: str, part: int) -> Part:
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
-    """A table for each data set, model, score and study, for people."""
+    """Titled tables for people: one for each data set, model, score and study, from the rows of
+    `frame`."""
     tables = []
     for (dataset, placed, model, _, study), rows in table.groupby(_SAME, sort=False):
         part = "distance of the supports"
@@ -408,8 +443,8 @@ def sections(table: pd.DataFrame) -> list[Titled]:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """A drawing for each data set, model, score and study: a line a method, a point in the middle
-    of each part."""
+    """A drawing for each data set, model, score and study, from the rows of `frame`: a line a
+    method, with a point in the middle of each part; without the part APART."""
     panel_list = []
     known = table[table["from"].notna() & table["mean"].notna()]
     drawn = known.sort_values("method", kind="stable")

@@ -81,7 +81,7 @@ class RequestRow:
     run: str
 
     def columns(self) -> dict[str, object]:
-        """The row by the columns of the module."""
+        """The row as column -> value, by the columns in the module's head."""
         return {
             **self.head,
             "score": self.score,
@@ -101,14 +101,23 @@ class RequestRow:
 
 
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
-    """The figure of the runs; arguments and errors are those of `frame`."""
+    """The figure of the score by requests a question.
+
+    Args:
+        runs: The runs.
+        score: The name of the score; None for each run's headline.
+
+    Raises:
+        UserError: There are no runs, or a run has no records.
+        UnknownName: A run does not have the score.
+    """
     table = frame(runs, score)
     sections = by_score(table, "requests a question", ["run"], best_first=True)
     return Figure("Requests a question", table, sections, panels(table))
 
 
 def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
-    """Requests a question and the score, a row a run (columns: see the module).
+    """Requests a question and the score, a row a run (columns: see the module's head).
 
     Args:
         runs: The runs.
@@ -128,7 +137,8 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
 
 
 def _run_row(run: StoredRun, label: str, score: str) -> RequestRow:
-    """The row of a run; of another tool's run what it does not tell is None.
+    """The row of a run. For a run of another tool, requests a question are unknown: NOTHING or
+    None.
 
     Args:
         run: The run.
@@ -165,7 +175,8 @@ def _run_row(run: StoredRun, label: str, score: str) -> RequestRow:
 
 
 def _mean_requests(answered: Sequence[Usage], phase: str) -> float | None:
-    """Requests of a phase per answered question; None without answered questions.
+    """The mean number of requests of one phase per answered question; None without answered
+    questions.
 
     Args:
         answered: What each answered question cost.
@@ -180,7 +191,7 @@ def _mean_requests(answered: Sequence[Usage], phase: str) -> float | None:
 
 
 def _index_requests(run: StoredRun, answered: int) -> IndexRequests:
-    """What the indexes of a run took.
+    """How many requests built the indexes of a run; an index that was met again counts once.
 
     Args:
         run: The run.
@@ -209,12 +220,13 @@ def _index_requests(run: StoredRun, answered: int) -> IndexRequests:
 
 
 def _retries(usage: Usage) -> int:
-    """Tries beyond the first in all phases of a record's or index's usage."""
+    """How many tries beyond the first a record or an index took, in all its phases together."""
     return sum(int(phase.get("retries", 0)) for phase in usage.values())
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """For each data set and model: the score over the requests."""
+    """A drawing for each data set, model and score, from the rows of `frame`: the score over the
+    requests, a point a run."""
     x = Axis("requests a question, construction apart", zero=True)
     panel_list = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):

@@ -70,7 +70,7 @@ class Band:
 
     @functools.cached_property
     def means(self) -> dict[str, dict[str, float]]:
-        """Scorer -> method -> mean in [0, 1]."""
+        """Scorer -> method -> the method's mean in [0, 1] under that scorer."""
         means: dict[str, dict[str, float]] = {}
         for name, by_method in self.columns.items():
             means[name] = {m: sum(values) / len(values) for m, values in by_method.items()}
@@ -78,20 +78,21 @@ class Band:
 
     @property
     def asked(self) -> str:
-        """A phrase: how many questions, and which, where the methods answered others too."""
+        """A phrase: on how many questions the methods are compared, and that these are only the
+        common ones where the methods answered different questions."""
         if self.same:
             return f"n = {self.n}"
         return f"n = {self.n}; methods answered different questions, these are in common"
 
     @property
     def methods(self) -> list[str]:
-        """The methods, best first by the headline."""
+        """Names of the methods, best first by the headline."""
         headline_means = self.means[self.headline]
         return sorted(headline_means, key=lambda name: -headline_means[name])
 
 
 def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
-    """Scorer -> family, for all that apply to the run's answers; those of the run itself come
+    """The scorers that apply to a run's answers, each with its family; those of the run itself come
     first.
 
         {"longbench.qa_f1_score": "F1", "judge": "judges", "flashrag.em": "exact match"}
@@ -134,14 +135,15 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
 def score_table(
     run: StoredRun, examples: Mapping[str, Example], names: Sequence[str]
 ) -> pd.DataFrame:
-    """A row a question, a column a scorer of `names`; NaN where there is no value.
+    """The scores of a run: a row for each question, by its id, and a column for each scorer of
+    `names`; NaN where there is no value. A question without any value has no row.
 
     Failed questions score 0, or are left out where the run's settings say `failed: skip`.
 
     Args:
         run: The run.
-        examples: By question id, to score what records lack.
-        names: Scorers.
+        examples: Question id -> question and gold, to compute the scores that records lack.
+        names: The scorers.
     """
     columns: dict[str, array[float]] = {}
     for name in names:
@@ -164,31 +166,30 @@ def score_table(
 def _scores_of_answer(
     record: StoredRecord, examples: Mapping[str, Example], names: Sequence[str]
 ) -> dict[str, float]:
-    """The scores of an answered record, computed where it has none; without those that do not
-    apply.
+    """Scorer -> score of an answered record: as stored, or computed where the record lacks it.
+    Scorers that cannot score the answer are left out.
 
     Args:
         record: The record.
-        examples: By question id.
-        names: Scorers.
+        examples: Question id -> question and gold.
+        names: The scorers.
     """
     known = scorers.table()
     lacking = [name for name in names if name not in record.scores and name in known]
-    computed = scorers.score_answer(
-        lacking, record.scored_text, (), examples[record.question_id].gold
-    ).scores
-    return {**computed, **record.scores}
+    gold = examples[record.question_id].gold
+    computed = scorers.score_answer(lacking, record.scored_text, (), gold)
+    return {**computed.scores, **record.scores}
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A method of a band.
+    """One method of a band.
 
     Args:
-        dataset: Name of the data set.
+        dataset: Name of the data set, with a hash of its rows where two have the same name.
         label: The method's name in tables.
-        run: Its run.
-        rows: Of the run's data set.
+        run: The method's run.
+        rows: The rows of the run's data set.
     """
 
     dataset: str
@@ -203,10 +204,14 @@ class _Entry:
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
-    """A Band (methods under every scorer) for each data set and model, in the order of the runs.
+    """A Band for each data set and model, in the order of the runs: the methods under every scorer.
 
-    pairs: each run with its rows; runs over other rows are of another data set (`facts.datasets`).
-    Raises UserError for runs of one band without a question in common.
+    Args:
+        pairs: Each run with its rows; runs over other rows are of another data set, whatever its
+            name.
+
+    Raises:
+        UserError: The runs of one band have no question in common.
     """
     groups: dict[tuple[str, str], list[_Entry]] = {}
     runs = [run for run, _ in pairs]
@@ -219,8 +224,8 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
 
 
 def _band(group: Sequence[_Entry]) -> Band:
-    """The Band of the methods of one data set and model. Raises UserError for no question in
-    common."""
+    """The Band of the methods of one data set and model: every scorer that applies to all of them,
+    on the questions that all of them answered. Raises UserError for no question in common."""
     first = group[0]
     dataset = first.dataset
     families, partial = _common_scorers(group)
@@ -237,7 +242,7 @@ def _band(group: Sequence[_Entry]) -> Band:
     for name in families:
         # A row for each common question, a column for each method.
         scores: pd.DataFrame = all_scores.xs(name, axis=1, level=1)  # type: ignore[assignment]
-        complete = scores.notna().all(axis=1)
+        complete = scores.notna().all(axis=1)  # questions that every method has a value for
         if complete.any():
             clusters_of[name] = list(itertools.compress(clusters, complete))
             columns[name] = scores[complete].to_dict("list")  # type: ignore[assignment]
@@ -265,14 +270,15 @@ def _band(group: Sequence[_Entry]) -> Band:
 def _documents_of_common(
     run: StoredRun, tables: Iterable[pd.DataFrame]
 ) -> dict[str, Sequence[str]]:
-    """Question id -> ids of its documents, of the questions that all tables have; in the order of a
-    run.
+    """Question id -> ids of its documents, for the questions that all tables have, in the order of
+    the run's records.
 
     Args:
         run: One of the runs.
-        tables: The `score_table` of each run.
+        tables: The `score_table` of each run, whose index has question ids.
     """
-    common = set.intersection(*(set(table.index) for table in tables))
+    questions_of_tables = [set(table.index) for table in tables]
+    common = set.intersection(*questions_of_tables)
     documents: dict[str, Sequence[str]] = {}
     for record in run.records:
         if record.question_id in common:
@@ -281,7 +287,11 @@ def _documents_of_common(
 
 
 def _common_scorers(group: Sequence[_Entry]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """(scorer -> family for those that apply to all methods, scorers that apply to some only)."""
+    """The scorers that apply to the methods of a band.
+
+    Returns:
+        (scorer -> family for those that apply to all methods; scorers that apply to some only).
+    """
     families: dict[str, str] = {}
     methods: Counter[str] = Counter()  # scorer -> methods that it applies to
     for entry in group:
@@ -296,18 +306,18 @@ def _common_scorers(group: Sequence[_Entry]) -> tuple[dict[str, str], tuple[str,
 
 
 def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
-    """For each band a table of methods: the headline, the lowest and highest mean in each family,
-    the ranks."""
+    """A titled table for each band: a row for each method with its mean by the headline, the lowest
+    and highest mean in each family of scorers, and its ranks."""
     return list(map(_section, bands))
 
 
 def _section(band: Band) -> tuple[str, pd.DataFrame]:
-    """The title and the table of a band."""
+    """The title and the table of a band: ("musique · llama-8b", table)."""
     return f"{band.dataset} · {band.model}", _band_table(band)
 
 
 def _band_table(band: Band) -> pd.DataFrame:
-    """A row for each method of a band."""
+    """The table of a band: a row for each method, best first by the headline."""
     notes = (
         f"lowest and highest mean in points, {band.asked}",
         "harness report stability: what turns pairs around",
@@ -328,8 +338,13 @@ def _band_table(band: Band) -> pd.DataFrame:
 
 
 def rank_range(means: Mapping[str, Mapping[str, float]], method: str) -> str:
-    """The best and worst rank of a method in `means`, scorer -> method -> mean: "1 to 3", or "1" if
-    they are equal."""
+    """The best and the worst rank of a method under several scorers: "1 to 3", or "1" if they are
+    equal.
+
+    Args:
+        means: Scorer -> method -> mean.
+        method: The method.
+    """
     ranks = {_rank(score_means, method) for score_means in means.values()}
     if len(ranks) == 1:
         return str(min(ranks))
@@ -337,8 +352,12 @@ def rank_range(means: Mapping[str, Mapping[str, float]], method: str) -> str:
 
 
 def _rank(means: Mapping[str, float], method: str) -> int:
-    """The rank of `method` in `means`, method -> mean: 1 for the best; methods with equal means
-    share one."""
+    """The rank of a method by one scorer: 1 for the best; methods with equal means share a rank.
+
+    Args:
+        means: Method -> mean.
+        method: The method.
+    """
     rank = 1
     for value in means.values():
         if value > means[method] + CLOSE:
@@ -347,8 +366,8 @@ def _rank(means: Mapping[str, float], method: str) -> int:
 
 
 def _score_range(means: Sequence[float]) -> str:
-    """ "41.2", or "38.0 to 41.2" where the lowest and highest of the means differ: in points, from
-    [0, 1]."""
+    """The lowest and highest of means in [0, 1], in points: "38.0 to 41.2", or "41.2" where they
+    are equal."""
     low = f"{100 * min(means):.1f}"
     high = f"{100 * max(means):.1f}"
     if low == high:
@@ -357,8 +376,8 @@ def _score_range(means: Sequence[float]) -> str:
 
 
 def frame(bands: Sequence[Band]) -> pd.DataFrame:
-    """One row a method and scorer: dataset, model, method, scorer, family, score (mean in [0, 1]),
-    rank, n."""
+    """A row for each band, scorer and method, with the columns dataset, model, method, scorer,
+    family, score (mean in [0, 1]), rank, n."""
     rows = []
     for band in bands:
         for name, means in band.means.items():

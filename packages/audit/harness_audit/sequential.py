@@ -54,28 +54,31 @@ _NOWHERE = 1e-12
 
 
 class _Side:
-    """The capital of bets that the mean difference is above each of some candidate values.
+    """The capital of bets that a mean difference is above each of some candidate values.
 
     Candidates and totals are matched element by element, so that one object also runs many
-    simulations at once. `best`, of the candidates' shape, has the largest logarithm of the capital
-    so far.
+    simulations at once.
+
+    Attributes:
+        candidates: The candidate values.
+        best: For each candidate, the logarithm of the largest capital so far.
     """
 
     def __init__(self, candidates: Floats) -> None:
-        """Begin with a capital of 1 for each of the candidates, of any shape."""
+        """Begin with a capital of 1 for each of the candidates, an array of any shape."""
         self.candidates = candidates
         self._fractions = np.asarray(FRACTIONS).reshape(-1, *[1] * candidates.ndim)
         self._logs: Floats = np.zeros((len(FRACTIONS), *candidates.shape))
         self.best: Floats = np.zeros(candidates.shape)
 
     def add(self, total: Floats, size: Floats, expected: Floats, largest: Floats) -> None:
-        """Bet on a cluster; changes the capital and `best`.
+        """Bet on the next cluster: updates the capital and `best`.
 
         Args:
-            total: Its sum of differences.
-            size: Its questions.
-            expected: c of the module's docstring, of the candidates' shape.
-            largest: m of the module's docstring.
+            total: The sum of differences over the cluster's questions.
+            size: How many questions it has.
+            expected: c in the module's head, of the candidates' shape.
+            largest: m in the module's head.
         """
         worst = largest * (1.0 + self.candidates) + expected  # m (1 + d) + c
         can_lose = worst > _NOWHERE
@@ -88,14 +91,18 @@ class _Side:
         self.best = np.maximum(self.best, log_of_mean)
 
     def exclude(self, below: Floats | float) -> None:
-        """Reject every candidate less than `below`, the least mean that the clusters left can lead
-        to."""
+        """Reject every candidate below `below`, the least mean that is still possible: its `best`
+        becomes infinite."""
         self.best = np.where(self.candidates < below - _NOWHERE, np.inf, self.best)
 
 
 class PairedRace:
-    """Cluster sums of a - b, one after the other, and what may be concluded from them at every
-    moment."""
+    """A sequential test of the mean of a - b: takes the sums of differences cluster by cluster, and
+    says at every moment what may be concluded so far.
+
+    Attributes:
+        clusters: How many clusters were added.
+    """
 
     def __init__(
         self,
@@ -108,7 +115,8 @@ class PairedRace:
 
         Args:
             sizes: (G,) questions of each cluster in the order of the run, all at least 1.
-            finite: Whether it is about these clusters alone (see above).
+            finite: Whether the conclusions are about these clusters alone, not about a population
+                that they are drawn from (see the module's head).
             candidates: Mean differences that are tested, by default every STEP from -1 to 1.
         """
         self.sizes = np.asarray(sizes, dtype=np.float64)
@@ -125,10 +133,14 @@ class PairedRace:
         self._n: Floats = np.zeros(())
 
     def add(self, difference_sum: float | Floats) -> None:
-        """Add the next cluster's sum of a - b. Raises ValueError for one that scores in [0, 1]
-        cannot have.
+        """Add the next cluster. With `finite`, means are excluded too that the questions left
+        cannot lead to.
 
-        finite: means that the questions left cannot reach are excluded too.
+        Args:
+            difference_sum: The sum of a - b over the cluster's questions.
+
+        Raises:
+            ValueError: Scores in [0, 1] cannot have such a sum.
         """
         size = self.sizes[self.clusters]
         value = np.asarray(difference_sum, dtype=np.float64)
@@ -156,12 +168,12 @@ class PairedRace:
 
     @property
     def n(self) -> int:
-        """The number of questions so far."""
+        """How many questions the clusters that were added have."""
         return int(self._n)
 
     @property
     def mean(self) -> float | None:
-        """The mean difference over the questions so far; None before the first."""
+        """The mean of a - b over the questions so far; None before the first."""
         if self.clusters == 0:
             return None
         return float(self._sum / self._n)
@@ -173,28 +185,31 @@ class PairedRace:
 
     @property
     def p(self) -> float:
-        """Anytime-valid two-sided p value of a mean difference of 0: 2 / the largest capital so
+        """The anytime-valid two-sided p value of a mean difference of 0: 2 / the largest capital so
         far, at most 1."""
         return min(1.0, 2.0 * math.exp(-max(self.evidence)))
 
     @property
     def evidence(self) -> tuple[float, float]:
-        """Logarithms of the largest capital for a mean above 0, and for one below."""
+        """The evidence against a mean of 0: logarithms of the largest capital so far of the bets
+        (that the mean is above 0, that it is below 0)."""
         at = int(np.argmin(np.abs(self._above.candidates)))
         above, below = self.logs
         return float(above[at]), float(below[at])
 
     @property
     def logs(self) -> tuple[Floats, Floats]:
-        """Of each candidate, the logarithms of the largest capital for a mean above it, and for one
-        below."""
+        """For each candidate, logarithms of the largest capital so far of the bets (that the mean
+        is above it, that it is below it)."""
         return self._above.best, self._below.best
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
-        """The confidence sequence at this moment: it holds the true mean at all moments with
-        probability 1 - alpha.
+        """The confidence sequence at this moment, (low, high): the intervals of all moments hold
+        the true mean with probability 1 - alpha together. Its ends are candidates, rounded
+        outwards.
 
-        Its ends are candidates, rounded outwards.
+        Args:
+            alpha: The probability that any of them misses it, at most.
         """
         bar = math.log(2.0 / alpha)
         candidates = self._above.candidates

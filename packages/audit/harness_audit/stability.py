@@ -62,7 +62,7 @@ class Stability:
 
     @property
     def silent(self) -> list[str]:
-        """The choices by which all methods are equal, which have no order."""
+        """The choices by which all methods are equal, so that they give no order."""
         if self.table.empty:
             return []
         telling = set(self.table["choice"])
@@ -70,16 +70,17 @@ class Stability:
 
     @property
     def flips(self) -> dict[str, int]:
-        """Choice -> number of pairs that it flips, or leaves open (the draw), most first; only
-        those that do."""
+        """Choice -> how many pairs of methods it flips, most first; for DRAW how many the questions
+        leave open. Choices that flip none are not in it."""
         return dict(Counter(self.table["choice"][self.table["flips"]]).most_common())
 
     @property
     def sentence(self) -> str:
-        """How many pairs keep their order, and which choices flip the others."""
+        """How many pairs of methods keep their order by all choices, and which choices flip the
+        others."""
         if self.table.empty:
             return "One method alone has no ranking."
-        changing = self.table.groupby(["a", "b"])["flips"].any()
+        changing = self.table.groupby(["a", "b"])["flips"].any()  # of each pair, by any choice
         text = (
             f"{(~changing).sum()} of {len(changing)} pairs of methods keep their order by "
             f"{self._choice_counts()} and whichever questions are drawn (5 % over all pairs)"
@@ -96,7 +97,8 @@ class Stability:
         )
 
     def _choice_counts(self) -> str:
-        """ "16 scorers, 1 judge": how many choices of each kind there are."""
+        """ "16 scorers, 1 judge": how many choices there are of each kind, the draw of questions
+        left out."""
         kinds = Counter(self.table.drop_duplicates("choice")["kind"])
         counted = []
         for kind in KINDS:
@@ -107,7 +109,8 @@ class Stability:
         return ", ".join(counted)
 
     def _flipped_by_choices(self) -> str:
-        """ "; 2 (20 %) flip, by NAME 2": the pairs that scorers and judges flip; "" for none."""
+        """ "; 2 (20 %) change it, by em 2": how many pairs scorers and judges flip, and which of
+        these do; "" for none."""
         by_choice = [f"{name} {count}" for name, count in self.flips.items() if name != DRAW]
         if not by_choice:
             return ""
@@ -119,8 +122,14 @@ class Stability:
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
-    """A Stability for each data set and model; pairs: each run with its rows. Raises as
-    `score_bands.analyse_runs`."""
+    """A Stability for each data set and model, in the order of the runs.
+
+    Args:
+        pairs: Each run with its rows.
+
+    Raises:
+        UserError: The runs of one data set and model have no question in common.
+    """
     judges: dict[str, JudgeEntry] = {}
     for run, _ in pairs:
         judges.update(run.manifest.judges)
@@ -136,11 +145,15 @@ def _model_name(judge: JudgeEntry | None) -> str:
 
 
 def _stability(band: Band, judges: Mapping[str, JudgeEntry]) -> Stability:
-    """Compare each pair of methods by every scorer, judge and draw; judges: name -> its entry in
-    the manifest."""
+    """Compare each pair of methods by every scorer and judge, and by draws of questions.
+
+    Args:
+        band: The methods under every scorer and judge.
+        judges: Name of a judge -> what the manifests say of it.
+    """
     pairs = list(combinations(band.methods, 2))
     differences = _differences(band, pairs)
-    names = list(differences)
+    names = list(differences)  # the headline first
     names.remove(band.headline)
     names.insert(0, band.headline)
     order = _order_of_pairs(differences, names)
@@ -191,8 +204,8 @@ class _PairByChoice:
 
 
 def _unsettled_by_draw(band: Band, by_headline: Sequence[_PairByChoice]) -> list[_PairByChoice]:
-    """The rows of DRAW: by a test of the headline's difference, with Holm's correction for all
-    pairs.
+    """The rows of the choice DRAW, one for each pair: whether the questions leave its order open.
+    That is tested by the headline's difference, with Holm's correction for all pairs.
 
     Args:
         band: The methods.
@@ -208,8 +221,13 @@ def _unsettled_by_draw(band: Band, by_headline: Sequence[_PairByChoice]) -> list
 
 
 def _differences(band: Band, pairs: Sequence[tuple[str, str]]) -> dict[str, Floats]:
-    """Choice -> the difference of the means of each pair; the headline, and the choices by which
-    not all methods are equal."""
+    """Choice -> for each pair the difference of the means of its two methods. Choices by which all
+    methods are equal are left out, but not the headline.
+
+    Args:
+        band: The methods under every choice.
+        pairs: The pairs of methods.
+    """
     differences: dict[str, Floats] = {}
     for name, means in band.means.items():
         of_pairs = np.asarray([means[a] - means[b] for a, b in pairs])
@@ -219,8 +237,13 @@ def _differences(band: Band, pairs: Sequence[tuple[str, str]]) -> dict[str, Floa
 
 
 def _order_of_pairs(differences: Mapping[str, Floats], names: Sequence[str]) -> Floats:
-    """For each pair 1 if its first method is better, -1 if its second is, 0 for neither: by the
-    first of `names`, or where that ties by most of them."""
+    """Which method of each pair is better: 1 for the first, -1 for the second, 0 for neither. The
+    first of `names` decides; where it has no order, most of the names do.
+
+    Args:
+        differences: Choice -> for each pair the difference of the means, first method minus second.
+        names: The choices, the headline first.
+    """
     stacked = np.stack([differences[name] for name in names])  # [choices, pairs]
     signs = np.sign((stacked / CLOSE).round())  # 0 for a difference below CLOSE / 2
     by_first = signs[0]
@@ -230,11 +253,12 @@ def _order_of_pairs(differences: Mapping[str, Floats], names: Sequence[str]) -> 
 
 
 def _kinds(band: Band, judges: Mapping[str, JudgeEntry], names: Sequence[str]) -> dict[str, str]:
-    """Choice -> one of KINDS.
+    """Choice -> its kind, one of KINDS: "scorer", "judge", or "judge prompt" where several judges
+    have the same model.
 
     Args:
-        band: The methods.
-        judges: Name -> its entry in the manifest.
+        band: The methods under every choice.
+        judges: Name of a judge -> what the manifests say of it.
         names: The choices.
     """
     models: dict[str, str] = {}  # judge -> its model
@@ -253,12 +277,13 @@ def _kinds(band: Band, judges: Mapping[str, JudgeEntry], names: Sequence[str]) -
 def _reversed_shares(
     band: Band, name: str, pairs: Sequence[tuple[str, str]], order: Floats
 ) -> list[float]:
-    """For each pair the share of draws of questions in which choice `name` has the opposite order.
+    """For each pair the share of DRAWS resamples of the questions in which one choice has the
+    opposite order.
 
     Args:
-        band: The methods.
+        band: The methods under every choice.
         name: The choice.
-        pairs: Pairs of methods.
+        pairs: The pairs of methods.
         order: For each pair 1 if its first method is better, -1 if its second is, 0 for neither.
     """
     sums: list[Floats] = []  # of each method, by cluster
@@ -277,7 +302,8 @@ def _reversed_shares(
 
 
 def sections(analyses: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
-    """For each data set and model a table of methods, and one of the choices that flip a pair."""
+    """Titled tables for people: for each data set and model one of the methods, and where choices
+    flip a pair one of these choices."""
     out = []
     for analysis in analyses:
         title = f"{analysis.found.dataset} · {analysis.found.model}"
@@ -288,7 +314,7 @@ def sections(analyses: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _ranking(analysis: Stability) -> pd.DataFrame:
-    """A row for each method: its score, and its ranks by all choices."""
+    """A row for each method: its score by the headline, and its ranks by all choices."""
     band = analysis.found
     silent = analysis.silent
     notes = [analysis.sentence, band.asked]
@@ -307,7 +333,8 @@ def _ranking(analysis: Stability) -> pd.DataFrame:
 
 
 def _flipping_choices(analysis: Stability) -> pd.DataFrame:
-    """A row for each choice that flips a pair, or leaves one open."""
+    """A row for each choice that flips a pair, and one for the draw of questions if it leaves a
+    pair open."""
     rows = []
     for name in analysis.flips:
         flipped = analysis.table[analysis.table["flips"] & (analysis.table["choice"] == name)]
@@ -323,7 +350,8 @@ def _flipping_choices(analysis: Stability) -> pd.DataFrame:
 
 
 def frame(analyses: Sequence[Stability]) -> pd.DataFrame:
-    """The tables of all below each other, with the columns dataset and model."""
+    """The tables of all analyses below each other, a row for each choice and pair, with the columns
+    dataset and model added."""
     tables = []
     for analysis in analyses:
         band = analysis.found
@@ -332,8 +360,14 @@ def frame(analyses: Sequence[Stability]) -> pd.DataFrame:
 
 
 def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
-    """For each model with several methods a sentence for the page: whether their ranking survives
-    its choices."""
+    """The section of the page that says whether the ranking holds: a sentence for each model with
+    several methods; None where there is none.
+
+    With more than _RESCORED answers it names the command instead, as scoring them takes too long.
+
+    Args:
+        pairs: Each run with its rows.
+    """
     count = 0
     for run, _ in pairs:
         count += len(run.records)
@@ -349,8 +383,8 @@ def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
 
 
 def _sentences(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[str]:
-    """A sentence for each model with several methods; none where they have no question in
-    common."""
+    """ "llama-8b: 6 of 10 pairs ...": a sentence for each data set and model with several methods;
+    [] where runs have no question in common."""
     try:
         analyses = analyse_runs(pairs)
     except UserError:

@@ -33,13 +33,14 @@ def figure(
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The curves of the runs up to the highest recorded maximum.
+    """The figure of score and requests by the maximum of trials, from 0 up to the highest that was
+    recorded. Runs without trials are left out with a warning.
 
     Args:
         runs: The runs.
-        score: The name of the score; by default each run's headline.
-        data: Where the rows are now.
-        convention: Of FLOPs.
+        score: The name of the score; None for each run's headline.
+        data: The file of the rows; None for the place that each run names.
+        convention: How FLOPs are counted.
         warn: Called with each warning.
 
     Raises:
@@ -59,8 +60,17 @@ def figure(
 def frame(
     parts: Sequence[Scored[Trials]], score: str | None = None, convention: str = DEFAULT
 ) -> pd.DataFrame:
-    """Score and requests by maximum of trials, a row a run and maximum; for the arguments see
-    rule_table.frame."""
+    """Score, requests and TFLOPs by the maximum of trials: a row a run and maximum (columns: see
+    the module's head).
+
+    Args:
+        parts: Runs with the maxima to show, and the scores of the answers there.
+        score: The name of the score; by default each run's headline.
+        convention: How FLOPs are counted.
+
+    Raises:
+        UnknownName: There is no such convention.
+    """
     table = rule_table.frame(parts, _cost_columns, score, convention)
     return table.sort_values(
         ["dataset", "method", "model", "trials"], kind="stable", ignore_index=True
@@ -68,14 +78,14 @@ def frame(
 
 
 def requests_at_stop(record: StoredRecord, stop: Stop) -> int:
-    """Requests of search and answer up to a stop: at the run's own as counted there, else by the
-    steps' scores.
+    """How many requests search and answer of a question took up to a stop.
 
-    QRMeM's steps have in them "replies", the requests of the step, and "answers", 1 where the last
-    of these gave the answer; without it one more request would have asked for the answer.
+    At the run's own stop they are counted in the record. At another one they are added up from the
+    steps, whose scores hold "replies", the requests of the step, and "answers", 1 where the last of
+    these gave the answer; without that, one more request would have asked for the answer.
 
     Args:
-        record: The question.
+        record: The record of the question.
         stop: The stop.
     """
     if stop.own:
@@ -93,12 +103,13 @@ def requests_at_stop(record: StoredRecord, stop: Stop) -> int:
 def _cost_columns(
     reached: Sequence[ReachedStop], seed: int, _convention: str
 ) -> dict[str, float | None]:
-    """Mean requests and TFLOPs, as columns; None for TFLOPs that are unknown for some stops.
+    """The columns requests, requests.low, requests.high and tflops of one maximum: means over
+    questions; tflops is None where they are unknown for some.
 
     Args:
-        reached: The stops that a maximum reached.
-        seed: Of the interval.
-        _convention: Of FLOPs.
+        reached: Where the maximum stops in each question.
+        seed: Fixes the resamples of the interval.
+        _convention: How FLOPs are counted; the stops have been counted so already.
     """
     requests = [float(requests_at_stop(found.record, found.stop)) for found in reached]
     clusters = [found.cluster for found in reached]
@@ -108,7 +119,7 @@ def _cost_columns(
 
 
 def _mean_tflops(reached: Sequence[ReachedStop]) -> float | None:
-    """The mean over the stops; None where there is none, or it is not known of one."""
+    """The mean TFLOPs of the stops; None where there is no stop, or one whose FLOPs are unknown."""
     total = 0.0
     for found in reached:
         if found.stop.flops is None:
@@ -120,7 +131,7 @@ def _mean_tflops(reached: Sequence[ReachedStop]) -> float | None:
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
-    """A table for each curve, for people."""
+    """A titled table for people for each curve, from the rows of `frame`."""
     found = []
     for curve in rule_table.curves(table, ["trials"]):
         rows = curve.best.reset_index(drop=True)
@@ -129,8 +140,8 @@ def sections(table: pd.DataFrame) -> list[Titled]:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """A drawing for each curve that has a value: the score to the left, the requests to the
-    right."""
+    """A drawing for each curve that has a value, from the rows of `frame`: the score with the left
+    axis, the requests with the right one."""
     panel_list = []
     for curve in rule_table.curves(table, ["trials"]):
         measured = curve.best[curve.best["mean"].notna()]

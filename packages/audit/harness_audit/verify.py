@@ -78,12 +78,12 @@ _SAME = 1e-9
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference that a check found.
+    """One thing in a bundle that is not as it should be.
 
     Args:
-        kind: Of difference.
-        place: A file or run of the bundle.
-        question: Its id, if it is about one.
+        kind: Which of the kinds in the module's head it is.
+        place: The file or run of the bundle that it is in.
+        question: The id of the question that it is about; None where it is about no single one.
         sentence: What differs.
     """
 
@@ -93,6 +93,7 @@ class Difference:
     sentence: str
 
     def __str__(self) -> str:
+        """ "other scoring: runs/musique/bm25--..., question 'q7': f1 is 0.5 in the bundle, ..."."""
         where = self.place
         if self.question is not None:
             where = f"{self.place}, question '{self.question}'"
@@ -101,19 +102,19 @@ class Difference:
 
 @dataclass
 class Report:
-    """What a check found.
+    """The result of checking a bundle; filled in while the check goes on.
 
     Args:
-        sha256: Of bundle.json.
-        runs: How many were checked.
-        answers: How many were checked.
-        scores: How many were computed again.
-        numbers: How many were computed again.
-        files: How many had the checksum of their export.
-        intervals: Whether they were compared.
-        differences: What differs.
-        unchecked: What could not be checked or computed again, by name.
-        notes: Why, in sentences.
+        sha256: The checksum of bundle.json, or of all files' checksums if some were changed.
+        runs: How many runs were checked.
+        answers: How many answers were checked.
+        scores: How many scores were computed again.
+        numbers: How many numbers of tables and summaries were computed again.
+        files: How many files had the checksum of their export.
+        intervals: False where some were made by another rule than this version's, so not compared.
+        differences: What differs, in the order in which it was found.
+        unchecked: What could not be checked or computed again, a phrase each.
+        notes: Why it could not, and what else there is to know, a sentence each.
     """
 
     sha256: str
@@ -129,7 +130,12 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The last line: what was computed again, and what was not checked."""
+        """The last line of the printed report: whether anything differs and, where nothing does,
+        what was computed again and what was not checked.
+
+            "consistent; computed again: 40 scores, 212 numbers, 9 checksums; not checked: ..."
+            "NOT consistent: 2 differences"
+        """
         count = len(self.differences)
         if count == 1:
             return "NOT consistent: 1 difference"
@@ -141,7 +147,7 @@ class Report:
 
 
 def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] = ()) -> Report:
-    """Check a bundle.
+    """Check a bundle without a model: its files, answers, scores, tables and texts.
 
     Args:
         path: The bundle.
@@ -149,6 +155,9 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             also where a bundle has hashes in their place.
         against: Runs of one's own with the same settings, whose answers and scores are compared
             with the bundle's.
+
+    Returns:
+        Everything that differs, what was checked, and what could not be.
 
     Raises:
         DataError: It is no bundle, or must not be read.
@@ -166,7 +175,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
         rescored: list[StoredRun] = []
         checks: list[_RunCheck] = []
         for place, run in bundle.runs.items():
-            # Digests of 100,000 answers take 40 MB, so they go before the table.
+            # Digests of 100,000 answers take 40 MB, so they leave memory before the table is made.
             entry = bundle.index.runs.pop(place)
             check = _RunCheck(place, run, entry, report)
             checks.append(check)
@@ -192,12 +201,13 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
 
 @dataclass(frozen=True)
 class _TableKey:
-    """What tells the rows of a table apart.
+    """What identifies a row of a table of runs.
 
     Args:
-        dataset: The data set.
-        run: The run.
-        number: From 1 on, of the rows of a run that was made several times.
+        dataset: The value of its column "dataset".
+        run: The value of its column "run".
+        number: 1; 2, 3, ... for further rows of the same data set and run, which was made several
+            times.
     """
 
     dataset: str
@@ -206,7 +216,11 @@ class _TableKey:
 
 
 def _rows_by_run(rows: Sequence[Mapping[str, object]]) -> dict[_TableKey, Mapping[str, object]]:
-    """The rows of a table by their run."""
+    """Give each row of a table the key by which the same row of another table is found.
+
+    Args:
+        rows: Each a mapping from column to value, with the columns "dataset" and "run".
+    """
     found: dict[_TableKey, Mapping[str, object]] = {}
     for row in rows:
         key = _TableKey(str(row.get("dataset")), str(row.get("run")), 1)
@@ -217,33 +231,46 @@ def _rows_by_run(rows: Sequence[Mapping[str, object]]) -> dict[_TableKey, Mappin
 
 
 def _compare_pair(check: "_RunCheck", other: "_RunCheck", report: Report) -> None:
-    """Compare two runs of a bundle: answers of one cost, which no second run has, and sizes of one
-    model."""
+    """Compare two runs of a bundle, and add what does not fit between them to `report`.
+
+    Answers with exactly the same costs are reported, because no second run has the same seconds; so
+    are other sizes of a model that both runs use.
+
+    Args:
+        check: The check of one run; the differences are reported for this one.
+        other: The check of the other.
+        report: Gets the differences.
+    """
     sentences = []
-    copied = check.found.copied(other.found)
+    copied = check.examined.copied(other.examined)
     if copied:
         sentences.append(
             f"{copied} of its answers have the costs of those of {other.place}, seconds included"
         )
     sentences += [
-        f"other sizes of the same weights than in {other.place} ({one})"
-        for one in size_differences(check.run, other.run)
+        f"other sizes of the same weights than in {other.place} ({size})"
+        for size in size_differences(check.run, other.run)
     ]
     for sentence in sentences:
         report.differences.append(Difference("does not fit", check.place, None, sentence))
 
 
 def _note_reproductions(bundle: Bundle, report: Report) -> None:
-    """Say which runs of the bundle are one run made again, and how many answers are alike."""
+    """Add a note to `report` for each run of the bundle that is an earlier one made again: how many
+    answers are alike."""
     sentences = reproductions(list(bundle.runs.values()), list(bundle.runs))
-    report.notes += filter(None, sentences)
+    for sentence in sentences:
+        if sentence is not None:
+            report.notes.append(sentence)
 
 
 class _RunCheck:
-    """Checks answers and scores of one run of a bundle."""
+    """Checks one run of a bundle, and adds what differs to the report of the whole bundle."""
 
     def __init__(self, place: str, run: StoredRun, entry: RunEntry, report: Report) -> None:
-        """Compare the answers of the run with the digests of bundle.json.
+        """Count the run's answers, compare them and their texts with the digests of bundle.json,
+        and check that its files fit each other. What differs goes to the report at once; answers
+        and scores are computed again by `rescored`.
 
         Args:
             place: The run's folder in the bundle.
@@ -256,18 +283,19 @@ class _RunCheck:
         self.entry = entry
         self.report = report
         self.questions: dict[str, bool] = {}  # id -> whether its record has gold answers
-        self.others: set[str] = set()  # questions whose answers are not the exported ones
-        self.scored: set[str] = set()  # names of scores
-        self.judged: set[str] = set()  # names of scores that models gave
-        self.numbers: list[StoredRecord] = []  # what a table counts of the rescored records
+        self.changed_answers: set[str] = set()  # questions whose answers are not the exported ones
+        self.score_names: set[str] = set()  # of all scores in the records
+        self.judged_scores: set[str] = set()  # names of those that models gave
+        # Of the rescored records what a table reads of them.
+        self.rescored_numbers: list[StoredRecord] = []
         other_texts: list[str] = []
         for record in run.records:
             question = record.question_id
             self.questions[question] = record.gold is not None
-            self.scored.update(record.scores)
-            self.judged.update(record.judgements)
+            self.score_names.update(record.scores)
+            self.judged_scores.update(record.judgements)
             if answer_digest(record) != entry.answers.get(question):
-                self.others.add(question)
+                self.changed_answers.add(question)
             if texts_digest(record) != entry.questions.get(question):
                 other_texts.append(question)
         report.answers += len(self.questions)
@@ -286,8 +314,13 @@ class _RunCheck:
             self._differs("other texts", question, sentence)
 
     def _note_import(self, imported: Import) -> None:
-        """Say that the files of another tool are not at hand; imported: what the manifest says of
-        them."""
+        """Report as unchecked whether an imported run holds what the files of the other tool said,
+        since the bundle does not have those files.
+
+        Args:
+            imported: What the manifest says of the import: the tool, and names and checksums of
+                files.
+        """
         named = [f"{file.name} (sha256 {file.sha256[:12]})" for file in imported.files]
         files = ", ".join(named)
         self.report.unchecked.append(f"that {self.place} holds what {files} says")
@@ -297,8 +330,9 @@ class _RunCheck:
         )
 
     def _check_consistency(self) -> None:
-        """Compare records, settings, hash and times with each other, and files with their run's
-        end."""
+        """Report where the run's records, settings, hash and times do not fit each other, or its
+        files are not as the run left them. Also keeps what was found in the records as
+        `self.examined`."""
         # The files of a bundle are written anew: what they were at the export is in its index, and
         # the numbers of the summary are computed again below.
         stated = self.run.summary
@@ -306,7 +340,7 @@ class _RunCheck:
             n_asked=stated.n_asked, n_left_out=stated.n_left_out, edited=stated.edited
         )
         run = replace(self.run, summary=summary)
-        self.found = found = examine(self.run)
+        self.examined = found = examine(self.run)
         sentences = misfits(run, found)
         sentences += self._entry_misfits()
         sentences += self.entry.misfits or ()
@@ -317,12 +351,13 @@ class _RunCheck:
             self._run_differs("does not fit", sentence)
         for phrase in unchecked(run, found):
             if "files" not in phrase and "gold" not in phrase:
-                self._add_once(phrase)
+                self._add_unchecked_phrase(phrase)
         if changed is None and run.manifest.imported is None:
-            self._add_once("whether the files are as the run left them")
+            self._add_unchecked_phrase("whether the files are as the run left them")
 
     def _compare_and_read_golds(self, data: str | None) -> dict[str, Gold]:
-        """Compare the bundle's texts with the data set's rows, and take the gold answers of these.
+        """Compare the bundle's texts with the data set's rows, reporting what differs, and return
+        gold answers of the rows.
 
         Args:
             data: The file of the rows; None for those of the data set where they are at hand, of
@@ -343,8 +378,12 @@ class _RunCheck:
         return known_golds(self.run) or {}
 
     def _golds_of_file(self, data: str) -> dict[str, Gold]:
-        """Question id -> gold answers of the rows in the file `data`; reports rows that are not
-        those that were exported. Raises UserError, DataError."""
+        """Read the data set's rows from the file `data`, and return question id -> gold answers for
+        those that are as they were exported; the others are reported. Empty where the data set
+        cannot be used here.
+
+        Raises UserError or DataError for rows that cannot be used or read.
+        """
         golds: dict[str, Gold] = {}
         config = self._dataset_config()
         if config is None:
@@ -364,13 +403,13 @@ class _RunCheck:
         return golds
 
     def _compare_with_known_rows(self) -> None:
-        """Compare questions, gold answers and passages with the data set's rows where these are at
-        hand without --data."""
+        """Report where questions, gold answers and passages are not those of the data set's rows,
+        if these are at hand without --data; if they are not, note how to compare them."""
         sentences: list[str] | None = []
         if any(self.questions.values()):
             sentences = data_misfits(self.run)
         if sentences is None:
-            self._add_once("gold answers")
+            self._add_unchecked_phrase("gold answers")
             self._note(
                 "gold answers are the bundle's own; to compare them with the data set's rows: "
                 "--data FILE"
@@ -379,7 +418,8 @@ class _RunCheck:
             self._run_differs("other texts", sentence)
 
     def _entry_misfits(self) -> Iterator[str]:
-        """What bundle.json says of the run's rows otherwise than the run's own files."""
+        """Yield a sentence for each of dataset, licence, fingerprint and scorers that bundle.json
+        and the run's own files give differently."""
         dataset = self.run.config.dataset
         manifest = self.run.manifest
         own = {
@@ -393,8 +433,16 @@ class _RunCheck:
                 yield f"{INDEX} names another {name} than the run does"
 
     def rescored(self, data: str | None) -> StoredRun:
-        """Score the run's answers again and check its summary; returns the run with the rescored
-        records."""
+        """Score the run's answers again, report where its scores and summary differ from that, and
+        return the run with the rescored records, reduced to the numbers that a table needs.
+
+        Args:
+            data: The file of the data set's rows, as of `verify`.
+
+        Raises:
+            UserError: The rows cannot be used.
+            DataError: The rows cannot be read.
+        """
         summary = self.run.summary
         records = self._rescored_records(self._compare_and_read_golds(data))
         fresh = summarise(records, self.run.documents, self.run.config)
@@ -412,11 +460,16 @@ class _RunCheck:
             self.report.differences.append(Difference("table", place, None, sentence))
         if summary.stopped_early is not None or not summary.is_finished:
             self.report.unchecked.append(f"why {self.place} stopped early")
-        return replace(self.run, records=self.numbers)
+        return replace(self.run, records=self.rescored_numbers)
 
     def _rescored_records(self, golds: Mapping[str, Gold]) -> Iterator[StoredRecord]:
-        """Yield the records with new scores; one that cannot be scored keeps its scores, with a
-        note."""
+        """Yield the run's records with new scores, reporting scores that differ. A record without
+        gold answers or a usable data set keeps the scores it has; a note counts those without gold
+        answers. Also collects the numbers of each record in `self.rescored_numbers`.
+
+        Args:
+            golds: Question id -> gold answers that take the place of the record's own.
+        """
         config = self._dataset_config()
         configured: Sequence[str] = ()
         if config is not None:
@@ -426,7 +479,8 @@ class _RunCheck:
             config = config.model_copy(update={"scorers": tuple(names)})
         lacking = 0
         for question, has_gold in self.questions.items():
-            lacking += not has_gold and question not in golds
+            if not has_gold and question not in golds:
+                lacking += 1
         if lacking:
             self.report.unchecked.append(f"{lacking} answers without gold answers")
             self._note(
@@ -438,15 +492,15 @@ class _RunCheck:
             gold = golds.get(question) or gold_of(record)
             if config is not None and gold is not None:
                 record = self._rescore(record, config, gold)
-            elif question in self.others:
+            elif question in self.changed_answers:
                 sentence = "the answer is not the one that was exported"
                 self._differs("other answers", question, sentence)
-            self.numbers.append(numbers_of(record))
+            self.rescored_numbers.append(numbers_of(record))
             yield record
 
     def _rescore(self, record: StoredRecord, config: DatasetConfig, gold: Gold) -> StoredRecord:
         """Score a record again, report scores and notes that differ, and return it with the new
-        scores.
+        scores. A record that cannot be scored is reported, and returned as it is.
 
         Args:
             record: The record.
@@ -469,7 +523,7 @@ class _RunCheck:
             return record
         self.report.scores += len(config.scorers)
         sentences = _scoring_differences(record, fresh, config.scorers)
-        if question in self.others:
+        if question in self.changed_answers:
             sentences.insert(0, "the answer is not the one that was exported")
             self._differs("other answers", question, "; ".join(sentences))
         elif sentences:
@@ -477,20 +531,21 @@ class _RunCheck:
         return replace(fresh, scores={**record.scores, **fresh.scores})
 
     def _dataset_config(self) -> DatasetConfig | None:
-        """The run's data set; None, with a note that nothing is scored again, where it cannot be
-        used here."""
+        """The settings of the run's data set; None where they cannot be used here. In that case it
+        also notes that no score of the run is computed again."""
         try:
             return dataset_of_run(self.run.config, self.run.path.name)
         except UserError as error:
-            self._add_unchecked(sorted(self.scored), str(error))
+            self._leave_scores_unchecked(sorted(self.score_names), str(error))
             return None
 
     def _usable_scorers(self, configured: Sequence[str]) -> list[str]:
-        """Names of the run's scorers that work here; notes why others do not, and which have
-        another version."""
+        """Names of the scorers that can score the run's answers here: the configured ones first,
+        then others that the run has scores of. Also notes why the remaining ones cannot (not
+        installed, a judge's, another tool's), and which have another version here."""
         installed = set(scorers.names())
-        judged = self.judged - installed
-        held = self.scored | self.entry.scorers.keys()
+        judged = self.judged_scores - installed
+        held = self.score_names | self.entry.scorers.keys()
         logged = {name for name in held if name.startswith(LOGGED)}
         names = dict.fromkeys([*configured, *sorted(held - judged)])
         usable: list[str] = []
@@ -502,15 +557,15 @@ class _RunCheck:
                 usable.append(name)
                 self._compare_version(name)
             else:
-                self._add_unchecked([name], problem)
+                self._leave_scores_unchecked([name], problem)
         if judged:
-            self._add_unchecked(sorted(judged), "they are a model's")
+            self._leave_scores_unchecked(sorted(judged), "they are a model's")
         if logged:
-            self._add_unchecked(sorted(logged), "another tool gave them")
+            self._leave_scores_unchecked(sorted(logged), "another tool gave them")
         return usable
 
     def _compare_version(self, name: str) -> None:
-        """Note where a scorer has another version here than in the bundle."""
+        """Note it where a scorer has another version here than bundle.json says."""
         before = self.entry.scorers.get(name)
         here = scorers.version(name)
         if before is not None and str(before) != here:
@@ -519,23 +574,24 @@ class _RunCheck:
                 f"'{name}' is version {here} here, and {before} in the bundle: scores may differ"
             )
 
-    def _add_unchecked(self, names: Sequence[str], why: str) -> None:
-        """Say that the scores `names` are not computed again, and why."""
+    def _leave_scores_unchecked(self, names: Sequence[str], why: str) -> None:
+        """Report as unchecked the scores `names`, with a note that says why."""
         for name in names:
-            self._add_once(name)
+            self._add_unchecked_phrase(name)
         self._note(f"scores of {', '.join(map(repr, names))} are not computed again: {why}")
 
-    def _add_once(self, phrase: str) -> None:
-        """Add what could not be checked, unless it is said already."""
+    def _add_unchecked_phrase(self, phrase: str) -> None:
+        """Add a phrase to the report's list of what could not be checked, unless it is there
+        already."""
         if phrase not in self.report.unchecked:
             self.report.unchecked.append(phrase)
 
     def _run_differs(self, kind: Kind, sentence: str) -> None:
-        """Report a difference of the run as a whole."""
+        """Report a difference that is about the run as a whole."""
         self.report.differences.append(Difference(kind, self.place, None, sentence))
 
     def _differs(self, kind: Kind, question: str, sentence: str) -> None:
-        """Report a difference about the question of that id."""
+        """Report a difference about one question; question: its id."""
         self.report.differences.append(Difference(kind, self.place, question, sentence))
 
     def _note(self, sentence: str) -> None:
@@ -545,9 +601,14 @@ class _RunCheck:
             self.report.notes.append(note)
 
 
-def _notes_of(notes: Mapping[str, object], names: Sequence[str]) -> dict[str, object]:
-    """The notes of these scorers in a record: flags, counts for corpus scores, the text that was
-    scored."""
+def _scoring_notes(notes: Mapping[str, object], names: Sequence[str]) -> dict[str, object]:
+    """The part of a record's notes that scoring wrote, reduced to some scorers.
+
+        {"flags": {"f1": "...", "rouge": "..."}, "scored": "Rome", "other": 1}, ["f1"]
+            -> {"flags": {"f1": "..."}, "scored": "Rome", ...}
+
+    Each key of SCORING_NOTES is there, with {} where the record has no such note.
+    """
     of_scorers: dict[str, object] = {}
     for key in SCORING_NOTES:
         value = notes.get(key) or {}
@@ -560,7 +621,8 @@ def _notes_of(notes: Mapping[str, object], names: Sequence[str]) -> dict[str, ob
 def _scoring_differences(
     stored: StoredRecord, fresh: StoredRecord, names: Sequence[str]
 ) -> list[str]:
-    """Sentences on scores and notes that differ.
+    """Sentences on the scores and notes of a record that differ between the bundle and scoring it
+    here.
 
     Args:
         stored: The record of the bundle.
@@ -573,19 +635,26 @@ def _scoring_differences(
         here = fresh.scores.get(name)
         if not _is_same(before, here):
             sentences.append(
-                f"{name} is {_text(before)} in the bundle, and {_text(here)} computed again"
+                f"{name} is {_shown_value(before)} in the bundle, and {_shown_value(here)} "
+                "computed again"
             )
-    stored_notes = _notes_of(stored.notes, names)
-    for key, note in _notes_of(json_values(fresh.notes, lost=[]), names).items():
+    stored_notes = _scoring_notes(stored.notes, names)
+    for key, note in _scoring_notes(json_values(fresh.notes, lost=[]), names).items():
         if note != stored_notes[key]:
             sentences.append(f"notes.{key} is not what scoring gives")
     return sentences
 
 
 def _scorer_problem(name: str, installed: Container[str]) -> str | None:
-    """Why a scorer cannot be used here; None where it can."""
+    """A sentence that says why a scorer cannot be used here; None where it can.
+
+    Args:
+        name: The scorer, also "module:function".
+        installed: Names of the scorers of this installation.
+    """
     if name in installed:
-        return next(iter(scorers.problems([name])), None)
+        problems = scorers.problems([name])
+        return next(iter(problems), None)
     if ":" in name:
         return "it is code of its author's, which is not imported"
     return "it is not known to this installation"
@@ -598,8 +667,9 @@ def _is_same(a: object, b: object) -> bool:
     return math.isclose(a, b, rel_tol=_SAME, abs_tol=_SAME)
 
 
-def _text(value: object) -> str:
-    """A value as a sentence shows it."""
+def _shown_value(value: object) -> str:
+    """A value as a sentence shows it: None -> "missing", 0.123456789 -> "0.123457"; else at most 80
+    characters of its text."""
     if value is None:
         return "missing"
     if isinstance(value, float):
@@ -608,13 +678,14 @@ def _text(value: object) -> str:
 
 
 def _leave_out_intervals(place: str, rule: object, report: Report) -> None:
-    """Say that intervals are not compared.
+    """Report that the intervals at one place are not compared, as another rule made them: a phrase
+    of what is unchecked, and a note. Also sets `report.intervals` to False.
 
     Args:
-        place: Where they stand.
+        place: The table or summary that they stand in.
         rule: The rule by which they were made, which is not this version's; None for one that was
             not recorded yet.
-        report: Gets what is said.
+        report: Gets phrase and note.
     """
     age = "another"
     if rule in OLDER_RULES:
@@ -637,14 +708,15 @@ def _compare_numbers(
     *,
     with_intervals: bool,
 ) -> None:
-    """Compare numbers of the bundle with those computed again.
+    """Compare numbers of the bundle with those computed again: report each that differs, and count
+    in the report how many were compared.
 
     Args:
         stored: Numbers of the bundle, by name.
         here: Those computed again, by name.
-        place: Where the bundle has them, for what is said.
+        place: The table or summary of the bundle that has them, to be named where one differs.
         report: Gets what differs.
-        with_intervals: Whether the ends of intervals were made by this version's rule.
+        with_intervals: Whether the ends of intervals (names in .low and .high) are compared too.
     """
     for name in dict.fromkeys([*stored, *here]):
         if name in _RESTS_ON_TEXTS or (name.endswith(_ENDS) and not with_intervals):
@@ -653,12 +725,13 @@ def _compare_numbers(
         after = here.get(name)
         report.numbers += 1
         if not _is_same(before, after):
-            sentence = f"{name} is {_text(before)}, and {_text(after)} computed again"
+            sentence = f"{name} is {_shown_value(before)}, and {_shown_value(after)} computed again"
             report.differences.append(Difference("table", place, None, sentence))
 
 
 def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
-    """Compare a run of one's own with the bundle's of the same data set and folder name.
+    """Compare a run of one's own with the bundle's run of the same data set and folder name: report
+    answers and scores that differ, and note questions that only one of them has.
 
     Args:
         bundle: The bundle.
@@ -692,7 +765,8 @@ def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
 
 
 def _run_of_same_name(bundle: Bundle, run: StoredRun) -> StoredRun | None:
-    """The first run of the bundle with the same data set and folder name."""
+    """The first run of the bundle with the data set and folder name of `run`; None where there is
+    none."""
     for other in bundle.runs.values():
         same_dataset = other.config.dataset.name == run.config.dataset.name
         if same_dataset and other.path.name == run.path.name:
@@ -701,10 +775,16 @@ def _run_of_same_name(bundle: Bundle, run: StoredRun) -> StoredRun | None:
 
 
 def _own_score_differences(record: StoredRecord, other: StoredRecord) -> str:
-    """ "f1 is 0.5 here, 0.6 in it": the scores of a record that the bundle's gives otherwise."""
+    """ "f1 is 0.5 here, 0.6 in it": the scores that two records of one question give differently; ""
+    for none.
+
+    Args:
+        record: The record of one's own run.
+        other: The record of the bundle.
+    """
     sentences: list[str] = []
     for name, here in record.scores.items():
         if name in other.scores and not _is_same(here, other.scores[name]):
-            there = _text(other.scores[name])
-            sentences.append(f"{name} is {_text(here)} here, {there} in it")
+            there = _shown_value(other.scores[name])
+            sentences.append(f"{name} is {_shown_value(here)} here, {there} in it")
     return "; ".join(sentences)

@@ -67,12 +67,18 @@ def autopsy(
 
 
 def _is_sibling(run: StoredRun) -> bool:
-    """Whether a run is there to compare others with: on the evidence alone, or without any text."""
+    """Whether a run is there to compare others with: its reader was shown the evidence alone, or no
+    text."""
     return facts.is_oracle(run) or reports.is_closed_book(run)
 
 
 def _note_problems(pairs: Sequence[tuple[StoredRun, Rows]]) -> None:
-    """Say of which runs the gold answers are not at hand, and what is left out for that."""
+    """Print a note for each run whose gold answers are not at hand: replies and other stops of its
+    search are then not compared with them.
+
+    Args:
+        pairs: Each run with its rows.
+    """
     for run, rows in pairs:
         if rows.problem is not None and not _is_sibling(run):
             say(
@@ -82,7 +88,8 @@ def _note_problems(pairs: Sequence[tuple[StoredRun, Rows]]) -> None:
 
 
 def _missing_runs(runs: Sequence[StoredRun]) -> list[str]:
-    """The commands of the runs that are missing to compare with, each once."""
+    """The commands of the runs on the evidence alone and without text that are missing to compare
+    `runs` with, each once: "harness run -m oracle-evidence,closed-book -d musique ..."."""
     commands: dict[str, None] = {}
     for run in runs:
         if _is_sibling(run):
@@ -94,7 +101,13 @@ def _missing_runs(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _command_for(run: StoredRun, presets: list[str]) -> str:
-    """The command, for a shell, that runs the methods `presets` on the questions of `run`."""
+    """The command, for a shell, that runs other methods on the questions of a run: "harness run -m
+    oracle-evidence -d musique --model llama-8b --limit 20 --out results".
+
+    Args:
+        run: The run, whose data set, model, number of questions and results folder it names.
+        presets: The presets of the methods.
+    """
     config = run.config
     dataset = config.dataset
     parts = ["harness", "run", "-m", ",".join(presets), "-d", dataset.name]

@@ -43,7 +43,7 @@ from harness_audit.pair_races import Rules
 
 @dataclass(frozen=True)
 class Stop:
-    """When a comparison is settled, and about what."""
+    """When a comparison is settled, and what it is about."""
 
     alpha: Annotated[
         float,
@@ -127,8 +127,8 @@ def duel(
 
 
 def _print_problems(outcome: DuelResult) -> int:
-    """Print what could not be saved and which methods have failed questions; returns the exit
-    code."""
+    """Print what could not be saved, and which methods have failed questions; returns the exit
+    code, 3 if there is any of this, else 0."""
     failed: list[str] = []
     code = 0
     for entrant in outcome.entrants:
@@ -147,7 +147,15 @@ def _print_problems(outcome: DuelResult) -> int:
 
 
 def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
-    """A plan for each method. Raises UserError with every mistake."""
+    """A plan for each method of a duel.
+
+    Args:
+        selection: The options of the command that choose method, data set and model.
+        methods: Names of methods, maybe several in one text divided by commas.
+
+    Raises:
+        UserError: There are fewer than two methods, or plans with mistakes: all of these are named.
+    """
     names = list(dict.fromkeys([*split_names(methods), *selection.method]))
     chosen = command_runs(RunRequest.of(selection).choices(), names, selection.dataset, {}, say)
     if len(chosen) < 2:
@@ -166,7 +174,7 @@ def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
 
 
 def _as_json(outcome: DuelResult) -> str:
-    """The verdicts of all pairs, when a pair is settled, and the run of each method, as JSON:
+    """The verdicts of all pairs, when a pair is settled, and the run of each method, as JSON text:
 
     {"pairs": [VERDICT], the fields of Rules, "score": "flashrag.f1",
      "runs": [{"method": "bm25", "run": FOLDER, "rank": [1, 2], "questions": 40, "of": 100,
@@ -190,7 +198,8 @@ def _as_json(outcome: DuelResult) -> str:
 
 
 def _as_text(outcome: DuelResult) -> str:
-    """Lines and a table: the verdicts, what they are about, and how many answers were saved."""
+    """The result of a duel for people: a line for each verdict, what they are about, how many
+    answers were saved, and a table of the methods, best first."""
     lines = [pair.sentence for pair in outcome.pairs]
     lines.append(_about(outcome))
     if outcome.left_out:
@@ -210,7 +219,8 @@ def _as_text(outcome: DuelResult) -> str:
 
 
 def _about(outcome: DuelResult) -> str:
-    """What the verdicts are about, and how sure they are."""
+    """The line on what the verdicts are about, and how sure they are: "  f1, about documents like
+    these; alpha 5 %, valid at every look"."""
     about = "exactly these questions"
     if outcome.rules.target == "population":
         about = "documents like these"
@@ -226,7 +236,7 @@ _HEADS = ("method", "rank", "questions", "saved", "tokens saved", "time saved", 
 
 
 def _row(entrant: Entrant, low: int, high: int) -> tuple[str, ...]:
-    """The row of a method in the table.
+    """The row of a method in the table, a cell for each of _HEADS.
 
     Args:
         entrant: The method.

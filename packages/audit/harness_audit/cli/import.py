@@ -75,7 +75,11 @@ def import_(
 
 
 def _scorer_names(text: str | None) -> tuple[str, ...]:
-    """The names in the value of --scorers. Raises ConfigError for one that is no scorer."""
+    """The names in the value of --scorers, divided by commas. Also allows code of the user's that
+    they name ("module:function") to be imported.
+
+    Raises ConfigError for a name that is no scorer, or one that cannot be used.
+    """
     names = tuple(split_names([text or ""]))
     registry.trust(*names)
     problems = known_scorers.problems(names)
@@ -85,7 +89,7 @@ def _scorer_names(text: str | None) -> tuple[str, ...]:
 
 
 def _check_distinct(runs: Sequence[Imported]) -> None:
-    """Raise UserError if two runs would be written to the same folder."""
+    """Raise UserError if two runs would be written into the same folder."""
     for place, count in Counter(run.place for run in runs).items():
         if count > 1:
             raise UserError(f"two of the files would become the same run {place}; leave one out")
@@ -100,7 +104,12 @@ def _check_new(runs: Sequence[Imported], results: Path) -> None:
 
 
 def _print_import(repeats: Sequence[Imported], results: Path) -> None:
-    """Print the runs of one file with their scores, what was left out, and notes."""
+    """Print the runs of one file, each with the scores of all, then what was left out, and notes.
+
+    Args:
+        repeats: The runs, one for each repeat of the questions.
+        results: The folder that they were written below.
+    """
     for repeat in repeats:
         number = ""
         if len(repeats) > 1:
@@ -123,8 +132,13 @@ def _print_import(repeats: Sequence[Imported], results: Path) -> None:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """The mean of a score and its standard error over `count` questions; NaN where there are too
-    few."""
+    """The mean of a score over questions, with its standard error.
+
+    Args:
+        mean: The mean; NaN without questions.
+        error: The standard error; NaN for fewer than two questions.
+        count: How many questions have the score.
+    """
 
     mean: float
     error: float
@@ -132,8 +146,8 @@ class _Estimate:
 
     @classmethod
     def of(cls, scores: pd.Series[float]) -> _Estimate:
-        """The estimate from scores by question; those of a question that was asked several times
-        are averaged first."""
+        """The estimate from scores, indexed by question where there are several repeats: those of
+        one question are then averaged first."""
         if not scores.index.is_unique:
             scores = scores.groupby(level=0).mean()
         error = float(scores.sem())  # type: ignore[arg-type]
@@ -141,11 +155,16 @@ class _Estimate:
 
 
 def _score_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
-    """A row for each score: its name, mean ± standard error, the questions that it is over, what
-    the tool printed.
+    """A row for each score of a file: its name, mean ± standard error, how many questions that is
+    over, and whether the tool printed the same.
+
+        ("  f1", "0.41 ± 0.03", "of 200", "as printed there")
 
     A question's score is the mean over the repeats that have one; a failed question counts 0. The
     other tools leave failed ones out, so theirs are compared with the mean over the answered ones.
+
+    Args:
+        repeats: The runs of the file, one for each repeat of the questions.
     """
     asked = _score_frame(repeats)
     answered = asked[~asked[_FAILED]]
@@ -164,8 +183,8 @@ def _score_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
 
 
 def _score_frame(repeats: Sequence[Imported]) -> pd.DataFrame:
-    """A row for each answer in any repeat, a column a score, and whether it failed; by question if
-    there are several repeats."""
+    """A row for each answer of any repeat, a column for each score, and the column _FAILED: whether
+    it failed. Rows are indexed by question id if there are several repeats, else by number."""
     columns: dict[str, array[float]] = {}
     for name in repeats[0].config.dataset.scorers:
         columns[name] = array("d")
@@ -181,8 +200,13 @@ def _score_frame(repeats: Sequence[Imported]) -> pd.DataFrame:
 
 
 def _printed_mean(imported: Imported, name: str) -> tuple[float | None, float | None]:
-    """The mean and standard error of score `name` as the tool printed them; None for what it did
-    not print."""
+    """The (mean, standard error) of a score as the tool printed them; None for what it did not
+    print.
+
+    Args:
+        imported: A run of the tool's file.
+        name: The name of the score; only "logged.NAME" is the tool's.
+    """
     if not name.startswith(LOGGED):
         return None, None
     return imported.run.printed_means.get(name.removeprefix(LOGGED), (None, None))
@@ -191,10 +215,11 @@ def _printed_mean(imported: Imported, name: str) -> tuple[float | None, float | 
 def _compare_with_printed(
     printed: tuple[float | None, float | None], computed: _Estimate, over: str
 ) -> str:
-    """Say whether the tool printed what is computed here; "" where it printed nothing.
+    """Say whether the tool printed what is computed here: "as printed there", "printed there: 0.42
+    ± 0.03"; "" where it printed nothing.
 
     Args:
-        printed: Mean and standard error in the tool's file.
+        printed: (mean, standard error) in the tool's file; None for what is not there.
         computed: The same, from its answers.
         over: Which questions both are over, if not all.
     """

@@ -71,8 +71,14 @@ def report_stability(answers: Answers) -> int:
 
 
 def _show_analysis(module: Any, answers: Answers) -> int:
-    """Analyse the stored answers with `module`, print or write the tables; returns the exit
-    code."""
+    """Read stored runs, and print or write the tables that a module makes of their answers; returns
+    the exit code, 3 where a run could not be read, else 0. A note says how many runs of older code
+    are left out.
+
+    Args:
+        module: A module as `write_analysis` takes it.
+        answers: Which runs, and how the tables are shown.
+    """
     form = format_of(answers.form, answers.out)
     runs, damaged = stored_runs(answers.folders or [RESULTS], hold="nothing")
     newest_runs = newest(runs, all_code=False)
@@ -91,12 +97,13 @@ def _show_analysis(module: Any, answers: Answers) -> int:
 def write_analysis(
     module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: str, out: str | None
 ) -> None:
-    """Analyse stored answers and write the tables.
+    """Analyse stored answers with a module, and print or write its tables.
 
     Args:
-        module: Has `analyse_runs`, `frame` for csv and json, and `sections` for people.
+        module: A module such as score_bands: it has `analyse_runs(pairs)`, `frame(analyses)` for
+            csv and json, and `sections(analyses)` for people.
         pairs: Each run with its rows.
-        form: The format.
+        form: The format of the tables.
         out: The file; None for stdout.
     """
     analyses = module.analyse_runs(pairs)

@@ -54,7 +54,12 @@ def verify(
 
 
 def _print_report(bundle: str, report: Report) -> None:
-    """Print what was computed again, notes, differences by kind, and the verdict."""
+    """Print what was checked and computed again, then notes, differences by kind, and the verdict.
+
+    Args:
+        bundle: What the command calls the bundle.
+        report: The result of the check.
+    """
     print(f"{bundle}: contents sha256 {report.sha256}")
     print(
         f"  {report.runs} runs, {report.answers} answers; computed again: {report.scores} scores "
