@@ -38,13 +38,14 @@ class Training:
     """How weights were trained.
 
     Args:
-        seed: Of first weights and texts.
-        steps: Optimizer steps.
-        tokens: Trained on.
-        seconds: Of the training.
-        stages: The stages of the curriculum that it passed.
+        seed: The seed of first weights and texts.
+        steps: How many optimizer steps.
+        tokens: How many tokens they were trained on.
+        seconds: How long it took.
+        stages: The stages of the curriculum that were passed.
         hardware: What it ran on.
-        began: The first digits of the sha256 of the weights that it began from.
+        began: The first digits of the sha256 of the weights that it began from; None for random
+            ones.
         before: The trainings that those weights went through, the first one first.
     """
 
@@ -60,7 +61,12 @@ class Training:
 
 @dataclass(frozen=True)
 class Exam:
-    """The exam behind a card's results: questions a cell, and the seed of its texts."""
+    """The exam that a card's results are of.
+
+    Args:
+        questions: How many questions a cell.
+        seed: The seed of its texts.
+    """
 
     questions: int
     seed: int
@@ -97,17 +103,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Card:
-    """A card.json.
+    """What card.json says of weights.
 
     Args:
-        folder: Where the weights are; not written.
-        name: Of the model.
-        trained: None where nobody recorded it.
-        sha256: Of the weights and the tokenizer, by the names of their files.
-        skills: Skill -> fingerprint at training time.
-        prompts: Digests of the prompts that these skills use
-            (harness.llm.adapters.prompt_digests).
-        exam: None where there was none.
+        folder: The folder of the weights; not written.
+        name: The name of the model.
+        trained: How the weights were trained; None where nobody recorded it.
+        sha256: Name of a file -> its sha256, for weights and tokenizer.
+        skills: Skill -> its fingerprint at training time.
+        prompts: Digests of the prompts that these skills use (harness.llm.adapters.prompt_digests).
+        exam: The exam that `results` are of; None where there was none.
         results: The rows of the exam.
     """
 
@@ -121,7 +126,8 @@ class Card:
     results: Sequence[Result] = ()
 
     def as_json(self) -> dict[str, object]:
-        """The values of card.json; what nobody recorded is an empty object."""
+        """The object that is written as card.json; `trained` or `exam` is {} where nobody recorded
+        it."""
         trained: object = {}
         if self.trained is not None:
             trained = training_as_json(self.trained)
@@ -143,17 +149,18 @@ _TRAINING = TypeAdapter(Training)
 
 
 def training_as_json(training: Training) -> object:
-    """JSON values of a training, without those that nobody recorded."""
+    """A training as a JSON object, without values that nobody recorded."""
     return _TRAINING.dump_python(training, mode="json", exclude_defaults=True)
 
 
 def training_of_json(values: object) -> Training:
-    """The training of `training_as_json`. Raises ValueError for other values."""
+    """The training that `training_as_json` wrote. Raises ValueError for other values."""
     return _TRAINING.validate_python(values)
 
 
 def read_card(folder: Path) -> Card | None:
-    """The card in `folder`, or None. Raises CannotRun for a card that cannot be read."""
+    """Read the card in a model folder; None where there is none. Raises CannotRun for a card that
+    cannot be read."""
     path = folder / "card.json"
     if not path.exists():
         return None
@@ -166,7 +173,12 @@ def read_card(folder: Path) -> Card | None:
 
 
 def _card_of_json(folder: Path, values: Mapping[str, Any]) -> Card:
-    """The card of `Card.as_json`. Raises ValueError or TypeError for other values."""
+    """The card that `Card.as_json` wrote. Raises ValueError or TypeError for other values.
+
+    Args:
+        folder: The folder of the weights.
+        values: The object in card.json.
+    """
     trained = None
     if values.get("trained"):
         trained = training_of_json(values["trained"])
@@ -178,13 +190,13 @@ def _card_of_json(folder: Path, values: Mapping[str, Any]) -> Card:
 
 
 def blank_card(folder: Path) -> Card:
-    """A card for the weights in `folder` of which nothing else is known. Raises CannotRun where a
-    file is missing."""
+    """A card for weights of which nothing is known but their hashes. Raises CannotRun where a file
+    is missing in `folder`."""
     return Card(folder, sha256={name: file_sha256(folder, name) for name in _FILES})
 
 
 def file_sha256(folder: Path, name: str) -> str:
-    """The sha256 of a file of the model. Raises CannotRun where it is missing."""
+    """The sha256 of a file in a model folder. Raises CannotRun where it is missing."""
     try:
         return file_hash(folder / name)
     except OSError as error:
@@ -194,8 +206,8 @@ def file_sha256(folder: Path, name: str) -> str:
 
 
 def check_weights(folder: Path) -> None:
-    """Raise CannotRun where weights or tokenizer are not the bytes that the card is about, or there
-    is no card."""
+    """Raise CannotRun where weights or tokenizer in a model folder are not those that its card is
+    about, or there is no card."""
     card = read_card(folder)
     if card is None:
         raise CannotRun(
@@ -212,11 +224,16 @@ def check_weights(folder: Path) -> None:
 
 
 def stale_skills(folder: Path, method: Method) -> list[str] | None:
-    """Skills and prompts of the method that the model's card does not cover, each with the reason;
-    None without a card.
+    """Say which skills and prompts of a method a model was not trained for: "answer: never
+    trained", "prompt 'answer': not trained in these words". [] where it was trained for all; None
+    without a card.
 
-    Compares names and hashes; that a skill is asked for as it was trained, `harness pocket check`
-    finds out.
+    It compares names and hashes alone; whether a skill is played as it was trained, `harness pocket
+    check` finds out.
+
+    Args:
+        folder: The model folder, with its card.
+        method: The method.
     """
     card = read_card(folder)
     if card is None:

@@ -56,15 +56,18 @@ class Options(PlaceOptions):
     @field_validator("hops", mode="before")
     @classmethod
     def _as_tuple(cls, value: Any) -> Any:
-        """2 -> (2,); other values stay, to be checked."""
+        """One number of hops as a tuple: 2 -> (2,); other values stay, to be checked."""
         if isinstance(value, int):
             return (value,)
         return value
 
 
 def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
-    """The options of a made-up data set, and the purpose that its split names. Raises
-    ConfigError."""
+    """The options of a made-up data set, and the purpose that its split names ("evaluation" or
+    "training"). A seed for training is moved to where such seeds begin.
+
+    Raises ConfigError, which names every mistake.
+    """
     fields = [name for name in _FILES if getattr(config, name) is not None]
     problems = [
         f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in fields
@@ -98,10 +101,18 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Make all questions, keep the first `limit` with their documents; the fingerprint is that of
-    all.
+    """Make the questions and documents of a made-up data set.
 
-    Raises ConfigError and UnknownName for options that make no sense.
+    All questions are made, as the fingerprint is that of all; the first `limit` are returned, with
+    their documents.
+
+    Args:
+        config: The data set, with its options.
+        limit: Most questions; None for all.
+
+    Raises:
+        ConfigError: Options make no sense.
+        UnknownName: There is no such kind of text.
     """
     options, purpose = _checked_options(config)
     where = placement(options)
@@ -147,7 +158,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 def _read_official(
     kind: str, made: Mapping[str, object], where: Placement | None
 ) -> tuple[Example, Document]:
-    """Read a row of an official format by its parser.
+    """Turn a row in the official format of a data set into a question and its document, with the
+    parser that reads the data set's own files.
 
     Args:
         kind: The data set whose format it is.

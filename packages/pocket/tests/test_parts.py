@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pocket.world.fact_proofs import Compare, Fact, FactBase, Path, Same, prove, supports
+from pocket.world.fact_proofs import Compare, Fact, FactBase, Path, Same, prove, supporting_facts
 from pocket.world.facts_and_distractors import UNANSWERABLE
 from pocket.world.names import aliases
 from pocket.world.questions import Asker
@@ -58,9 +58,11 @@ PROOFS = [
 @pytest.mark.parametrize(("query", "answers", "used"), PROOFS)
 def test_prove(query, answers, used):
     assert prove(query, BOOKS) == answers
-    assert len(supports(query, BOOKS)) == used
+    assert len(supporting_facts(query, BOOKS)) == used
     if len(answers) == 1:
-        assert all(not prove(query, without(fact, BOOKS)) for fact in supports(query, BOOKS))
+        assert all(
+            not prove(query, without(fact, BOOKS)) for fact in supporting_facts(query, BOOKS)
+        )
 
 
 links = st.lists(

@@ -13,7 +13,7 @@ import pytest
 import torch
 from pocket.card import EMBEDDED
 from pocket.reranker import train as reranker_training
-from pocket.reranker.data import Listed, chunk_lists
+from pocket.reranker.data import QuestionWithChunks, chunk_lists
 from pocket.reranker.train import Settings, offsets_of
 from pocket.train import llama, model_folder
 from pocket.world.sample import sample
@@ -199,7 +199,7 @@ def test_it_learns(model, tmp_path, monkeypatch):
     scores."""
     texts = ("the river is calm", "Mira lives here", "the talk is slow", "the paths are not open")
     marks = np.array([False, True, False, False])
-    one = Listed("Who?", (), texts, marks, ())
+    one = QuestionWithChunks("Who?", (), texts, marks, ())
     monkeypatch.setattr(reranker_training, "lists_of_step", lambda *_: [one])
     monkeypatch.setattr(reranker_training, "_RATE", 5e-3)
     folder = trained(tmp_path, model, steps=40)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pocket.card import EMBEDDED
-from pocket.train.tokenizer import _MOST, BEGIN, END
+from pocket.train.tokenizer import BEGIN, END, VOCABULARY_SIZE
 from pocket.world.names import ENDINGS, short_names
 
 from harness.llm.template import cut_template
@@ -58,7 +58,7 @@ def test_control_tokens(own, data):
     assert (own.bos_token, own.eos_token) == (BEGIN, END)
     assert own("a")["input_ids"][0] == own.bos_token_id
     assert data.control == set(range(4))
-    assert len(own) == own.backend_tokenizer.get_vocab_size() == _MOST
+    assert len(own) == own.backend_tokenizer.get_vocab_size() == VOCABULARY_SIZE
 
 
 PLACES = [

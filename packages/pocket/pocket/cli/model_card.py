@@ -19,7 +19,14 @@ Model = Annotated[
 
 
 def model_folder(folder: str | None) -> Path:
-    """The named model folder, or the embedded model's. Raises CannotRun where there is no model."""
+    """The model folder that a command names, or that of the embedded model.
+
+    Args:
+        folder: The name of the folder; None for the embedded model.
+
+    Raises:
+        CannotRun: There is no model in it.
+    """
     path = cards.EMBEDDED
     if folder is not None:
         path = Path(folder)
@@ -34,7 +41,8 @@ def model_folder(folder: str | None) -> Path:
 
 
 def model_card(folder: Path) -> cards.Card:
-    """The card beside the weights, checked against them; a blank one if there is none."""
+    """The card in a model folder, checked against its weights; a blank one if there is none. Raises
+    CannotRun for weights that are not those of the card."""
     card = cards.read_card(folder)
     if card is None:
         return cards.blank_card(folder)
@@ -43,7 +51,8 @@ def model_card(folder: Path) -> cards.Card:
 
 
 def chosen_skills(names: Sequence[str]) -> list[Skill]:
-    """The skills named by --skill. Raises UnknownName."""
+    """The skills that --skill names, each text maybe several names divided by commas. Raises
+    UnknownName."""
     for name in split_names(names):
         if name not in skills():
             raise UnknownName("skill", name, skills(), "harness pocket check")

@@ -66,7 +66,7 @@ def train(options: Options) -> int:
     check_writable(folder)
 
     def run(report: Report, stop: threading.Event) -> int:
-        """Train to the end or until `stop` is set; returns the last step."""
+        """Train to the end or until `stop` is set; returns the number of the last step."""
         # It imports torch, which a mistake in the options need not wait for.
         from pocket.train.trainer import Settings, Trainer
 
@@ -91,7 +91,7 @@ def train(options: Options) -> int:
 
 
 def _course(file: str | None, begin: Path | None, out: Path) -> Curriculum:
-    """The stages of the training, for the window of the model that it begins from.
+    """The stages of the training, checked against what the model can read at once.
 
     Args:
         file: The user's curriculum; None for the project's own.
@@ -100,6 +100,7 @@ def _course(file: str | None, begin: Path | None, out: Path) -> Curriculum:
 
     Raises:
         UserError: The file cannot be read, or `out` has another tokenizer than `begin`.
+        ConfigError: The curriculum has mistakes.
         CannotRun: `begin` lacks a file of a pocket model.
     """
     window = WINDOW
@@ -112,15 +113,15 @@ def _course(file: str | None, begin: Path | None, out: Path) -> Curriculum:
 
 
 def _window_of(folder: Path) -> int:
-    """Tokens that the model in `folder` reads at most."""
+    """How many tokens the model in a folder reads at most."""
     from pocket.train import llama
 
     return int(llama.config_of(folder).max_position_embeddings)
 
 
 def _parameters(options: Options) -> dict[str, str]:
-    """Name -> value of the options that MLflow is told: those that were given and change the
-    model."""
+    """What MLflow is told of the options: name -> value, as text, of those that were given and
+    change the model."""
     parameters: dict[str, str] = {}
     for name, value in vars(options).items():
         if name not in ("out", "mlflow") and value is not None:

@@ -69,12 +69,13 @@ _NOTES = {
 
 
 def with_results(card: Card, results: Sequence[Result], exam: Exam) -> Card:
-    """The card with new results; those of other skills stay if they are of the same exam.
+    """A copy of a card with the results of an exam. Results of skills that were not examined now
+    stay if they are of the same exam.
 
     Args:
         card: The card before.
         results: The new rows.
-        exam: Whose they are.
+        exam: The exam that they are of.
     """
     examined = {result.skill for result in results}
     others: list[Result] = []
@@ -85,8 +86,13 @@ def with_results(card: Card, results: Sequence[Result], exam: Exam) -> Card:
 
 @lru_cache(maxsize=256)
 def fingerprint(skill: Skill, folder: Path) -> str:
-    """sha256 of the token ids, targets and probes of `skill` on fixed scenes, with the tokenizer of
-    `folder`."""
+    """A sha256 of what a model reads and learns for a skill: token ids, targets and probes on three
+    fixed scenes.
+
+    Args:
+        skill: The skill.
+        folder: The model folder whose tokenizer is used.
+    """
     parts: list[list[Any]] = []
     for scene in _fingerprint_scenes(skill):
         transcript = _teacher(folder).play(skill, scene)
@@ -97,13 +103,13 @@ def fingerprint(skill: Skill, folder: Path) -> str:
 
 @lru_cache(maxsize=4)
 def _teacher(folder: Path) -> Teacher:
-    """What lays out prompts by the tokenizer in `folder`."""
+    """What lays out prompts as tokens, by the tokenizer in `folder`."""
     return Teacher(FastTokenizer(folder), NAME)
 
 
 def _fingerprint_scenes(skill: Skill) -> list[Scene]:
-    """Three scenes of the skill's kind, of each kind of text in turn; where it can, one in which
-    the model replies."""
+    """Three fixed scenes of the skill's kind, over each kind of text in turn; of several, those in
+    which the model replies are preferred. Raises CannotRun where no text gives such a scene."""
     recipe = default_cell(skill.scene, skill.name).recipe
     scenes: list[Scene] = []
     for number in range(_SCENES):
@@ -121,12 +127,12 @@ def _fingerprint_scenes(skill: Skill) -> list[Scene]:
 
 
 def _draw_scenes(skill: Skill, recipe: Recipe, number: int) -> Iterator[Scene]:
-    """Scenes for one of the scenes of a fingerprint, text after text.
+    """Yield the scenes that one scene of a fingerprint is chosen from, text after text.
 
     Args:
-        skill: Whose kind of scene they are.
-        recipe: Of the texts.
-        number: Of the fingerprint's scene.
+        skill: The skill, whose kind of scene they are.
+        recipe: How the texts are made.
+        number: The number of the fingerprint's scene, from 0.
     """
     for text in range(_TEXTS):
         dice = Dice("fingerprint", number, text)
@@ -134,7 +140,12 @@ def _draw_scenes(skill: Skill, recipe: Recipe, number: int) -> Iterator[Scene]:
 
 
 def _first_with_reply(first: Scene, others: Iterable[Scene]) -> Scene:
-    """The first of the scenes in which the model replies; `first` if it does in none."""
+    """The first scene in which the model has to reply; `first` if there is none.
+
+    Args:
+        first: The first scene.
+        others: The scenes after it.
+    """
     for scene in chain([first], others):
         if scene.replies:
             return scene
@@ -142,7 +153,13 @@ def _first_with_reply(first: Scene, others: Iterable[Scene]) -> Scene:
 
 
 def stale(card: Card, skills: Iterable[Skill]) -> list[tuple[str, str]]:
-    """(skill, why) for each that is not what the weights were trained on: CHANGED or UNTRAINED."""
+    """The skills that are not as the weights were trained on them, each as (name, why): CHANGED or
+    UNTRAINED.
+
+    Args:
+        card: The card of the weights.
+        skills: The skills to look at.
+    """
     reasons: list[tuple[str, str]] = []
     for skill in skills:
         if skill.name not in card.skills:
@@ -153,7 +170,8 @@ def stale(card: Card, skills: Iterable[Skill]) -> list[tuple[str, str]]:
 
 
 def trained_prompts(card: Card) -> list[str]:
-    """Digests of the prompts of every method that asks for nothing that has changed since training.
+    """Digests, sorted, of the prompts of all methods whose skills the weights were trained on: none
+    has changed since training.
 
     Methods are the first of each implementation, with their defaults and with the values of profile
     pocket.
@@ -167,17 +185,21 @@ def trained_prompts(card: Card) -> list[str]:
 
 
 def _is_unchanged(card: Card, skills: Sequence[Skill]) -> bool:
-    """Whether there are skills, and none has changed since training."""
+    """Whether there are skills, and none has changed since training; one that was never trained
+    does not count as changed."""
     if not skills:
         return False
     return all(why == UNTRAINED for _, why in stale(card, skills))
 
 
 def trained_skills(passed: Sequence[PassedStage]) -> list[str]:
-    """Names of the skills that the stages `passed` trained, in their order, without the drills.
+    """Names of the skills that some stages trained, in their order, without the drills.
 
-    The recorded shares of a stage ("0 answer": 0.9) have the names even if the course file has
-    changed since.
+    They are read from the recorded shares of each stage ("0 answer": 0.9), so the course file may
+    have changed since.
+
+    Args:
+        passed: The stages that were passed.
     """
     names: dict[str, None] = {}
     for stage in passed:
@@ -191,8 +213,8 @@ def trained_skills(passed: Sequence[PassedStage]) -> list[str]:
 
 
 def training_history(folder: Path) -> tuple[Training, ...]:
-    """The trainings that the weights in `folder` went through, the first one first; () where there
-    is no card."""
+    """The trainings that the weights in a model folder went through, the first one first; () where
+    its card does not say."""
     card = read_card(folder)
     if card is None or card.trained is None:
         return ()
@@ -200,7 +222,11 @@ def training_history(folder: Path) -> tuple[Training, ...]:
 
 
 def _all_trainings(last: Training) -> tuple[Training, ...]:
-    """The trainings before `last`, then `last` without them."""
+    """All trainings of weights, the first one first, as a flat list.
+
+    Args:
+        last: The last of them, which holds those before it.
+    """
     return (*last.before, replace(last, before=()))
 
 
@@ -220,12 +246,13 @@ class Origin:
 def card_after_training(
     folder: Path, progress: Progress, seed: int, hardware: Hardware, origin: Origin
 ) -> Card:
-    """The card of weights that a training just saved: how they were trained, no results yet.
+    """Make the card of weights that a training just saved: how they were trained, and which skills
+    and prompts they know; no results yet.
 
     Args:
-        folder: Of the weights.
+        folder: The model folder with the weights.
         progress: How far the training is.
-        seed: Of the training.
+        seed: The seed of the training.
         hardware: What it ran on.
         origin: The weights that it began from.
     """
@@ -247,7 +274,7 @@ def card_after_training(
 
 
 def card_page(card: Card) -> str:
-    """The card as Markdown: the trainings of the weights, the first one first, and the results of
+    """The card as a page in Markdown (CARD.md): the trainings of the weights, and the results of
     the exam."""
     parts = [_HEAD.format(name=card.name), "## Training\n"]
     if card.trained is None:
@@ -267,7 +294,8 @@ def card_page(card: Card) -> str:
 
 
 def _training_parts(training: Training) -> list[str]:
-    """What all trainings of the weights took together, and a line for each."""
+    """The paragraphs on a training: what all trainings of the weights took together, and a line for
+    each."""
     steps = 0
     tokens = 0
     seconds = 0.0
@@ -290,7 +318,12 @@ def _training_parts(training: Training) -> list[str]:
 
 
 def _table_line(heading: str, rows: Sequence[Sequence[str]]) -> str:
-    """A table of the exam in one line: "- **answer: exact match.** one hop: 8 facts = 97; ..."."""
+    """A table of the exam in one line: "- **answer: exact match.** one hop: 8 facts = 97; ...".
+
+    Args:
+        heading: The title of the table.
+        rows: Its rows, the head first; empty cells are left out.
+    """
     (_, *texts), *body = rows
     asked: list[str] = []
     for name, *cells in body:
@@ -300,12 +333,12 @@ def _table_line(heading: str, rows: Sequence[Sequence[str]]) -> str:
 
 
 def _percent(value: float) -> str:
-    """0.971 -> "97"."""
+    """A share in percent, without the sign: 0.971 -> "97"."""
     return f"{100 * value:.0f}"
 
 
 def _cell(result: Result) -> str:
-    """A result as a table's cell: "97 [95, 99] of 400, floor 25"."""
+    """A result as a cell of a table: "97 [95, 99] of 400, floor 25"; "-" without a value."""
     if result.value is None:
         return "-"
     share = with_interval(_percent, result.value, result.low, result.high)
@@ -318,8 +351,8 @@ def _cell(result: Result) -> str:
 
 
 def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield (heading, rows of cells, the head first) for each skill and measure. results: as in
-    Card."""
+    """Yield the tables of the exam, one for each skill and measure, each as (title, rows of cells,
+    the head first): kinds of questions down, kinds of texts across."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for row in results:
         groups.setdefault((row.skill, row.measure), []).append(row)
@@ -335,8 +368,12 @@ def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def write_card(card: Card, to: Path | None = None) -> Path:
-    """Write card.json and CARD.md beside the weights, or into the folder `to`; returns it. Raises
-    OSError."""
+    """Write card.json and CARD.md, and return the folder. Raises OSError.
+
+    Args:
+        card: The card.
+        to: The folder; by default that of the weights.
+    """
     to = to or card.folder
     to.mkdir(parents=True, exist_ok=True)
     (to / "CARD.md").write_text(card_page(card), encoding="utf-8")

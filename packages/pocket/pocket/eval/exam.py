@@ -54,15 +54,15 @@ _LEAST = 2
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the exam.
+    """One cell of the exam's tables: a kind of question about a kind of text.
 
     Args:
         asked: The row of its table, a kind of question.
         text: The column of its table, a kind of text.
-        recipe: Of the texts.
-        ask: The kind of question; None if the scene has none or several kinds.
+        recipe: How its texts are made.
+        ask: The kind of question, a key of ASKED; None if the scene has none or several kinds.
         needed: Whether only the facts that prove the answer are shown.
-        share: Of the exam's questions a cell.
+        share: How many of the exam's questions a cell it has, as a share.
     """
 
     asked: str
@@ -74,12 +74,12 @@ class Cell:
 
 
 def _cells_by_size(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
-    """Cells of one kind of question, over 8 facts and over whole documents of each length.
+    """Cells of one kind of question: over 8 facts, and over whole documents of each length.
 
     Args:
         skill: The skill's name.
         ask: The kind of question, a key of ASKED.
-        kinds: Of text.
+        kinds: The kinds of text.
     """
     of_facts = Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, facts=(8, 8))
     rows = [Cell(ASKED[ask], "8 facts", of_facts, ask)]
@@ -90,8 +90,8 @@ def _cells_by_size(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
 
 
 def _answer_cells(skill: str) -> list[Cell]:
-    """Each kind of question: over the needed facts alone, over 8 facts, and over whole
-    documents."""
+    """The cells of a skill that answers questions: each kind of question over the needed facts
+    alone, over 8 facts, and over whole documents."""
     rows: list[Cell] = []
     for ask in ASKED:
         kinds = _KINDS.get(ask, _PAPER)
@@ -103,8 +103,8 @@ def _answer_cells(skill: str) -> list[Cell]:
 
 
 def _search_cells(skill: str) -> list[Cell]:
-    """One and two hops over 250 and 500 tokens: points one by one, or chunks of about 100 tokens
-    that cut sentences."""
+    """The cells of a skill that searches: one and two hops over 250 and 500 tokens, which come as
+    points one by one, or as chunks of about 100 tokens that cut sentences."""
     rows: list[Cell] = []
     for ask in ("one", "two"):
         for n in (250, 500):
@@ -120,8 +120,8 @@ def _search_cells(skill: str) -> list[Cell]:
 
 
 def _points_cells(skill: str) -> list[Cell]:
-    """Points of 100, 250 and 400 tokens; 100 are single sentences, as a document has 200 tokens at
-    least."""
+    """The cells of a skill that writes points: texts of 100, 250 and 400 tokens. Those of 100 are
+    single sentences, as a document has 200 tokens at least."""
     sentences = Recipe(skill=skill, kinds=READ, facts=(7, 7))
     rows = [Cell("points", "100 tokens", sentences, share=0.25)]
     for n in (250, 400):
@@ -131,7 +131,8 @@ def _points_cells(skill: str) -> list[Cell]:
 
 
 def _gathered_cells(skill: str) -> list[Cell]:
-    """Names in points of 100, 250 and 400 tokens, and in points of a whole document."""
+    """The cells of a skill that gathers names: points of 100, 250 and 400 tokens, and points of a
+    whole document."""
     rows: list[Cell] = []
     for n in (100, 250, 400):
         points = Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2)
@@ -141,7 +142,8 @@ def _gathered_cells(skill: str) -> list[Cell]:
 
 
 def _choice_cells(skill: str) -> list[Cell]:
-    """One and two hops with options, over 8 facts and over whole documents."""
+    """The cells of a skill that chooses among options: one and two hops, over 8 facts and over
+    whole documents."""
     return [*_cells_by_size(skill, "one", _CHOICE), *_cells_by_size(skill, "two", _CHOICE)]
 
 
@@ -155,8 +157,13 @@ _CELLS: dict[str, Callable[[str], list[Cell]]] = {
 
 
 def default_cell(scene: str, skill: str = "") -> Cell:
-    """The cell of a skill that the exam does not know, by its kind of scene: one and two hops at
-    250 tokens."""
+    """The one cell of a skill that the exam has no table for: one and two hops at 250 tokens, in
+    the form that its kind of scene needs.
+
+    Args:
+        scene: The kind of scene, one of pocket.tasks.catalog.SCENES.
+        skill: The skill's name.
+    """
     share = 1.0
     if scene in ("points", "gathered"):
         share = 0.25
@@ -173,17 +180,17 @@ def default_cell(scene: str, skill: str = "") -> Cell:
 
 
 def cells(skill: Skill) -> list[Cell]:
-    """The cells of `skill`; a skill the exam does not know has the one of its kind of scene."""
+    """The cells of a skill in the exam; one for a skill that the exam has no table for."""
     if skill.name in _CELLS:
         return _CELLS[skill.name](skill.name)
     return [default_cell(skill.scene, skill.name)]
 
 
 def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
-    """A scene of the cell with an empty outcome; None where the text allows no such question.
+    """Draw a scene of a cell, not played yet; None where the drawn text allows no such question.
 
     Args:
-        skill: Whose kind of scene it is.
+        skill: The skill, whose kind of scene it is.
         cell: The cell.
         dice: Draws text and question.
     """
@@ -193,9 +200,10 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         question = getattr(shown.asker, cell.ask)()
         if question is None:
             return None
-        # Always asks this question, so that a scene and its proof stay together.
+        # Whatever kind the scene asks for, it gets this question, whose proof is known here.
         asker = copy(shown.asker)
-        vars(asker).update(dict.fromkeys(ASKED, lambda: question))
+        for name in ASKED:
+            setattr(asker, name, lambda: question)
         shown = replace(shown, asker=asker)
         if cell.needed:
             facts = tuple(dice.shuffled(question.supports))
@@ -208,10 +216,16 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
 
 
 def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
-    """`count` scenes of a cell, each about a text of its own; fewer where texts that allow the
-    question are rare.
+    """Yield scenes of a cell that are not played yet, each about a text of its own; fewer than
+    `count` where texts that allow the question are rare.
 
-    A function of cell, count and seed: skills with equal cells have the same texts.
+    They follow from cell, count and seed: skills with equal cells have the same texts.
+
+    Args:
+        skill: The skill, whose kind of scene they are.
+        cell: The cell.
+        count: How many.
+        seed: Another seed gives other texts.
     """
     drawn = 0
     for number in range(count * _TRIES):
@@ -231,14 +245,17 @@ def examine(
     progress: Callable[[str], None],
     skills: Iterable[Skill] | None = None,
 ) -> list[Result]:
-    """Examine a model: ask it questions of each cell and measure the replies.
+    """Examine a model: ask it questions of each cell of each skill, and measure the replies.
 
     Args:
         model: The model.
-        questions: Of a cell; a quarter of that where a scene holds many points.
-        seed: Of texts and questions.
+        questions: How many of a cell; a quarter of that where a scene holds many points.
+        seed: Another seed gives other texts and questions.
         progress: Called with a line for each cell.
         skills: By default all that method presets declare.
+
+    Returns:
+        A row for each skill, cell and measure.
 
     Raises:
         HarnessError: What the model raises, but for errors of a single question.
@@ -261,12 +278,12 @@ def examine(
 
 
 def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list[Result]:
-    """A result for each measure of a cell.
+    """A row for each measure of a cell.
 
     Args:
         skill: The skill.
         cell: The cell.
-        sittings: Its scenes with their outcomes.
+        sittings: Its scenes, played.
     """
     failed = sum(sitting.outcome.failed for sitting in sittings)
     rows: list[Result] = []
@@ -288,7 +305,7 @@ def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list
 
 
 def _result(row: Result) -> str:
-    """ "exact match 97 % of 100"."""
+    """A row in words: "exact match 97 % of 100"; "exact match - of 0" without a value."""
     share = "-"
     if row.value is not None:
         share = f"{100 * row.value:.0f} %"

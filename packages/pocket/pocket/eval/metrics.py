@@ -44,12 +44,12 @@ known."""
 
 @dataclass(frozen=True)
 class Sitting:
-    """A scene that was played.
+    """A scene of the exam with what the model replied.
 
     Args:
         scene: The scene.
-        outcome: What the model replied.
-        asked: Its question with the proof, if it has one.
+        outcome: The model's replies and probabilities; empty before it is played.
+        asked: The question of the scene with its proof, if it has one.
     """
 
     scene: Scene
@@ -58,7 +58,13 @@ class Sitting:
 
 
 def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
-    """The measures of sittings whose scenes are of the kind `scene` (Skill.scene)."""
+    """Measure played scenes of one kind: name of each measure -> (value with interval, floor).
+
+    Args:
+        scene: The kind of scene (Skill.scene); a kind that the exam does not know is measured by
+            its probes, or without probes by exact match.
+        sittings: The scenes.
+    """
     if scene in _MEASURES:
         return _MEASURES[scene](sittings)
     # A kind that the exam does not know.
@@ -68,31 +74,38 @@ def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
 
 
 class _ByScene:
-    """Values of scenes, whose mean is clustered by scene."""
+    """Collects values of scenes, for a mean whose interval resamples whole scenes."""
 
     def __init__(self) -> None:
+        """Begin without a value."""
         self._scenes: list[int] = []
         self._values: list[float] = []
 
     def add(self, scene: int, value: float) -> None:
-        """Add a value of the scene of that number."""
+        """Add a value.
+
+        Args:
+            scene: The number of the scene that it is of.
+            value: A share, or whether something is right.
+        """
         self._scenes.append(scene)
         self._values.append(value)
 
     def mean(self) -> Interval:
-        """The mean of all values with its interval."""
+        """The mean of all values, with its interval."""
         return mean_over_scenes(self._values, self._scenes)
 
 
 def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
-    """(number of the scene, what was written, the right reply)."""
+    """Yield (number of the scene, what the model wrote, the right reply) for each reply of each
+    scene."""
     for number, sitting in enumerate(sittings):
         for written, right in zip(sitting.outcome.written, sitting.scene.replies, strict=False):
             yield number, written, right
 
 
 def _exact_replies(sittings: Sequence[Sitting]) -> Interval:
-    """The share of all replies that are the right one, letter for letter."""
+    """The share of all replies that are the right one, letter for letter, with its interval."""
     exact = _ByScene()
     for i, written, right in _replies(sittings):
         exact.add(i, written == right)
@@ -100,7 +113,8 @@ def _exact_replies(sittings: Sequence[Sitting]) -> Interval:
 
 
 def _answer_measures(sittings: Sequence[Sitting]) -> Measured:
-    """Exact match; its floor is what guessing reaches where the question names the choices."""
+    """The measure exact match. Its floor is what guessing reaches where the question names the
+    choices; None for other questions."""
     kinds = {s.asked.kind for s in sittings if s.asked is not None}
     floor: float | None = None
     if kinds == {"comparison"}:  # one of the two that the question names
@@ -111,8 +125,13 @@ def _answer_measures(sittings: Sequence[Sitting]) -> Measured:
 
 
 def _choice_measures(sittings: Sequence[Sitting], count: Callable[[Scene], int]) -> Measured:
-    """Exact match; its floor is the mean of 1 / count(scene). count: the number of a scene's
-    choices."""
+    """The measure exact match of scenes that choose among parts or options; its floor is one by
+    their number, on average.
+
+    Args:
+        sittings: The scenes.
+        count: A function: scene -> how many choices it has.
+    """
     floor: float | None = None
     if sittings:
         floor = float(np.mean([1 / max(1, count(s.scene)) for s in sittings]))
@@ -120,7 +139,8 @@ def _choice_measures(sittings: Sequence[Sitting], count: Callable[[Scene], int])
 
 
 def _share_of_commoner(values: Sequence[bool]) -> float:
-    """The share of the more frequent of two values; 0.5 of none: what always giving it reaches."""
+    """The share of the more frequent of two values, which always giving that one reaches; 0.5 for
+    none."""
     if not values:
         return 0.5
     share = float(np.mean(values))
@@ -128,7 +148,9 @@ def _share_of_commoner(values: Sequence[bool]) -> float:
 
 
 def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
-    """Area under ROC and accuracy of the probes, and exact match of the answers after a yes."""
+    """The measures of scenes with probes: AUC and accuracy of the probes, and exact match of the
+    answers that follow a yes. The floor of the AUC is that of counting the parts shown: the more
+    was shown, the more often it is enough."""
     probes: list[tuple[int, float, bool]] = []  # scene, P(first label), whether that is right
     accuracy = _ByScene()
     # The more was shown, the more often it is enough: what counting the parts would reach is the
@@ -150,13 +172,13 @@ def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a reply that are not blank, without bullets."""
+    """The lines of a reply that are not blank, without bullets: "* Ann\\n* Bo" -> ["Ann", "Bo"]."""
     return [line.strip().removeprefix("* ") for line in text.splitlines() if line.strip()]
 
 
 def _names(text: str) -> list[str]:
-    """ "* About A, B and C." -> A, B, C; a line of another form is one name, which equals no gold
-    name."""
+    """The names in a reply of lines "* About A, B and C.": "A", "B", "C". A line of another form is
+    one name, which equals no right one."""
     names: list[str] = []
     for line in _lines(text):
         match = _ABOUT.fullmatch(line)
@@ -168,8 +190,13 @@ def _names(text: str) -> list[str]:
 
 
 def _parts_measures(sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> Measured:
-    """The shares of the right reply's parts kept, and of the written parts invented. parts: splits
-    a reply."""
+    """Two measures of replies that consist of parts: the share of the right parts that were written
+    ("kept"), and the share of the written parts that are not right ("invented").
+
+    Args:
+        sittings: The scenes.
+        parts: A function that splits a reply into its parts.
+    """
     kept = _ByScene()
     invented = _ByScene()
     for i, written, right in _replies(sittings):
@@ -183,24 +210,25 @@ def _parts_measures(sittings: Sequence[Sitting], parts: Callable[[str], list[str
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a paragraph."""
+    """The sentences of a paragraph, cut after ".", "!" and "?"; [] for a blank one."""
     if not text.strip():
         return []
     return re.split(r"(?<=[.!?])\s+", text.strip())
 
 
 def _names_in_sentences(text: str) -> list[str]:
-    """The names that a paragraph of sentences "About A and B." names."""
+    """The names in a paragraph of sentences: "About A and B. About C." -> "A", "B", "C"."""
     return _names("\n".join(_sentences(text)))
 
 
 def _pairs(text: str) -> list[str]:
-    """ "* A | B | A knows B." -> "A | B", of each line."""
+    """The two names in each line of a reply: "* A | B | A knows B." -> "A | B"."""
     return [" | ".join(line.split(" | ")[:2]) for line in _lines(text)]
 
 
 def _names_in_lines(text: str) -> list[str]:
-    """The names in each line: capitalised words, except the first word of a line, and "#1"."""
+    """For each line of a reply the names in it, sorted and joined: "* Was Toren born in #1?" -> "#1
+    Toren". Names are capitalised words, except the first word of a line, and "#1"."""
     names: list[str] = []
     for line in _lines(text):
         after_first_word = line.partition(" ")[2]
@@ -209,8 +237,8 @@ def _names_in_lines(text: str) -> list[str]:
 
 
 def _action_measures(sittings: Sequence[Sitting]) -> Measured:
-    """Exact match of what follows the reasoning in a reply: the action, and the answer if there is
-    one."""
+    """The measure exact match of what follows the reasoning in a reply: the action, and the answer
+    if there is one."""
     exact = _ByScene()
     for i, written, right in _replies(sittings):
         exact.add(i, _action(written) == _action(right))
@@ -218,12 +246,14 @@ def _action_measures(sittings: Sequence[Sitting]) -> Measured:
 
 
 def _action(reply: str) -> str:
-    """What follows the reasoning in a reply."""
+    """What follows the reasoning in a reply: "Reasoning: ...\nAction: -2\nAnswer: x" -> "
+    -2\nAnswer: x"."""
     return reply.partition("\nAction:")[2]
 
 
 def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
-    """The likelihood of a scored token: exp of the mean log-probability, with its interval."""
+    """The likelihood of a scored token: exp of the mean log-probability, with its interval. A scene
+    whose text could not be scored counts with _NEVER."""
     logs = _ByScene()
     for i, sitting in enumerate(sittings):
         for log in sitting.outcome.scored or [_NEVER]:
@@ -235,19 +265,20 @@ def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
 
 
 def _exp(log: float | None) -> float | None:
-    """exp(log); None of None."""
+    """exp(log), or None for None."""
     if log is None:
         return None
     return float(np.exp(log))
 
 
 def _options(scene: Scene) -> int:
-    """How many options a question has."""
+    """How many options the question of a scene has."""
     return len(scene.question.options or ())
 
 
 def _summaries(scene: Scene) -> int:
-    """How many parts there are to choose from; the first text is the memory."""
+    """How many parts a scene has to choose from: its texts without the first, which is the
+    memory."""
     return len(scene.texts) - 1
 
 

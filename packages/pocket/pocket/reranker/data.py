@@ -3,7 +3,7 @@ them it needs.
 
     chunk_lists(sample("musique", seed=1_000_000, tokens=1640, hops=(1, 2), purpose="training"),
     100, offsets)
-        one Listed for each question of the text that something supports
+        one QuestionWithChunks for each question of the text that something supports
 
 "Where was the author of Velindra born?"   chunk 1  "... Velindra is a book by Toren ..."   stating
                                            chunk 2  "... Toren was born in Kelford ..."      stating
@@ -22,7 +22,7 @@ import numpy as np
 from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.types import Support
-from pocket.world.layout import Sample, spans
+from pocket.world.layout import Sample, spans_of_facts
 from pocket.world.sample import FIRST_TRAINING_SEED, sample
 
 Offsets = Callable[[str], Sequence[tuple[int, int]]]
@@ -36,15 +36,15 @@ _TRIES = 8  # texts looked at for one question; few have none that is answered
 
 
 @dataclass(frozen=True)
-class Listed:
+class QuestionWithChunks:
     """A question and all chunks of its text.
 
     Args:
-        question: The question.
-        chunks: Where each chunk stands in its document.
-        texts: Of each chunk.
-        stating: Whether each chunk states a supporting fact, [chunks].
-        facts: Spans of these facts' sentences.
+        question: The words of the question.
+        chunks: For each chunk where it stands in its document.
+        texts: The text of each chunk.
+        stating: [chunks], whether each chunk states a supporting fact.
+        facts: Where the sentences of these facts stand.
     """
 
     question: str
@@ -54,13 +54,13 @@ class Listed:
     facts: tuple[Support, ...]
 
 
-def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
-    """Yield the questions of a text that some fact supports, each with all chunks of the text.
+def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[QuestionWithChunks]:
+    """Yield each question of a text that some fact supports, with all chunks of the text.
 
     Args:
-        made: The text.
-        size: Tokens of a chunk.
-        offsets: Text -> the characters of every token.
+        made: The text with its questions.
+        size: How many tokens a chunk has.
+        offsets: A function: text -> the characters [start, end) of each of its tokens.
     """
     chunks: list[Support] = []
     words: list[str] = []
@@ -69,29 +69,32 @@ def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
             chunks.append(Support(document.id, start, end))
             words.append(document.text[start:end])
     for example, source in zip(made.examples, made.asked, strict=True):
-        facts = spans(made.pages, source.supports, whole=False)
+        facts = spans_of_facts(made.pages, source.supports, whole=False)
         stating = np.zeros(len(chunks), dtype=bool)
         for fact in facts:  # the chunk that holds most of its sentence
             shared = [_shared_characters(chunk, fact) for chunk in chunks]
             stating[int(np.argmax(shared))] = True
         if facts:
-            yield Listed(example.question.text, tuple(chunks), tuple(words), stating, facts)
+            yield QuestionWithChunks(
+                example.question.text, tuple(chunks), tuple(words), stating, facts
+            )
 
 
 def _shared_characters(chunk: Support, fact: Support) -> int:
-    """Characters that two spans share; below 0 where they are apart, -1 in different documents."""
+    """How many characters two spans share; 0 or below where they share none, -1 in different
+    documents."""
     if chunk.document_id != fact.document_id:
         return -1
     return min(chunk.end, fact.end) - max(chunk.start, fact.start)
 
 
 def _cut_places(text: str, size: int, offsets: Offsets) -> Iterator[tuple[int, int]]:
-    """Yield the characters [start, end) of each chunk; nothing of a text without tokens.
+    """Yield the characters [start, end) of each chunk of a text; nothing for a text without tokens.
 
     Args:
         text: The text.
-        size: Tokens of a chunk.
-        offsets: Text -> the characters of every token.
+        size: How many tokens a chunk has.
+        offsets: A function: text -> the characters [start, end) of each of its tokens.
     """
     starts = [start for start, _ in offsets(text)]
     if starts:
@@ -99,15 +102,24 @@ def _cut_places(text: str, size: int, offsets: Offsets) -> Iterator[tuple[int, i
         yield from pairwise(cuts)
 
 
-def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Listed]:
-    """`count` questions about texts of training seeds: a function of seed and step alone. Raises
-    CannotRun.
+def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[QuestionWithChunks]:
+    """The questions that one step of training reads, each with all chunks of its text: a function
+    of seed and step alone.
 
     Questions about one text come together: a chunk that one needs another does not, so the question
     has to be read.
+
+    Args:
+        seed: The seed of the training.
+        step: The number of the step.
+        count: How many questions.
+        offsets: A function: text -> the characters [start, end) of each of its tokens.
+
+    Raises:
+        CannotRun: Too few of the drawn texts have questions that a fact supports.
     """
     dice = Dice("reranker", seed, step)
-    lists: list[Listed] = []
+    lists: list[QuestionWithChunks] = []
     for attempt in range(_TRIES * count):
         number = step * _TRIES * count + attempt
         kind = dice.pick(KINDS)

@@ -37,7 +37,7 @@ from transformers import AutoTokenizer, LlamaForSequenceClassification
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object, write_json
-from pocket.reranker.data import Listed, lists_of_step
+from pocket.reranker.data import QuestionWithChunks, lists_of_step
 from pocket.train import llama, model_folder
 
 LAYERS = 5
@@ -75,12 +75,12 @@ class Settings:
     """A training of a reranker.
 
     Args:
-        out: Its folder.
+        out: The folder of the training.
         begin: The folder of the pocket model that is cut.
         layers: How many of its layers stay.
-        seed: Of first weights and texts.
-        steps: In total.
-        questions: Of each step.
+        seed: Another seed gives other first weights and texts.
+        steps: How many steps in total.
+        questions: How many questions a step reads.
     """
 
     out: Path
@@ -91,15 +91,23 @@ class Settings:
     questions: int = 2
 
 
-class Trainer(Loop["list[Listed]"]):
-    """The training of a reranker, from its first step or from the checkpoint in `settings.out`.
-
-    Raises UserError where `out` is of another training, CannotRun for weights that cannot be used.
-    """
+class Trainer(Loop["list[QuestionWithChunks]"]):
+    """The training of a reranker, from its first step or from the checkpoint in its folder. A batch
+    is a list of questions with their chunks."""
 
     advice = "begin again with another --seed"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
+        """Prepare the training: cut the network, and write the tokenizer of pairs into the folder.
+
+        Args:
+            settings: The training.
+            tell: Called with each line on how it goes.
+
+        Raises:
+            UserError: `settings.out` is of another training.
+            CannotRun: The weights to begin from cannot be used.
+        """
         model_folder.check_folder(settings.begin, settings.out / "none")
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
         about["begin"] = model_folder.weights_digest(settings.begin)
@@ -119,7 +127,7 @@ class Trainer(Loop["list[Listed]"]):
             tell(f"going on from step {self.progress.step}")
 
     def _after_save(self) -> None:
-        """Write the model as it is now, and its card."""
+        """Write the model as it is now, with its card."""
         folder = self.settings.out / "model"
         p = self.progress
         llama.save_weights(self.net, folder, "float32")  # else padding changes scores
@@ -135,15 +143,17 @@ class Trainer(Loop["list[Listed]"]):
         values = {**trained, "step": p.step, "layers": self.settings.layers}
         (folder / "CARD.md").write_text(_CARD.format(**values), encoding="utf-8")
 
-    def _batches(self) -> Generator[list[Listed]]:
-        """The questions of each step, with every chunk of their texts."""
+    def _batches(self) -> Generator[list[QuestionWithChunks]]:
+        """Yield the batch of each step, without end: its questions, each with every chunk of its
+        text."""
         while True:
             yield lists_of_step(
                 self.settings.seed, self.progress.step, self.settings.questions, self.offsets
             )
 
-    def _step(self, batch: list[Listed]) -> float:
-        """Compute the gradients of a batch of questions; return their mean loss."""
+    def _step(self, batch: list[QuestionWithChunks]) -> float:
+        """Compute the gradients of a batch, and return the mean loss of its questions. Also records
+        for each question which share of its supporting chunks is among the _TOP best."""
         scores = self._scores(batch)
         loss = torch.zeros(())
         for of_item, item in zip(scores, batch, strict=True):
@@ -160,8 +170,9 @@ class Trainer(Loop["list[Listed]"]):
         del self.found[:-200]
         return value
 
-    def _scores(self, lists: Sequence[Listed]) -> list[Tensor]:
-        """Scores [chunks] of each question, float32."""
+    def _scores(self, lists: Sequence[QuestionWithChunks]) -> list[Tensor]:
+        """Score every chunk of each question: a tensor [chunks], float32, for each. Also counts the
+        tokens that were read."""
         questions: list[str] = []
         texts: list[str] = []
         for item in lists:
@@ -179,7 +190,7 @@ class Trainer(Loop["list[Listed]"]):
         return list(logits.float().split([len(item.texts) for item in lists]))
 
     def _log(self, loss: float) -> None:
-        """Write the means since the last line to the log, and print them."""
+        """Log and print a line: mean loss, recall over the recent questions, and speed."""
         p = self.progress
         record = {
             "step": p.step,
@@ -193,13 +204,13 @@ class Trainer(Loop["list[Listed]"]):
 
 
 def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
-    """A LlamaForSequenceClassification, float32: the first layers of a pocket model under a new head
-    of one label.
+    """A LlamaForSequenceClassification, float32: the first layers of a pocket model under a new
+    head that gives one number.
 
     Args:
-        folder: Of the pocket model.
+        folder: The folder of the pocket model.
         layers: How many of its layers stay.
-        seed: Of the new head.
+        seed: The seed of the new head's weights.
 
     Raises:
         CannotRun: The model has fewer layers, or its weights cannot be read.
@@ -223,8 +234,13 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
 
 
 def pair_tokenizer(folder: Path, to: Path) -> Any:
-    """Write the tokenizer in `folder`, which then lays out (question, passage), into `to`; load it.
-    Raises OSError."""
+    """Make a tokenizer that lays out (question, passage) as in the module's head, from that of a
+    pocket model; it is written into `to`, and loaded from there. Raises OSError.
+
+    Args:
+        folder: The folder of the pocket model.
+        to: The folder to write it into, made if it is not there.
+    """
     spec = read_object(folder / "tokenizer.json")
     plain = Tokenizer.from_file(str(folder / "tokenizer.json"))
     marks: dict[str, dict[str, object]] = {}
@@ -255,7 +271,7 @@ def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:
     tokens."""
 
     def offsets(text: str) -> list[tuple[int, int]]:
-        """(start, end) of each token in characters."""
+        """The characters [start, end) of each token of a text."""
         encoding = tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )

@@ -51,11 +51,11 @@ SCENES: dict[str, SceneMaker] = {
 def make_scenes(
     recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training"
 ) -> Iterator[Scene]:
-    """Make a text and yield its scenes of a kind, if it allows any.
+    """Make a text and yield its scenes of a kind; there may be none, where the text allows none.
 
     Args:
         recipe: What text and scenes should be like.
-        scene: The kind of scene.
+        scene: The kind of scene, one of SCENES.
         dice: Draws all that is random.
         purpose: Whether the text is to train on or to test on.
 
@@ -69,12 +69,13 @@ def make_scenes(
 
 @cache
 def skills() -> dict[str, Skill]:
-    """Name -> skill, with the parameters and prompts of profile pocket."""
+    """Name -> skill, for all skills that methods declare with the parameters and prompts of profile
+    pocket."""
     return declared_skills(profile_methods())
 
 
 def profile_methods() -> dict[str, dict[str, object]]:
-    """Preset of a method -> the parameters that profile pocket sets."""
+    """Preset of a method -> the parameters that profile pocket sets for it."""
     ((_, values),) = presets.read("profiles", "pocket")
     methods = mapping_at(values, "methods")
     return {name: mapping_at(methods, name) for name in methods}

@@ -40,17 +40,23 @@ from pocket.tasks.shown_text import (
     question_of,
     remove_fact,
 )
-from pocket.world.fact_proofs import INVERSE, Fact, FactBase, Path, Query, paths
+from pocket.world.fact_proofs import INVERSE, Fact, FactBase, Path, Query, paths_of
 from pocket.world.facts_and_distractors import Asked
 from pocket.world.templates import Schema, schema
 
-_MOST = 4  # questions about a segment
+_MOST_QUESTIONS = 4  # questions about a segment
 _TRIES = 4  # questions drawn for each one needed
 _LACKING = 0.3  # share of questions that lose a fact they need
 
 
 def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for the things which a segment's facts name."""
+    """Scenes that ask for the things that the facts of a segment name, a line each.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws segments and questions.
+    """
     for segment in _segments(recipe, shown, dice):
         guide = _guide(segment.facts, shown, dice)
         # An order that can be copied.
@@ -60,7 +66,8 @@ def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _guide(part: Part, shown: Shown, dice: Dice) -> str:
-    """Questions about a segment, a line each; in half of the scenes there are none.
+    """Questions about a segment, a line each, that guide what is read out of it; "" in half of the
+    scenes.
 
     Args:
         part: The facts of the segment.
@@ -69,11 +76,17 @@ def _guide(part: Part, shown: Shown, dice: Dice) -> str:
     """
     if not dice.chance(0.5):
         return ""
-    return "\n".join(_questions_of(part, shown, dice)[:_MOST])
+    return "\n".join(_questions_of(part, shown, dice)[:_MOST_QUESTIONS])
 
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for the facts of a segment which relate two things."""
+    """Scenes that ask for the facts of a segment that relate two things, a line each.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws segments and questions.
+    """
     for segment in _segments(recipe, shown, dice):
         guide = _guide(segment.facts, shown, dice)
         entity_names = "\n".join(names_of(segment.facts, shown))
@@ -83,8 +96,14 @@ def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for questions about facts of a segment, first those that its relations do not
-    tell yet."""
+    """Scenes that show some relations of a segment, and ask for questions about its other facts;
+    about all its facts where these have no question.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws segments, relations and questions.
+    """
     for segment in _segments(recipe, shown, dice):
         part = segment.facts
         pairs = _relating(part, shown)
@@ -97,12 +116,19 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         entity_names = "\n".join(names_of(part, shown))
         triples = "\n".join(_triples(tuple(shown_pairs), shown))
         texts = (topic, segment.text, entity_names, triples)
-        yield _scene(segment.question, shown, texts, _as_list(questions[:_MOST]))
+        yield _scene(segment.question, shown, texts, _as_list(questions[:_MOST_QUESTIONS]))
 
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that merge two relations of one pair: into a sentence where both tell one fact, else
-    into two."""
+    """Scenes that merge two relations of the same two things: into one sentence where both tell the
+    same fact, else into two. The first reply is questions that the relations answer, the second the
+    merged text.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws segments and relations.
+    """
     words = schema(shown.schema)
     for segment in _segments(recipe, shown, dice):
         pairs = _relating(segment.facts, shown)
@@ -111,7 +137,7 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         fact = dice.pick(pairs)
         other = _other_relation(fact, words, dice)
         first = plain(shown.sentences[fact], shown.schema)
-        second = plain(words.say(other, dice), shown.schema)
+        second = plain(words.sentence_for(other, dice), shown.schema)
         merged = first
         if other != fact:
             merged = f"{first} {second}"
@@ -122,16 +148,16 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _other_relation(fact: Fact, words: Schema, dice: Dice) -> Fact:
-    """A fact of another relation of the same two things; in half of the scenes, or where there is
-    none, the fact itself.
+    """A made-up fact with another relation between the same two things; in half of the scenes, or
+    where there is no such relation, the fact itself.
 
     Args:
         fact: The fact.
-        words: The relations of the text.
+        words: The schema of the text, with its relations.
         dice: Draws the relation.
     """
     relation = words.relations[fact.relation]
-    others = [r for r in words.of[relation.subject] if r.object == relation.object]
+    others = [r for r in words.relations_from[relation.subject] if r.object == relation.object]
     others.remove(relation)
     if not others or not dice.chance(0.5):
         return fact
@@ -139,8 +165,14 @@ def _other_relation(fact: Fact, words: Schema, dice: Dice) -> Fact:
 
 
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for the known and the missing facts of a question; the answer if none is
-    missing."""
+    """Scenes that ask what is known and what is missing to answer a question; and for the answer,
+    if nothing is missing. The text lacks a fact that some of the questions need.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws questions and missing facts.
+    """
     texts = [text.strip() for text in shown.texts]
     stated = list(shown.stated)
     questions = list(ask_about(recipe, shown, dice))
@@ -164,7 +196,14 @@ def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes whose text states the first fact of two: the thing it leads to is looked up next."""
+    """Scenes of a question of two steps, whose text states the fact of the first step: the reply
+    names the things that the proof has reached, the start and what the first fact leads to.
+
+    Args:
+        recipe: Says how many questions.
+        shown: The text.
+        dice: Draws the order of the other things.
+    """
     for two in _two_steps(recipe, shown):
         about_subject = [fact for fact in shown.sentences if fact.subject == two.first.subject]
         about_subject.remove(two.first)
@@ -179,10 +218,17 @@ def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes whose relation tells the first fact of two: the reply asks about the second one."""
+    """Scenes of a question of two steps, with a relation that tells the fact of the first step: the
+    reply asks for the second.
+
+    Args:
+        recipe: Says how many questions.
+        shown: The text.
+        dice: Draws the wording.
+    """
     words = schema(shown.schema)
     for two in _two_steps(recipe, shown):
-        next_question = words.ask(Path(two.middle, two.path.steps[1:]), dice)
+        next_question = words.question_for(Path(two.middle, two.path.steps[1:]), dice)
         first = two.first
         sentence = plain(shown.sentences[first], shown.schema)
         entity_names = "\n".join([two.start, two.middle])
@@ -191,11 +237,17 @@ def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for a question for each step, in turn or one for each of two that are
-    compared."""
+    """Scenes that ask to split a question into one question for each step. A question of one step
+    stays as it is.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws questions and wording.
+    """
     words = schema(shown.schema)
     for question in ask_about(recipe, shown, dice):
-        query_paths = paths(question.query)
+        query_paths = paths_of(question.query)
         steps = list(chain.from_iterable(path.steps for path in query_paths))
         questions = [question.text]
         if len(steps) > 1:
@@ -206,24 +258,32 @@ def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _questions_of_steps(query_paths: Sequence[Path], words: Schema, dice: Dice) -> list[str]:
-    """A question for each step; "#1" stands for the answer to the first.
+    """A question for each step, in order, where "#1" stands for the answer to the first:
+
+        ["Who wrote Velindra?", "Where was #1 born?"]
 
     Args:
-        query_paths: Of the question, or of both sides of a comparison.
-        words: The relations of the text.
+        query_paths: The path of the question, or both of a comparison.
+        words: The schema of the text, with its relations.
         dice: Draws the wording.
     """
     questions: list[str] = []
     for path in query_paths:
         here = path.start
         for step in path.steps:
-            questions.append(words.ask(Path(here, (step,)), dice))
+            questions.append(words.question_for(Path(here, (step,)), dice))
             here = f"#{len(questions)}"
     return questions
 
 
 def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes with summaries of pages: which pages have a fact that the answer needs?"""
+    """Scenes that show summaries of pages, and ask which pages have a fact that the answer needs.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws pages and questions.
+    """
     facts = list(shown.sentences)
     pages = cut_into(facts, min(len(facts), dice.between(2, 6)))
     texts = tuple(map(partial(in_words, shown=shown), pages))
@@ -235,7 +295,15 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A scene with numbered sentences: after which number does another subject begin?"""
+    """A scene with the sentences of the text, grouped by subject, and from some sentence on a
+    number before each. The reply is the first shown number at which another subject begins, or the
+    number after the last sentence. There is no scene for fewer than three facts.
+
+    Args:
+        _recipe: Not used; every maker of scenes has the same parameters.
+        shown: The text.
+        dice: Draws the first number that is shown.
+    """
     by_subject: dict[str, list[Fact]] = {}
     for fact in shown.sentences:
         by_subject.setdefault(fact.subject, []).append(fact)
@@ -257,18 +325,25 @@ def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: str) -> Scene:
-    """A scene with the answer instruction of the text's kind."""
+    """A scene that is answered as questions about that kind of text are.
+
+    Args:
+        question: The question.
+        shown: The text, which says the kind.
+        texts: The passages that the scene shows.
+        *replies: The right replies, in turn.
+    """
     return Scene(question, texts, scenes.task_of(shown.kind), replies)
 
 
 @dataclass(frozen=True)
 class _Segment:
-    """A part of a text, and a question about the text.
+    """A part of a text, and a question about the whole text.
 
     Args:
         question: The question.
-        text: Of the part.
-        facts: Those that the part states.
+        text: The text of the part.
+        facts: The facts that the part states.
     """
 
     question: Question
@@ -277,7 +352,14 @@ class _Segment:
 
 
 def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[_Segment]:
-    """Yield a random part of the text that states a fact, for each question about the text."""
+    """Yield, for each question about the text, a random part of the text that states a fact;
+    nothing where no part does.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws questions and parts.
+    """
     stating = [i for i, facts in enumerate(shown.stated) if facts]
     if not stating:
         return
@@ -288,24 +370,34 @@ def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[_Segment]:
 
 
 def _topic(shown: Shown, dice: Dice) -> str:
-    """A made-up summary of the whole text: a sentence about some of its subjects."""
+    """A made-up summary of the whole text: a sentence that names some of its subjects."""
     names = list(dict.fromkeys(scenes.subjects(shown)))
     return scenes.about_sentence(names[: dice.between(1, 2 * scenes.GROUP)])
 
 
 def _as_list(items: Sequence[str]) -> str:
-    """The items as a list with bullets; "none" of none."""
+    """The items as a list with a bullet before each, a line each; "none" where there is none."""
     return "\n".join(f"* {item}" for item in items) or "none"
 
 
 def _relating(part: Sequence[Fact], shown: Shown) -> list[Fact]:
-    """The facts whose object is a thing with a name, not a value such as a year."""
+    """The facts whose object is a thing with a name, not a value such as a year.
+
+    Args:
+        part: The facts.
+        shown: The text that states them.
+    """
     relations_ = schema(shown.schema).relations
     return [fact for fact in part if relations_[fact.relation].object in ENDINGS]
 
 
 def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
-    """ "Toren | Kelford | Toren was born in Kelford.": a line for each fact of two things."""
+    """A line for each fact of two named things: "Toren | Kelford | Toren was born in Kelford."
+
+    Args:
+        part: The facts.
+        shown: The text that states them.
+    """
     lines: list[str] = []
     for fact in _relating(part, shown):
         sentence = plain(shown.sentences[fact], shown.schema)
@@ -314,7 +406,8 @@ def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
 
 
 def _questions_of(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
-    """A question that each fact answers, none twice; those whose relation has none are left out.
+    """A question for each fact that it answers, none twice; facts whose relation has no wording of
+    a question are left out.
 
     Args:
         part: The facts.
@@ -325,13 +418,19 @@ def _questions_of(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
     questions: dict[str, None] = {}
     for fact in part:
         if _can_ask(fact.relation, words):
-            question = words.ask(Path(fact.subject, (fact.relation,)), dice)
+            question = words.question_for(Path(fact.subject, (fact.relation,)), dice)
             questions[question] = None
     return list(questions)
 
 
 def _can_ask(step: str, words: Schema) -> bool:
-    """Whether a relation has a question for its object, or a step back one for its subject."""
+    """Whether a step can be asked for: its relation has the wording of a question for its object,
+    or, for a step "^relation", for its subject.
+
+    Args:
+        step: A relation, or "^relation".
+        words: The schema with the relation.
+    """
     lines = words.relations[step.removeprefix(INVERSE)].lines
     if step.startswith(INVERSE):
         return "!" in lines
@@ -343,9 +442,9 @@ class _TwoSteps:
     """A question of two steps.
 
     Args:
-        question: The question.
+        question: The question with its proof.
         path: Its path.
-        first: The fact of its first step.
+        first: The fact that its first step takes.
     """
 
     question: Asked
@@ -359,14 +458,20 @@ class _TwoSteps:
 
     @property
     def middle(self) -> str:
-        """The thing that the first fact leads to."""
+        """The thing that the first fact leads to, from which the second step goes on."""
         if self.path.steps[0].startswith(INVERSE):
             return self.first.subject
         return self.first.object
 
 
 def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[_TwoSteps]:
-    """Questions of two steps about the text, none twice; `recipe.questions` at most."""
+    """Yield questions of two steps about the text, none twice, at most as many as the recipe has
+    questions.
+
+    Args:
+        recipe: Says how many.
+        shown: The text.
+    """
     if not shown.asker.facts:
         return
     words = schema(shown.schema)
@@ -385,13 +490,13 @@ def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[_TwoSteps]:
 def _reasoning(
     question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice
 ) -> str:
-    """The sentences of known facts; without an answer also the first question that the text leaves
-    open.
+    """The reasoning of a reply: the sentences of the known facts and, without an answer, what the
+    text leaves open: "Toren wrote Velindra. The text does not say: Where was Toren born?".
 
     Args:
         question: The question.
         known: The facts of its proof that are known.
-        answer: None where the text does not prove it.
+        answer: The answer; None where the text does not prove it.
         shown: The text.
         dice: Draws the wording.
     """
@@ -402,18 +507,25 @@ def _reasoning(
 
 
 def _open_question(question: Asked, known: Sequence[Fact], shown: Shown, dice: Dice) -> str:
-    """The first step that no known fact takes, as a question; the whole question where the step has
-    no words of its own. For the parameters see `_reasoning`."""
+    """The first step of a question that no known fact takes, as a question in words; the whole
+    question where the step has no wording of its own.
+
+    Args:
+        question: The question.
+        known: The facts of its proof that are known.
+        shown: The text.
+        dice: Draws the wording.
+    """
     words = schema(shown.schema)
     base = FactBase.of(known)
-    for path in paths(question.query):
+    for path in paths_of(question.query):
         here = path.start
         for step in path.steps:
-            facts = base.step(here, step)
+            facts = base.facts_of_step(here, step)
             if not facts:
                 if not _can_ask(step, words):
                     return question.text
-                return words.ask(Path(here, (step,)), dice)
+                return words.question_for(Path(here, (step,)), dice)
             here = facts[0].object
             if step.startswith(INVERSE):
                 here = facts[0].subject

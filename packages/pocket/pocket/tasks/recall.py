@@ -41,22 +41,22 @@ _ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
 class DrillTokens:
-    """The pieces that exercises are made of.
+    """What exercises are made of: names and words, as texts and as tokens of one tokenizer.
 
     Attributes:
         words: Made-up names and the numbers 100 to 999, as text; any two can stand as a pair.
         one_token_words: The token of each word that is a single token.
         fillers: Token ids of each piece of language that stands between words.
-        after: Of each mark that may follow a word.
-        sentence_ends: Of each way in which a sentence ends.
-        part_heads: Of each text before the number of a part.
-        numbers: Of the number of each part.
-        colon: Of ": ".
-        action: Of a reply up to its number.
+        after: Token ids of each mark that may follow a word.
+        sentence_ends: Token ids of each way in which a sentence ends.
+        part_heads: Token ids of each text before the number of a part.
+        numbers: Token ids of the number of each part.
+        colon: Token ids of ": ".
+        action: Token ids of a reply up to its number.
     """
 
     def __init__(self, teacher: Teacher) -> None:
-        """Tokenize the pieces with the teacher's tokenizer."""
+        """Tokenize all pieces with the tokenizer of the teacher."""
         made_up = list(chain.from_iterable(map(names.short_names, ENDINGS)))
         self.words = [*made_up, *map(str, range(100, 1000))]
         tokens_of_words = map(teacher.plain, self.words)
@@ -71,7 +71,13 @@ class DrillTokens:
 
 
 def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) -> list[int]:
-    """The tokens of up to `max_count` random items."""
+    """The tokens of random items, joined; there may be none.
+
+    Args:
+        dice: Draws how many items and which.
+        items: The token ids of each item.
+        max_count: Most items.
+    """
     tokens: list[int] = []
     for _ in range(dice.below(max_count + 1)):
         tokens += dice.pick(items)
@@ -79,7 +85,7 @@ def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) ->
 
 
 def _distinct_items(dice: Dice, items: Sequence[T], count: int) -> list[T]:
-    """Draw `count` different items; return them in the order in which they were drawn."""
+    """Draw `count` different items; returns them in the order in which they were drawn."""
     drawn: dict[T, None] = {}
     while len(drawn) < count:
         drawn[dice.pick(items)] = None
@@ -87,13 +93,13 @@ def _distinct_items(dice: Dice, items: Sequence[T], count: int) -> list[T]:
 
 
 def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
-    """An exercise as a tree of tokens: pairs of names to read, and a branch for each question about
-    one.
+    """Make an exercise as a tree of tokens: pairs of names to read, and a branch for each pair that
+    names one and has the other as its target.
 
     Args:
         tokens: What it is made of.
         dice: Draws names and words.
-        pairs: (least, most) of them.
+        pairs: (least, most) pairs.
         between: Most words between the two names; above 2 each pair is a sentence with words around
             it, and either name may be asked for.
     """
@@ -122,15 +128,15 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
 
 
 def _either_way(dice: Dice, first: T, second: T) -> tuple[T, T]:
-    """The two, in half of the cases the other way round."""
+    """The two items in this order or, in half of the cases, the other way round."""
     if dice.chance(0.5):
         return first, second
     return second, first
 
 
 def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
-    """An exercise as a tree of tokens: numbered parts that name things; each branch asks for the
-    part with a name.
+    """Make an exercise as a tree of tokens: numbered parts that name things; each branch names a
+    thing and has the number of its part as its target.
 
     For this every word must know the last number above it, which reading does not teach: asked in a
     prompt for one part each, the model stayed at guessing in 2,000 steps.
@@ -166,9 +172,13 @@ def pair_scenes(
     tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int
 ) -> Iterator[Scene]:
     """Scenes of pairs of names: a text with a pair in each sentence, a question with one name, the
-    other as the reply. The text between question and reply is then the method's own prompt.
+    other as the reply. What stands between question and reply is then the method's own prompt.
 
-    For the parameters see `pair_drill`.
+    Args:
+        tokens: What they are made of.
+        dice: Draws names and words.
+        pairs: (least, most) pairs.
+        between: Most words between the two names.
     """
     things = _distinct_items(dice, tokens.words, 2 * dice.between(*pairs))
     lines: list[str] = []
@@ -188,7 +198,14 @@ def pair_scenes(
 def part_scenes(
     tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int
 ) -> Iterator[Scene]:
-    """Scenes of kind "triage": which part has a name? For the parameters see `parts_drill`."""
+    """Scenes of kind "triage": which of the shown parts has a name?
+
+    Args:
+        tokens: What they are made of.
+        dice: Draws names and words.
+        count: (least, most) parts.
+        between: Most names of a part.
+    """
     most = max(1, between)
     number = dice.between(*count)
     left = list(dict.fromkeys(dice.pick(tokens.words) for _ in range(number * most)))
@@ -209,7 +226,12 @@ def part_scenes(
 
 
 def _filler(dice: Dice, max_count: int) -> str:
-    """Up to `max_count` random words, a space after each."""
+    """Random words, each followed by a space: "river born "; there may be none.
+
+    Args:
+        dice: Draws how many words and which.
+        max_count: Most words.
+    """
     words = ""
     for _ in range(dice.below(max_count + 1)):
         words += f"{dice.pick(_BETWEEN).strip()} "

@@ -30,16 +30,16 @@ _READ = ("musique", "narrativeqa", "qasper")
 
 
 def _not_empty(items: tuple[T, ...]) -> tuple[T, ...]:
-    """Raise ValueError for (). Field(min_length=1) would report a mistake in an item again, as a
-    list too short."""
+    """Return the items; raise ValueError for (). Field(min_length=1) would report a mistake in an
+    item again, as a list too short."""
     if not items:
         raise ValueError("should have at least one item")
     return items
 
 
 def _range_from(least: int) -> AfterValidator:
-    """A validator of bounds (lowest, highest): raises ValueError unless least <= lowest <= highest;
-    takes None."""
+    """Make a validator of a range (lowest, highest): it raises ValueError unless least <= lowest <=
+    highest, and lets None pass."""
 
     def check(bounds: tuple[int, int] | None) -> tuple[int, int] | None:
         """Refuse a range whose ends are below `least` or in the wrong order."""
@@ -51,8 +51,12 @@ def _range_from(least: int) -> AfterValidator:
 
 
 def _check_weights(ask: dict[str, float]) -> dict[str, float]:
-    """Return `ask`, kind of question -> weight; raise ValueError for another kind, a weight of 0 or
-    less, or none."""
+    """Return the weights as they are; raise ValueError for an unknown kind of question, a weight
+    that is not above 0, or no weight.
+
+    Args:
+        ask: Kind of question -> weight, as {"one": 3, "two": 1}.
+    """
     unknown = [name for name in ask if name not in _ASKS]
     if unknown:
         raise ValueError(f"unknown '{unknown[0]}'; known: {', '.join(_ASKS)}")
@@ -62,7 +66,7 @@ def _check_weights(ask: dict[str, float]) -> dict[str, float]:
 
 
 def _check_kinds(kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `kinds` of text; raise ValueError for one that is not in SCHEMAS."""
+    """Return kinds of text as they are; raise ValueError for one that is not in SCHEMAS."""
     unknown = [kind for kind in kinds if kind not in SCHEMAS]
     if unknown:
         raise ValueError(f"unknown '{unknown[0]}'; known: {', '.join(SCHEMAS)}")
@@ -70,25 +74,25 @@ def _check_kinds(kinds: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Recipe(BaseModel):
-    """How to make the scenes of a skill: a line of a stage.
+    """How to make the scenes of a skill: a line of a stage of the curriculum.
 
     One of facts, tokens and pairs is given, each as (least, most).
 
     Args:
-        skill: Its name.
-        kinds: Of text.
-        facts: Sentences of the text.
-        tokens: Of a whole document.
-        pairs: Of names, without a text (recall.py).
+        skill: The name of the skill.
+        kinds: The kinds of text to choose from.
+        facts: How many sentences the text has.
+        tokens: How long a whole document is.
+        pairs: How many pairs of names there are, without a text (recall.py).
         between: Most words between the names of a pair.
         ask: Kind of question -> weight.
-        questions: Most about one text.
+        questions: Most questions about one text.
         pieces: Most parts that the text comes in, points or chunks.
         some: Whether only some of the parts are shown, in random order, as retrieval shows them.
         mixed: Whether some parts are shown as their facts, a line each, as a search over points and
             chunks shows them.
-        size: Tokens of a row of training.
-        weight: Share of the steps.
+        size: Most tokens of a row of training.
+        weight: Share of the stage's steps.
         gate: Where it is another than the stage's (0: the stage does not wait for it).
     """
 
@@ -120,17 +124,17 @@ class Recipe(BaseModel):
 
 
 class Stage(BaseModel):
-    """Recipes and when to go on.
+    """A stage of the curriculum: recipes, and when to go on to the next stage.
 
     Args:
-        name: Of the stage.
+        name: The name of the stage.
         recipes: What it trains.
         gate: Share of replies wholly right, in each recipe, from which the stage is mastered.
         over: Batches of a recipe over which that share is taken.
-        steps: At most.
+        steps: After how many steps it ends at the latest.
         rate: Learning rate.
-        end_rate: What it falls to, linearly over `steps`; None for no fall.
-        tokens: Of a step.
+        end_rate: What the rate falls to, linearly over `steps`; None for no fall.
+        tokens: How many tokens a step trains on.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

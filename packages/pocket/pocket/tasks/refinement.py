@@ -23,7 +23,7 @@ from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import Shown, ask_about, question_of
-from pocket.world.fact_proofs import Fact, paths
+from pocket.world.fact_proofs import Fact, paths_of
 from pocket.world.facts_and_distractors import Asked
 
 _HELPING = 0.8
@@ -45,8 +45,8 @@ class _Paragraph:
 
     Args:
         title: The subject that it is about.
-        text: As in the document, its title above it where that is printed.
-        facts: Those that it states.
+        text: What the document has of it, with the title above it where that is printed.
+        facts: The facts that it states.
     """
 
     title: str
@@ -55,8 +55,14 @@ class _Paragraph:
 
 
 def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask whether a question is local (a fact answers it) or global (an account of a
-    subject)."""
+    """Scenes with a probe: is a question local (a fact answers it) or global (it wants an account
+    of a subject)? There is one of each for a question about the text.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws questions and wording.
+    """
     for question in ask_about(recipe, shown, dice):
         if question.supports:
             local = question_of(question)
@@ -66,8 +72,14 @@ def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A scene with a document and its outline in the tags that methods/longrefiner reads; none for
-    one paragraph."""
+    """A scene with a document, whose reply is its outline in the tags that methods/longrefiner
+    reads; none for a document of one paragraph.
+
+    Args:
+        _recipe: Not used; every maker of scenes has the same parameters.
+        shown: The text.
+        dice: Draws which document.
+    """
     paragraphs = dice.pick(_documents(shown, dice))
     if len(paragraphs) < 2:
         return
@@ -84,7 +96,14 @@ def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes with an abstract and titles: which titles help with the question?"""
+    """Scenes with the abstract of a document and the titles of its sections: the reply names the
+    titles that help with a question.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws questions and documents.
+    """
     documents = [document for document in _documents(shown, dice) if len(document) > 1]
     if not documents:
         return
@@ -104,8 +123,13 @@ def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _helping_titles(document: Sequence[_Paragraph], question: Asked) -> list[str]:
-    """The titles of a document that help with a question; that of its first paragraph is
-    "abstract"."""
+    """The titles of a document that help with a question; for its first paragraph, the abstract,
+    that is "abstract".
+
+    Args:
+        document: The paragraphs of the document.
+        question: The question with its proof.
+    """
     first, *sections = document
     helping: list[str] = []
     if _title_helps(first, question):
@@ -115,16 +139,20 @@ def _helping_titles(document: Sequence[_Paragraph], question: Asked) -> list[str
 
 
 def _title_helps(paragraph: _Paragraph, question: Asked) -> bool:
-    """Whether the question names the title, and the paragraph holds a fact of its proof."""
-    for path in paths(question.query):
+    """Whether the title of a paragraph helps with a question: the question names it, and the
+    paragraph states a fact of its proof."""
+    for path in paths_of(question.query):
         if path.start == paragraph.title:
             return not set(paragraph.facts).isdisjoint(question.supports)
     return False
 
 
 def _clip_middle(text: str) -> str:
-    """The first and last _ENDS words with _SKIP between, as an outline keeps a paragraph; a short
-    text whole."""
+    """The first and last _ENDS words of a text with _SKIP between, as an outline keeps a paragraph;
+    a short text whole.
+
+        "a b c d e f g h i j" -> "a b c d <skip> g h i j"
+    """
     words = text.split()
     if len(words) <= 2 * _ENDS:
         return " ".join(words)
@@ -132,8 +160,13 @@ def _clip_middle(text: str) -> str:
 
 
 def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
-    """Return documents as paragraphs: the shown texts whose paragraphs have titles, else one made
-    of all facts."""
+    """Documents as lists of paragraphs: each shown text whose paragraphs have titles above them, or
+    where there is none, one document made of all facts.
+
+    Args:
+        shown: The text.
+        dice: Draws whether a made document has titles.
+    """
     documents: list[list[_Paragraph]] = []
     for text, facts in zip(shown.texts, shown.stated, strict=True):
         paragraphs = _headed_paragraphs(text, facts, shown)
@@ -145,7 +178,12 @@ def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
 
 
 def _made_document(shown: Shown, *, headed: bool) -> list[_Paragraph]:
-    """A document of all facts, a paragraph for each subject; headed: with titles above."""
+    """Make a document of all facts of a text, a paragraph for each subject.
+
+    Args:
+        shown: The text.
+        headed: Whether the subject stands as a title above its paragraph.
+    """
     by_subject: dict[str, list[Fact]] = {}
     for fact in shown.sentences:
         by_subject.setdefault(fact.subject, []).append(fact)
@@ -163,9 +201,9 @@ def _headed_paragraphs(text: str, facts: Sequence[Fact], shown: Shown) -> list[_
     text.
 
     Args:
-        text: The text.
-        facts: What it states.
-        shown: The whole text, with the sentences of the facts.
+        text: The text, paragraphs divided by blank lines.
+        facts: The facts that it states.
+        shown: The whole text, which knows the sentence of each fact.
     """
     paragraphs = []
     for paragraph in text.split("\n\n"):

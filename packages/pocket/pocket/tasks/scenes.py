@@ -50,12 +50,23 @@ _MAX = 10_000_000  # seeds of either purpose that are used
 
 @cache
 def task_of(kind: str) -> Task:
-    """The answer instruction of the pocket data set of that kind."""
+    """How a question about a text is to be answered: the instruction of the pocket data set of that
+    kind.
+
+    Args:
+        kind: The kind of text, such as "musique".
+    """
     return preset_task(f"pocket/{kind}")
 
 
 def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
-    """Make a text of the world as the recipe asks for, from a seed of `purpose`."""
+    """Make a text of the world for scenes: some sentences in random order, or a whole document.
+
+    Args:
+        recipe: What text is wanted.
+        dice: Draws its seed and all that is random.
+        purpose: Whether the text is to train on or to test on; each has seeds of its own.
+    """
     kind = dice.pick(recipe.kinds)
     hops = 1
     if recipe.ask.get("two") and dice.chance(0.5):
@@ -70,12 +81,12 @@ def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Show
 
 
 def _sample(kind: str, tokens: int, hops: int, dice: Dice, purpose: Purpose) -> Sample:
-    """A text of the world from a random seed.
+    """Make a document of the world from a random seed.
 
     Args:
-        kind: Of text.
+        kind: The kind of text.
         tokens: Its length (characters / 4).
-        hops: Steps of its questions.
+        hops: How many hops its questions have.
         dice: Draws the seed.
         purpose: Whose seeds are drawn.
     """
@@ -88,7 +99,8 @@ def _sample(kind: str, tokens: int, hops: int, dice: Dice, purpose: Purpose) -> 
 
 
 def _sentences_of(made: Sample) -> dict[Fact, str]:
-    """Fact -> the sentence that states it."""
+    """Fact -> the sentence that states it, for all facts of a document, in the order of the
+    text."""
     sentences: dict[Fact, str] = {}
     for page in made.pages:
         for stated in page.stated:
@@ -97,13 +109,14 @@ def _sentences_of(made: Sample) -> dict[Fact, str]:
 
 
 def _separate_sentences(recipe: Recipe, kind: str, made: Sample, count: int, dice: Dice) -> Shown:
-    """Sentences in random order, those that prove the first question among them.
+    """Some sentences of a document in random order, with those that prove its first question among
+    them.
 
     Args:
-        recipe: Whether each sentence is a part of the text.
-        kind: Of text.
-        made: The text that they are from.
-        count: How many.
+        recipe: Says whether each sentence is a part of its own, or all are one text.
+        kind: The kind of text.
+        made: The document.
+        count: How many sentences.
         dice: Draws them.
     """
     sentences = _sentences_of(made)
@@ -123,12 +136,12 @@ def _separate_sentences(recipe: Recipe, kind: str, made: Sample, count: int, dic
 
 
 def _document(recipe: Recipe, kind: str, made: Sample, dice: Dice) -> Shown:
-    """A whole text in parts, or some of them.
+    """A whole document in parts, or some of its parts in random order.
 
     Args:
-        recipe: How many parts, and whether only some are shown.
-        kind: Of text.
-        made: The text.
+        recipe: Says how many parts, and whether only some are shown.
+        kind: The kind of text.
+        made: The document.
         dice: Draws parts and cuts.
     """
     sentences = _sentences_of(made)
@@ -147,12 +160,12 @@ def _document(recipe: Recipe, kind: str, made: Sample, dice: Dice) -> Shown:
 
 
 def _cut_spans(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of parts of about equal length, cut at spaces as chunks are: inside
-    sentences.
+    """Yield (start, end) of parts of a text, of about equal length, cut at spaces as chunks are:
+    also inside sentences.
 
     Args:
         text: The text.
-        pieces: The most parts.
+        pieces: Most parts; their number is drawn from 2 on. Below 2 there is one.
         dice: Draws their number.
     """
     if pieces < 2:
@@ -169,15 +182,27 @@ def _cut_spans(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
 
 
 def answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for a short answer; the text is shown whole."""
+    """Scenes that ask for a short answer; the text is shown whole.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws the questions.
+    """
     for question in ask_about(recipe, shown, dice):
         asked = question_of(question)
         yield Scene(asked, shown.texts, task_of(shown.kind), replies=(question.answer,))
 
 
 def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes with four options of one kind; in half of them the text names the wrong ones, where it
-    can."""
+    """Scenes with four options of one kind of thing; in half of them the text names the wrong ones,
+    where it names enough.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws questions and options.
+    """
     for question in ask_about(recipe, shown, dice):
         path = question.query
         if not isinstance(path, Path) or question.answer in ("yes", "no", UNANSWERABLE):
@@ -201,7 +226,12 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _things_of_kind(kind: str, shown: Shown) -> list[str]:
-    """The things of a kind in the text's facts, none twice."""
+    """The things of one kind in the text's facts, none twice.
+
+    Args:
+        kind: The kind of thing, such as "town".
+        shown: The text.
+    """
     things: dict[str, None] = {}
     for fact in shown.asker.facts:
         relation = shown.asker.schema.relations[fact.relation]
@@ -213,17 +243,23 @@ def _things_of_kind(kind: str, shown: Shown) -> list[str]:
 
 
 def _new_thing(kind: str, namer: Namer, dice: Dice) -> str:
-    """A value of a kind, or a name that was not drawn before."""
+    """Draw a value of a kind, or a name of that kind that the namer did not hand out before."""
     if kind in VALUES:
         return make_value(kind, dice)
     return namer.fresh(kind)
 
 
 def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes with a probe after each part: do the parts so far prove the answer? In the end the
-    answer, if so.
+    """Scenes with a probe after each part of the text: do the parts so far prove the answer? Where
+    they do in the end, the answer follows as a reply.
 
-    The parts stand in random order; where the recipe is `mixed`, some as one line a fact.
+    The parts stand in random order; where the recipe is `mixed`, some as one line a fact. In some
+    scenes a fact that the answer needs is left out.
+
+    Args:
+        recipe: Says how many questions, of which kinds, and how parts are shown.
+        shown: The text.
+        dice: Draws questions and order.
     """
     for question in ask_about(recipe, shown, dice):
         parts = _parts_to_probe(recipe, shown, dice)
@@ -251,7 +287,7 @@ def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _parts_to_probe(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, Part]]:
-    """The parts of a text in random order with their facts.
+    """The parts of a text in random order, each as (text, the facts it states).
 
     Args:
         recipe: If it is `mixed`, some parts come as one line for each fact.
@@ -271,8 +307,8 @@ def _parts_to_probe(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str,
 
 
 def _headlines(shown: Shown) -> list[str]:
-    """Sentences on the subjects of the text, as the summaries at the top of a graph; they prove
-    nothing."""
+    """Sentences that name the subjects of the text, GROUP in each, as the summaries at the top of a
+    graph do; they prove nothing."""
     names = subjects(shown)
     headlines: list[str] = []
     for start in range(0, len(names), GROUP):
@@ -282,15 +318,19 @@ def _headlines(shown: Shown) -> list[str]:
 
 
 def subjects(shown: Shown) -> list[str]:
-    """The subject of each fact of the text."""
+    """The subject of each fact of the text, in order; one with several facts comes several
+    times."""
     return [fact.subject for fact in shown.sentences]
 
 
 def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
-    """A training example whose reply lists every fact of the text as a bullet, in order.
+    """A scene whose reply lists every fact of the text as a bullet, in order; sentences that state
+    no fact are left out.
 
-    Sentences that state no fact give none. As for every kind of scene, recipe and dice come first
-    and last.
+    Args:
+        _recipe: Not used; every maker of scenes has the same parameters.
+        shown: The text.
+        _dice: Not used.
     """
     reply = _bullets(in_words([fact], shown) for fact in shown.sentences)
     texts = tuple(map(_on_one_line, shown.texts))
@@ -298,15 +338,27 @@ def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
 
 
 def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
-    """A scene with every fact of the text, in order, as one paragraph."""
+    """A scene whose reply has every fact of the text, in order, as one paragraph.
+
+    Args:
+        _recipe: Not used; every maker of scenes has the same parameters.
+        shown: The text.
+        _dice: Not used.
+    """
     texts = tuple(map(_on_one_line, shown.texts))
     reply = in_words(shown.sentences, shown)
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
 
 
 def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes of a part of the text and a question after it, whose likelihood ranks the part for a
-    compressor."""
+    """Scenes of one part of the text and a question after it: how likely the question is then tells
+    a compressor how much the part has to do with it.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws part and questions.
+    """
     text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
     asker = shown.asker
     if facts and dice.chance(0.8):
@@ -316,7 +368,14 @@ def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes of a text whose tokens a compressor scores, after a question or after nothing."""
+    """A scene of a whole text whose tokens a compressor scores by their likelihood, after a
+    question or after nothing.
+
+    Args:
+        recipe: Says which kinds of questions.
+        shown: The text.
+        dice: Draws the question.
+    """
     question = Question("scene", "", ("scene",))
     if shown.asker.facts and dice.chance(0.5):
         asked = draw_question(recipe, shown, dice)
@@ -326,19 +385,26 @@ def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _on_one_line(text: str) -> str:
-    """The text on one line, as methods show their nodes."""
+    """The text with every run of spaces and line breaks replaced by one space, as methods show
+    their nodes."""
     return " ".join(text.split())
 
 
 class _Level:
-    """The points of a level of a graph, and the thing that each is about."""
+    """The points of one level of a graph.
+
+    Attributes:
+        texts: The text of each point.
+        subjects: For each point the thing that it is about.
+    """
 
     def __init__(self) -> None:
+        """Begin without a point."""
         self.texts: list[str] = []
         self.subjects: list[str] = []
 
     def add(self, text: str, subject: str) -> None:
-        """Add a point about a thing."""
+        """Add a point and the thing that it is about."""
         self.texts.append(text)
         self.subjects.append(subject)
 
@@ -370,7 +436,8 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _level_of_parts(shown: Shown) -> _Level:
-    """Each part of the text that states a fact as a point, about the subject of its first fact."""
+    """The points of a text in parts: each part that states a fact, about the subject of its first
+    fact."""
     level = _Level()
     for text, facts in zip(shown.texts, shown.stated, strict=True):
         if facts:
@@ -379,10 +446,15 @@ def _level_of_parts(shown: Shown) -> _Level:
 
 
 def _level_of_document(shown: Shown, dice: Dice) -> _Level:
-    """Some facts of a document that follow each other, several of one subject, a point each.
+    """The points of a document: some facts that follow each other in it, so several of one subject,
+    a point each.
 
     From single sentences in random order alone, the model learnt to name the subject of every
     point, and graphs ended in 50 nodes "About A, A, A and A.".
+
+    Args:
+        shown: The document.
+        dice: Draws which facts.
     """
     level = _Level()
     every = list(shown.sentences)
@@ -394,7 +466,12 @@ def _level_of_document(shown: Shown, dice: Dice) -> _Level:
 
 
 def _higher_level(names: Sequence[str], dice: Dice) -> _Level:
-    """Points "About A, B and C.", each about up to four of the different `names`."""
+    """The points of a level above others: "About A, B and C.", each about its first name.
+
+    Args:
+        names: The things that the points name; each once.
+        dice: Draws how many a point names, up to GROUP.
+    """
     level = _Level()
     for group in _groups(names, dice.between(1, GROUP)):
         level.add(about_sentence(group), group[0])
@@ -402,12 +479,12 @@ def _higher_level(names: Sequence[str], dice: Dice) -> _Level:
 
 
 def _bullets(lines: Iterable[str]) -> str:
-    """The lines as a list with bullets."""
+    """The lines as a list: "* first line", "* second line"."""
     return "\n".join(_BULLET + line for line in lines)
 
 
 def _groups(names: Sequence[str], size: int) -> list[list[str]]:
-    """The different names in groups of `size`."""
+    """The names, each once, in groups of `size`; the last group may be smaller."""
     once = list(dict.fromkeys(names))
     return [once[i : i + size] for i in range(0, len(once), size)]
 
@@ -416,7 +493,7 @@ GROUP = 4
 
 
 def about_sentence(names: Sequence[str]) -> str:
-    """A sentence that names things: "About Velindra, Toren and Kelford."."""
+    """A sentence that names things, at least one: "About Velindra, Toren and Kelford."."""
     *first, last = names
     if not first:
         return f"About {last}."

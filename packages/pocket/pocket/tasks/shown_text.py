@@ -19,12 +19,12 @@ from pocket.world.templates import OPENERS, schema
 
 @dataclass(frozen=True)
 class Shown:
-    """A text in parts.
+    """A made-up text as scenes show it: in parts, with the facts that each part states.
 
     Args:
-        kind: Of text, one of pocket.world.sample.KINDS.
-        texts: Its parts.
-        stated: The facts that each part states whole.
+        kind: The kind of text, one of pocket.world.sample.KINDS.
+        texts: Its parts, in order.
+        stated: For each part the facts that it states whole.
         sentences: Fact -> the sentence that states it.
         asker: Draws questions about the facts.
     """
@@ -37,7 +37,7 @@ class Shown:
 
     @property
     def schema(self) -> str:
-        """Name of the text's schema, for pocket.world.templates.schema."""
+        """The name of the text's schema: "encyclopedia", "story" or "paper"."""
         return SCHEMAS[self.kind]
 
 
@@ -48,22 +48,25 @@ Part = tuple[Fact, ...]
 
 
 def draw_question(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
-    """A question of a kind that is drawn by weight; None if the text has none of that kind.
+    """Draw a question about a text, of a kind that is drawn by weight; None if the text has none of
+    that kind.
 
     Args:
-        recipe: Has the weights.
+        recipe: Says how often each kind is asked.
         shown: The text.
         dice: Draws the kind.
     """
-    question: Asked | None = getattr(shown.asker, dice.weighted([*recipe.ask.items()]))()
+    kind = dice.weighted([*recipe.ask.items()])
+    question: Asked | None = getattr(shown.asker, kind)()
     return question
 
 
 def ask_about(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
-    """Questions about a text, none twice.
+    """Yield questions about a text, none twice. There may be fewer than wanted, as not every draw
+    gives one.
 
     Args:
-        recipe: How many there are at most, and how often of each kind.
+        recipe: Says how many there are at most, and how often each kind is asked.
         shown: The text.
         dice: Draws the kinds.
     """
@@ -80,12 +83,22 @@ def ask_about(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
 
 
 def question_of(question: Asked, options: tuple[str, ...] | None = None) -> Question:
-    """The drawn question as the Question of a scene."""
+    """A drawn question as the Question of a scene, about the document "scene".
+
+    Args:
+        question: The drawn question.
+        options: The options to choose from; None for a question without options.
+    """
     return Question("scene", question.text, ("scene",), options)
 
 
 def plain(sentence: str, schema_name: str) -> str:
-    """A sentence without its opening phrase."""
+    """A sentence without its opening phrase: "In truth, Toren sold it." -> "Toren sold it."
+
+    Args:
+        sentence: The sentence.
+        schema_name: The schema whose phrases it may open with.
+    """
     for opener in OPENERS[schema_name]:
         if sentence.startswith(opener):
             rest = sentence[len(opener) :]
@@ -94,23 +107,29 @@ def plain(sentence: str, schema_name: str) -> str:
 
 
 def proves(question: Asked, facts: Sequence[Fact]) -> bool:
-    """Whether the facts alone prove the answer, and no other."""
-    return question.kind != "unanswerable" and prove(question.query, FactBase.of(facts)) == {
-        question.answer
-    }
+    """Whether facts prove the answer to a question, and no other answer; never for one that the
+    text does not answer.
+
+    Args:
+        question: The question.
+        facts: The only facts that are known.
+    """
+    if question.kind == "unanswerable":
+        return False
+    return prove(question.query, FactBase.of(facts)) == {question.answer}
 
 
 def remove_fact(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
-    """Take a fact out of a part of a text.
+    """Take a fact out of a part of a text, with its sentence.
 
     Args:
         fact: The fact.
         text: The part.
-        facts: What it states.
-        shown: The whole text, with its sentences.
+        facts: The facts that the part states.
+        shown: The whole text, which knows the sentence of each fact.
 
     Returns:
-        Text and facts without it; both as they are where the text does not state it exactly once.
+        (text, facts) without it; both as they are where the part does not state it exactly once.
     """
     if fact not in facts or text.count(shown.sentences[fact]) != 1:
         return text, facts
@@ -122,12 +141,20 @@ def remove_fact(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, 
 
 
 def in_words(facts: Iterable[Fact], shown: Shown) -> str:
-    """The facts as sentences without their openings, in one line."""
+    """The sentences of facts in one line, without opening phrases.
+
+    Args:
+        facts: The facts.
+        shown: The text that states them.
+    """
     return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
 
 
 def cut_into(facts: Sequence[Fact], count: int) -> list[Part]:
-    """The facts, in order, in `count` parts of about equal size."""
+    """Cut facts, in order, into `count` parts of about equal size.
+
+    facts a to e, count 2 -> [(a, b), (c, d, e)]
+    """
     parts: list[Part] = []
     for number in range(count):
         start = len(facts) * number // count
@@ -137,7 +164,13 @@ def cut_into(facts: Sequence[Fact], count: int) -> list[Part]:
 
 
 def names_of(facts: Sequence[Fact], shown: Shown) -> list[str]:
-    """The subjects and objects of the facts, in order; no values such as years or trades."""
+    """The names of the subjects and objects of facts, in order, none twice; no values such as years
+    or trades.
+
+    Args:
+        facts: The facts.
+        shown: The text that states them.
+    """
     relations = schema(shown.schema).relations
     names: dict[str, None] = {}
     for fact in facts:

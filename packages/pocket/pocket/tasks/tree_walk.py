@@ -32,7 +32,7 @@ from pocket.tasks.shown_text import (
     question_of,
     remove_fact,
 )
-from pocket.world.fact_proofs import Fact, Query, paths
+from pocket.world.fact_proofs import Fact, Query, paths_of
 from pocket.world.facts_and_distractors import Asked
 from pocket.world.questions import Asker
 
@@ -42,8 +42,14 @@ _LOST = 0.4
 
 
 def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A scene with summaries of the parts; the reply has a sentence for each part that names what
-    it is about."""
+    """A scene with a summary of each part of the text; the reply has a sentence for each part that
+    names what it is about.
+
+    Args:
+        _recipe: Not used; every maker of scenes has the same parameters.
+        shown: The text.
+        dice: Draws parts and the form of the summaries.
+    """
     parts = _parts(shown, dice)
     if not parts:
         return
@@ -54,14 +60,27 @@ def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _summary_writer(names_only: bool, shown: Shown) -> Callable[[Part], str]:
-    """What writes a part's summary: its names, as of several parts, or its facts."""
+    """A function that writes the summary of a part: facts of the part -> text.
+
+    Args:
+        names_only: Whether a summary only names what the part is about, as one of several parts
+            does; else it tells its facts.
+        shown: The text.
+    """
     if names_only:
         return partial(_about_halves, shown=shown)
     return partial(in_words, shown=shown)
 
 
 def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask which part to read next: that of the first fact which the memory lacks."""
+    """Scenes that show a summary of each part of the text and a working memory, and ask which part
+    to read next: the part with the first fact of the proof that the memory lacks.
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws parts, memory and questions.
+    """
     left = _parts(shown, dice)
     remembered: Part = ()
     memory: list[str] = []
@@ -92,17 +111,18 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def _named_parts(
     parts: Sequence[Part], question: Asked, remembered: Part, lacking: Fact, shown: Shown
 ) -> list[int]:
-    """The places of the parts that name an end of the lacking fact which is known already.
+    """The numbers of the parts that name what leads to the missing fact: an end of it that is known
+    already.
 
     Args:
-        parts: To choose from.
-        question: Whose starts are known.
-        remembered: The facts in the memory, whose ends are known.
-        lacking: The fact.
+        parts: The parts to choose from, as the facts of each.
+        question: The question; what it starts from is known.
+        remembered: The facts in the memory, whose subjects and objects are known.
+        lacking: The missing fact.
         shown: The text.
     """
     known: set[str] = set()
-    for path in paths(question.query):
+    for path in paths_of(question.query):
         known.add(path.start)
     for fact in remembered:
         known.update((fact.subject, fact.object))
@@ -116,12 +136,18 @@ def _named_parts(
 
 
 def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A part of the text as a segment; its answer, where the segment and the memory prove it.
+    """Scenes of a part of the text as a segment and a working memory; the reply is the answer to a
+    question, where the two prove it.
 
     The parts and the memory are the same for all questions about the text. Half of the questions
     are about what the segment and the memory say: of questions about the whole text most have no
     answer there, and a model trained on those alone refused segments that held the answer (58 of
     100 in its exam).
+
+    Args:
+        recipe: Says how many questions, and of which kinds.
+        shown: The text.
+        dice: Draws segment, memory and questions.
     """
     stating = [i for i, facts in enumerate(shown.stated) if facts]
     if not stating:
@@ -152,12 +178,12 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _questions_near(recipe: Recipe, shown: Shown, facts: Sequence[Fact], dice: Dice) -> list[Asked]:
-    """Questions in random order, none twice: half about some facts, half about the whole text.
+    """Questions in random order, none twice: half about certain facts, half about the whole text.
 
     Args:
-        recipe: How many there are.
+        recipe: Says how many, and of which kinds.
         shown: The text.
-        facts: The facts.
+        facts: The facts that half of them are about.
         dice: Draws them.
     """
     near = replace(shown, asker=Asker(shown.schema, facts, dice))
@@ -170,8 +196,8 @@ def _questions_near(recipe: Recipe, shown: Shown, facts: Sequence[Fact], dice: D
 
 
 def _parts(shown: Shown, dice: Dice) -> list[Part]:
-    """The facts of the text's parts, where it has some; else of 2 to 9 parts of about equal
-    size."""
+    """The parts of a text as the facts of each: its own parts, if there are 2 to _PARTS, else as
+    many of about equal size."""
     parts = [facts for facts in shown.stated if facts]
     if 2 <= len(parts) <= _PARTS:
         return parts
@@ -181,18 +207,25 @@ def _parts(shown: Shown, dice: Dice) -> list[Part]:
 
 
 def _halves(part: Part) -> list[Part]:
-    """A part cut in two, as the parts under a higher node; only halves with a fact."""
+    """A part, as its facts, cut into two parts of about equal size; only one where it has a single
+    fact."""
     middle = (len(part) + 1) // 2
-    return list(filter(None, (part[:middle], part[middle:])))
+    halves = [part[:middle], part[middle:]]
+    return [half for half in halves if half]
 
 
 def _about_halves(part: Part, shown: Shown) -> str:
-    """What the summary of a part says that is itself one of two parts."""
+    """The summary of a part that itself stands for two parts: a sentence for each half."""
     return _about_parts(_halves(part), shown)
 
 
 def _about_parts(parts: Sequence[Part], shown: Shown) -> str:
-    """ "About A and B. About C.": a sentence for each part with what it names."""
+    """A sentence for each part with the things that it names: "About A and B. About C.".
+
+    Args:
+        parts: The parts, as the facts of each.
+        shown: The text.
+    """
     sentences: list[str] = []
     for part in parts:
         names = names_of(part, shown)

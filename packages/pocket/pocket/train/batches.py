@@ -31,11 +31,11 @@ _TRIES = 200  # trees in a row that are too long before a recipe is given up
 
 @dataclass
 class Batch:
-    """Trees to train on.
+    """What one step trains on.
 
     Args:
-        passes: Those of each forward pass.
-        dropped: Replies whose text or branch is too long.
+        passes: The trees of each forward pass.
+        dropped: How many replies were left out, as their text or branch is too long.
     """
 
     passes: list[list[Tree]]
@@ -43,21 +43,22 @@ class Batch:
 
     @property
     def kept(self) -> int:
-        """Replies that are trained on."""
+        """How many replies are trained on."""
         trees = chain.from_iterable(self.passes)
         return sum(len(tree.replies) for tree in trees)
 
 
 def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
-    """Take trees, each cut to a row's size, until they have enough tokens together.
+    """Take trees until they have enough tokens together, each without the branches that do not fit
+    into a row, and divide them into passes.
 
     Args:
         trees: The trees, without end.
-        tokens: Of all trees together.
+        tokens: How many tokens all trees should have together.
         size: Most tokens of a tree.
 
     Raises:
-        UserError: None fits.
+        UserError: None of _TRIES trees in a row fits.
     """
     taken: list[Tree] = []
     dropped = misses = 0
@@ -85,7 +86,12 @@ def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
 
 def _cut_to(whole: Tree, size: int) -> Tree | None:
     """The tree without the branches that do not fit into `size` tokens; None if its trunk does not,
-    or nothing is left to learn."""
+    or nothing is left to learn.
+
+    Args:
+        whole: The tree.
+        size: Most tokens of the trunk and all branches.
+    """
     room = size - len(whole.trunk)
     branches: list[Branch] = []
     for branch in whole.branches:
@@ -101,13 +107,16 @@ def _cut_to(whole: Tree, size: int) -> Tree | None:
 def make_batch(
     stage: Stage, dice: Dice, teacher: Teacher, drills: DrillTokens
 ) -> tuple[int, Batch]:
-    """The number of the recipe that was drawn, and a batch of it.
+    """Draw a recipe of a stage, and make a batch of it.
 
     Args:
-        stage: Its recipes are drawn by weight.
+        stage: The stage, whose recipes are drawn by weight.
         dice: Draws recipe and texts.
-        teacher: Lays out the scenes.
+        teacher: Lays out the scenes as tokens.
         drills: What exercises are made of.
+
+    Returns:
+        (number of the recipe in the stage, batch).
     """
     number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
     recipe = stage.recipes[number]
@@ -115,8 +124,18 @@ def make_batch(
 
 
 def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) -> Iterator[Tree]:
-    """Yield token trees made by a recipe, without end. For the other parameters see
-    `make_batch`."""
+    """Yield the token trees that a recipe makes, without end: exercises, or scenes about one text
+    after the other.
+
+    Args:
+        recipe: The recipe.
+        dice: Draws the texts.
+        teacher: Lays out the scenes as tokens.
+        drills: What exercises are made of.
+
+    Raises:
+        UserError: No text allows what the recipe asks.
+    """
     if recipe.skill in DRILLS:
         assert recipe.pairs is not None  # the curriculum checks that
         while True:
@@ -140,8 +159,12 @@ def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) ->
 
 
 def share_right(right: Tensor, trees: Sequence[Tree]) -> float:
-    """Share of the trees' replies whose tokens were all the likeliest. right [targets]: whether
-    each target was."""
+    """The share of replies whose tokens were all the likeliest ones.
+
+    Args:
+        right: [targets], for each target token of all trees whether it was the likeliest.
+        trees: The trees, which know how many tokens each reply has.
+    """
     lengths = list(chain.from_iterable(tree.replies for tree in trees))
     all_right = [reply.all() for reply in torch.split(right, lengths)]
     return float(torch.stack(all_right).float().mean())

@@ -21,10 +21,15 @@ OWN = Path(__file__).with_name("curriculum.yaml")
 
 
 def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
-    """Read a curriculum for a model with a window of so many tokens.
+    """Read a curriculum file and check it.
 
-    Raises UserError for a file that cannot be read, ConfigError for values, skills and lengths that
-    cannot be used.
+    Args:
+        path: The file; None for the project's own.
+        window: How many tokens the model reads; no recipe may have longer rows.
+
+    Raises:
+        UserError: The file cannot be read.
+        ConfigError: Values, skills or lengths cannot be used.
     """
     path = path or OWN
     try:
@@ -55,5 +60,5 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
 
 
 def course_digest(course: Curriculum) -> str:
-    """16 hex digits of the sha256 of all stages' values, without those that are defaults."""
+    """16 hex digits of a sha256 of all stages, without values that are defaults."""
     return digest(course.model_dump(mode="json", exclude_defaults=True))[:16]

@@ -12,7 +12,12 @@ _FILES = ("config.json", WEIGHTS, *_TOKENIZER)
 
 
 def check_folder(folder: Path, to: Path) -> None:
-    """Check that a training in `to` can begin from the model in `folder`.
+    """Check that a training can begin from a model.
+
+    Args:
+        folder: The folder of the model.
+        to: The folder of the model that the training writes; its tokenizer, if it has one, must be
+            the same.
 
     Raises:
         CannotRun: `folder` lacks a file of a pocket model.
@@ -32,7 +37,13 @@ def check_folder(folder: Path, to: Path) -> None:
 
 
 def copy_tokenizer(folder: Path, to: Path) -> None:
-    """Copy the tokenizer's files into the folder `to`, unless it has them."""
+    """Copy the files of a tokenizer from one model folder into another, which is made if it is not
+    there; files that it has already stay.
+
+    Args:
+        folder: The folder with the tokenizer.
+        to: The folder that gets it.
+    """
     to.mkdir(parents=True, exist_ok=True)
     for name in _TOKENIZER:
         if not (to / name).exists():
@@ -40,5 +51,5 @@ def copy_tokenizer(folder: Path, to: Path) -> None:
 
 
 def weights_digest(folder: Path) -> str:
-    """The first 16 hex digits of the sha256 of the weights in `folder`."""
+    """The first 16 hex digits of the sha256 of the weights in a model folder."""
     return file_hash(folder / WEIGHTS)[:16]

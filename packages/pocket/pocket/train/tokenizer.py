@@ -42,7 +42,9 @@ _LEARNT = tuple(word.replace(_CAPITAL, _CAPITAL + _AHEAD) for word in _WORDS)
 _INSTRUCTIONS = (
     " ".join(Path(__file__).with_name("prompt_words.txt").read_text("utf-8").splitlines()) + " "
 )
-_MOST = 5600  # size of the vocabulary; the rarest words of the corpus below stay in pieces
+VOCABULARY_SIZE = (
+    5600  # size of the vocabulary; the rarest words of the corpus below stay in pieces
+)
 _TEXTS = 60  # of each kind
 _TOKENS = 2000  # of a text
 _OFTEN = 100
@@ -51,8 +53,12 @@ missed."""
 
 
 def _training_texts(seed: int) -> Iterator[str]:
-    """Yield what the merges are learnt from: made-up texts and questions, then names, numbers and
-    words of prompts."""
+    """Yield the texts that merges are learnt from: made-up documents and questions, then numbers,
+    names and words of prompts, each many times.
+
+    Args:
+        seed: Another seed gives other documents.
+    """
     for kind in KINDS:
         for number in range(_TEXTS):
             made = sample(
@@ -69,15 +75,20 @@ def _training_texts(seed: int) -> Iterator[str]:
 
 
 def build(folder: Path, seed: int = 0) -> Any:
-    """Train the tokenizer, write it into `folder` and return it; the same seed gives the same
-    bytes."""
+    """Train the tokenizer, write it into a folder, and return it; the same seed gives the same
+    bytes.
+
+    Args:
+        folder: The folder, made if it is not there.
+        seed: The seed of the texts that it is trained on.
+    """
     backend = Tokenizer(models.BPE(byte_fallback=True))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_LEARNT)), "isolated")
     backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     special = [BEGIN, END, *_TURNS]
     raw = [f"<0x{i:02X}>" for i in range(256)]
     trainer = trainers.BpeTrainer(
-        vocab_size=_MOST, special_tokens=special + raw, show_progress=False
+        vocab_size=VOCABULARY_SIZE, special_tokens=special + raw, show_progress=False
     )
     backend.train_from_iterator(_training_texts(seed), trainer)
     spec = json.loads(backend.to_str())  # the trainer made control tokens of the bytes too

@@ -49,15 +49,15 @@ class Settings:
     """A training of the pocket model.
 
     Args:
-        out: Its folder.
-        course: What is learnt.
+        out: The folder of the training.
+        course: The stages, with what is learnt in each.
         begin: The model folder to begin from; None for random weights.
-        seed: Of first weights and texts.
-        steps: In total; None for when the curriculum ends.
+        seed: Another seed gives other first weights and texts.
+        steps: After how many steps in total to stop; None for when the curriculum ends.
         save: Steps between checkpoints.
         device: "auto", "cpu" or "cuda".
-        sizes: Of the network, as LlamaConfig names them, where they are others than llama.SIZES and
-            those of `begin`.
+        sizes: Sizes of the network, as LlamaConfig names them, where they are others than
+            llama.SIZES and those of `begin`.
     """
 
     out: Path
@@ -71,16 +71,24 @@ class Settings:
 
 
 class Trainer(Loop[tuple[int, Batch]]):
-    """The training of the pocket model: `run` does steps until the curriculum ends. A batch:
-    (recipe's number, Batch).
-
-    Raises UserError where the folder is of another training or course, CannotRun for unusable
-    weights or devices.
-    """
+    """The training of the pocket model: `run` does steps until the curriculum ends. A batch is
+    (number of the recipe in its stage, Batch)."""
 
     advice = "start again from the last checkpoint with a lower rate"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
+        """Prepare the training, from its first step or from the checkpoint in its folder:
+        tokenizer, network and optimizer. Also writes the tokenizer into the folder where it is not
+        there.
+
+        Args:
+            settings: The training.
+            tell: Called with each line on how it goes.
+
+        Raises:
+            UserError: The folder is of another training or course.
+            CannotRun: Weights or device cannot be used.
+        """
         self.settings = settings
         self.tell = tell
         self.course = settings.course
@@ -129,7 +137,11 @@ class Trainer(Loop[tuple[int, Batch]]):
             self.tell(f"going on from step {self.progress.step}, stage '{self._stage().name}'")
 
     def _origin_of(self, saved: Checkpoint | None) -> card.Origin:
-        """The weights that the training began from, and the trainings that these went through."""
+        """The weights that the training began from, and the trainings that these went through.
+
+        Args:
+            saved: The checkpoint to go on from, which knows them; None for a new training.
+        """
         if saved is not None:
             return _origin_of_json(saved.about)
         begin = self.settings.begin
@@ -138,7 +150,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         return card.Origin(model_folder.weights_digest(begin), card.training_history(begin))
 
     def _after_save(self) -> None:
-        """Write the model as it is now."""
+        """Write the model as it is now, with its card."""
         folder = self.settings.out / "model"
         for name in ("card.json", "CARD.md"):  # none is ever beside weights that it is not about
             (folder / name).unlink(missing_ok=True)
@@ -150,7 +162,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         card.write_card(made)
 
     def _stage(self) -> Stage:
-        """The present stage; the last one once the curriculum has ended."""
+        """The present stage; once the curriculum has ended, the last one."""
         return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]
 
     def _finished(self) -> bool:
@@ -158,13 +170,18 @@ class Trainer(Loop[tuple[int, Batch]]):
         return super()._finished() or self.progress.stage >= len(self.course.stages)
 
     def _batch(self, stage: int, step: int) -> tuple[int, Batch]:
-        """The recipe's number and the batch of a step."""
+        """Make the batch of a step: (number of the recipe, Batch).
+
+        Args:
+            stage: The number of the stage.
+            step: The number of the step.
+        """
         dice = Dice("training", self.settings.seed, stage, step)
         return make_batch(self.course.stages[stage], dice, self.teacher, self.drills)
 
     def _learning_rate(self, stage: Stage) -> float:
-        """The rate of this step: falls linearly over the stage, and rises over the training's first
-        100 steps."""
+        """The learning rate of the present step: it falls linearly over the stage, and rises over
+        the first 100 steps of the training."""
         p = self.progress
         rate = stage.rate
         if stage.end_rate is not None:
@@ -172,7 +189,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         return rate * min(1.0, (p.step + 1) / 100)
 
     def _batches(self) -> Generator[tuple[int, Batch]]:
-        """The recipe's number and the batch of each step; the next one is made while a step runs.
+        """Yield the batch of each step, (number of the recipe, Batch), without end; the next one is
+        made while a step runs.
 
         The caller advances `progress`; where that begins another stage, the batch that was made
         ahead is thrown away.
@@ -190,16 +208,18 @@ class Trainer(Loop[tuple[int, Batch]]):
                 yield batch
 
     def _step(self, batch: tuple[int, Batch]) -> float:
-        """Compute the gradients of a batch; returns its loss."""
+        """Compute the gradients of a batch and return its loss. Also records which replies were
+        right, which did not fit, and how many tokens were trained on."""
         p = self.progress
         stage = self._stage()
         number, made = batch
         trees = list(itertools.chain.from_iterable(made.passes))
-        targets = sum(sum(tree.replies) for tree in trees)
+        targets = sum(sum(tree.replies) for tree in trees)  # tokens to learn in all replies
         hits: list[torch.Tensor] = []
 
         def losses() -> Iterator[torch.Tensor]:
-            """The loss of each pass over some of the trees, in half precision."""
+            """Yield the loss of each forward pass, with weights in half precision; also collects
+            which targets were right in `hits`."""
             for trees_of_pass in made.passes:
                 half: dict[str, torch.Tensor] = {}
                 for name, weight in self.weights.items():
@@ -220,7 +240,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         return value
 
     def _after_step(self) -> None:
-        """Go to the next stage when every recipe has reached its gate, or the stage's steps are
+        """Go on to the next stage when every recipe has reached its gate, or the stage's steps are
         used up."""
         p = self.progress
         stage = self._stage()
@@ -251,7 +271,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         self._lost = {}
 
     def _is_mastered(self, stage: Stage) -> bool:
-        """Whether every recipe of the stage has reached its gate."""
+        """Whether every recipe of the stage has reached its gate over its recent batches; a gate of
+        0 is not waited for."""
         for number, recipe in enumerate(stage.recipes):
             gate = recipe.gate
             if gate is None:
@@ -264,7 +285,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         return True
 
     def _shares_right(self, digits: int) -> dict[str, float]:
-        """ "0 answer" -> share of the recipe's recent replies that are right, rounded."""
+        """ "0 answer" (number and skill of a recipe) -> the share of its recent replies that are
+        right, rounded to so many digits."""
         recipes = self._stage().recipes
         shares: dict[str, float] = {}
         for number in sorted(map(int, self.progress.recent)):
@@ -275,8 +297,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         return shares
 
     def _shares_lost(self) -> dict[str, float]:
-        """ "0 answer" -> share of the recipe's replies that are too long for a row, where it is
-        more than _LOST."""
+        """ "0 answer" (number and skill of a recipe) -> the share of its replies since the last
+        line of the log that are too long for a row; only shares above _LOST."""
         recipes = self._stage().recipes
         shares: dict[str, float] = {}
         for number, (dropped, used) in sorted(self._lost.items()):
@@ -286,7 +308,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         return shares
 
     def _log(self, loss: float) -> None:
-        """Log and tell the stage, the mean loss, the shares right of each recipe and the speed."""
+        """Log and print a line: stage, mean loss, shares of right replies, and speed. Also starts
+        to count anew which replies do not fit."""
         p = self.progress
         stage = self._stage()
         right = self._shares_right(digits=3)
@@ -310,7 +333,7 @@ class Trainer(Loop[tuple[int, Batch]]):
 
 
 def _origin_as_json(origin: card.Origin) -> dict[str, object]:
-    """An origin as a checkpoint holds it, in the identity of the training."""
+    """An origin as JSON values for a checkpoint: {"begin": digest or None, "history": [...]}."""
     if origin.begin is None:
         return {"begin": None}
     history = [training_as_json(training) for training in origin.history]
@@ -318,15 +341,16 @@ def _origin_as_json(origin: card.Origin) -> dict[str, object]:
 
 
 def _origin_of_json(about: Mapping[str, Any]) -> card.Origin:
-    """The origin in a checkpoint's identity."""
+    """The origin that `_origin_as_json` wrote into the identity of a checkpoint."""
     history = [training_of_json(values) for values in about.get("history", ())]
     return card.Origin(about["begin"], tuple(history))
 
 
 def _sizes(settings: Settings) -> dict[str, int]:
-    """The sizes of the network, as LlamaConfig names them: those of the weights to begin from.
+    """The sizes of the network, as LlamaConfig names them: the usual ones with those of the
+    settings, or those of the weights to begin from.
 
-    Raises CannotRun, UserError where these cannot be used.
+    Raises CannotRun or UserError where these weights cannot be used.
     """
     sizes = {**llama.SIZES, **settings.sizes}
     if settings.begin is None:
@@ -337,7 +361,8 @@ def _sizes(settings: Settings) -> dict[str, int]:
 
 
 def _tokenizer(settings: Settings) -> Any:
-    """The tokenizer in the training's folder: built, or copied from the weights to begin from."""
+    """Load the tokenizer in the training's folder; where there is none, it is first copied from the
+    weights to begin from, or built."""
     folder = settings.out / "model"
     if settings.begin is not None:
         model_folder.copy_tokenizer(settings.begin, folder)
@@ -347,7 +372,12 @@ def _tokenizer(settings: Settings) -> Any:
 
 
 def _optimizer(weights: Mapping[str, torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """AdamW. Norms and embeddings, whose sizes set how sharp the logits can be, do not decay."""
+    """The optimizer, AdamW. Norms and embeddings, whose sizes set how sharp the logits can be, do
+    not decay.
+
+    Args:
+        weights: Name -> weight of the network.
+    """
     decaying: list[torch.nn.Parameter] = []
     undecayed: list[torch.nn.Parameter] = []
     for name, weight in weights.items():

@@ -28,7 +28,12 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A path from `start` along `steps`: relations, or "^relation" from object to subject."""
+    """A question that follows facts: what is at the end of `steps` from `start`?
+
+    Args:
+        start: The thing that the question names.
+        steps: Relations, from subject to object, or "^relation" from object to subject.
+    """
 
     start: str
     steps: tuple[str, ...]
@@ -36,7 +41,13 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Which of two starts leads to the smaller (or larger) number."""
+    """The question which of two things has the smaller (or larger) number.
+
+    Args:
+        first: The path from the first thing to its number.
+        second: The path from the second thing to its number.
+        smaller: Whether the smaller number is asked for.
+    """
 
     first: Path
     second: Path
@@ -45,7 +56,12 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Whether two paths lead to the same thing: "yes" or "no"."""
+    """The question whether two paths lead to the same thing; its answer is "yes" or "no".
+
+    Args:
+        first: One path.
+        second: The other.
+    """
 
     first: Path
     second: Path
@@ -56,12 +72,12 @@ Query = Path | Compare | Same
 
 @dataclass
 class FactBase:
-    """Facts in the order they were added, indexed by both ends.
+    """Facts in the order they were added, indexed by subject and by object.
 
     Args:
         facts: The facts.
-        closed: (relation, object) to which no further fact leads.
-        silent: (subject, relation) that is never stated.
+        closed: Pairs (relation, object) that no further fact may have.
+        silent: Pairs (subject, relation) that no fact may have.
     """
 
     facts: list[Fact] = field(default_factory=list)
@@ -72,15 +88,16 @@ class FactBase:
 
     @classmethod
     def of(cls, facts: Iterable[Fact]) -> FactBase:
-        """A base of these facts. Raises ValueError where they contradict each other."""
+        """A base of these facts, added one after the other. Raises ValueError where they contradict
+        each other."""
         base = cls()
         for fact in facts:
             base.add(fact)
         return base
 
     def allows(self, fact: Fact) -> bool:
-        """Whether the fact may be added: no fact is stated twice, and no proof of a question
-        changes."""
+        """Whether the fact may be added: its subject has no object for that relation yet, and it
+        would change no question's answer."""
         key = (fact.subject, fact.relation)
         return (
             key not in self._forward
@@ -89,16 +106,20 @@ class FactBase:
         )
 
     def add(self, fact: Fact) -> None:
-        """Take a fact in. Raises ValueError where `allows` says no."""
+        """Add a fact. Raises ValueError where `allows` says no."""
         if not self.allows(fact):
             raise ValueError(f"{fact} contradicts what is known")
         self.facts.append(fact)
         self._forward[fact.subject, fact.relation] = fact
         self._backward.setdefault((fact.relation, fact.object), []).append(fact)
 
-    def step(self, thing: str, step: str) -> list[Fact]:
-        """The facts by which `step` leads on from `thing`: a relation, or "^relation" from object
-        to subject."""
+    def facts_of_step(self, thing: str, step: str) -> list[Fact]:
+        """The facts by which one step leads on from a thing; [] for none.
+
+        Args:
+            thing: The thing.
+            step: A relation, whose subject is the thing, or "^relation", whose object is the thing.
+        """
         if step.startswith(INVERSE):
             return self._backward.get((step[1:], thing), [])
         fact = self._forward.get((thing, step))
@@ -107,61 +128,83 @@ class FactBase:
         return [fact]
 
 
-def number(text: str) -> int:
-    """The digits of a value as a whole number; values of one relation have equally many
-    decimals."""
-    return int("".join(filter(str.isdigit, text)))
+def numeric_value(text: str) -> int:
+    """The digits of a value as a whole number: "212 kilometres" -> 212, "81.3 points" -> 813.
+    Values of one relation have equally many decimals, so they can be compared."""
+    digits = "".join(filter(str.isdigit, text))
+    return int(digits)
 
 
 def _follow(path: Path, base: FactBase) -> tuple[frozenset[str], list[Fact]]:
-    """The things at the end of a path, and the facts on the way."""
+    """Follow a path through the facts.
+
+    Args:
+        path: The path.
+        base: The facts.
+
+    Returns:
+        (all things at its end, none if it breaks off; the facts on the way, in the order of its
+        steps).
+    """
     reached = {path.start}
     used: list[Fact] = []
     for step in path.steps:
         facts: list[Fact] = []
         for thing in sorted(reached):
-            facts += base.step(thing, step)
+            facts += base.facts_of_step(thing, step)
         used += facts
         reached = {_end_of(fact, step) for fact in facts}
     return frozenset(reached), used
 
 
 def _end_of(fact: Fact, step: str) -> str:
-    """The thing that a step by a fact leads to."""
+    """The thing that a step by a fact leads to: its object, or its subject for a step
+    "^relation"."""
     if step.startswith(INVERSE):
         return fact.subject
     return fact.object
 
 
-def paths(query: Query) -> tuple[Path, ...]:
-    """The path of a question, or both of a comparison."""
+def paths_of(query: Query) -> tuple[Path, ...]:
+    """The paths that a question follows: its own, or both of a comparison."""
     if isinstance(query, Path):
         return (query,)
     return (query.first, query.second)
 
 
 def prove(query: Query, base: FactBase) -> frozenset[str]:
-    """Every answer that the facts prove. A tie or an open end proves none."""
-    ends = [_follow(path, base)[0] for path in paths(query)]
+    """Every answer to a question that the facts prove; empty where none does, as for a comparison
+    of equal numbers. A question with one answer is one that can be asked.
+
+    Args:
+        query: The question.
+        base: The facts.
+    """
+    ends = [_follow(path, base)[0] for path in paths_of(query)]
     if isinstance(query, Path):
         return ends[0]
     if any(len(end) != 1 for end in ends):
         return frozenset()
-    (first,), (second,) = ends
+    (first,), (second,) = ends  # the one thing at the end of each path
     if isinstance(query, Same):
         if first == second:
             return frozenset(("yes",))
         return frozenset(("no",))
-    if number(first) == number(second):
+    if numeric_value(first) == numeric_value(second):
         return frozenset()
-    if (number(first) < number(second)) == query.smaller:
+    if (numeric_value(first) < numeric_value(second)) == query.smaller:
         return frozenset((query.first.start,))
     return frozenset((query.second.start,))
 
 
-def supports(query: Query, base: FactBase) -> tuple[Fact, ...]:
-    """The facts that the proof uses, in the order of its steps, none twice."""
+def supporting_facts(query: Query, base: FactBase) -> tuple[Fact, ...]:
+    """The facts that the proof of a question uses, in the order of its steps, none twice.
+
+    Args:
+        query: The question.
+        base: The facts.
+    """
     facts: dict[Fact, None] = {}
-    for path in paths(query):
+    for path in paths_of(query):
         facts.update(dict.fromkeys(_follow(path, base)[1]))
     return tuple(facts)

@@ -1,9 +1,9 @@
 """A document's facts, grown around its questions: first what proves the answers, then what only
 looks like it.
 
-    growth = GrowingText(schema("encyclopedia"), dice, room=4000)
+    growth = GrowingText(schema("encyclopedia"), dice, max_characters=4000)
     question = growth.ask_path(hops=2)  the facts that prove the answer, and one more that holds the answer and does not
-    growth.fill([question])             look-alikes and others, until the room (characters) is used
+    growth.fill([question])             look-alikes and others, until max_characters are used
 
 `subjects` has the facts of each subject with their sentences, in the order they were added;
 `known` all things by kind, `named` what the sentences name.
@@ -21,9 +21,9 @@ from pocket.world.fact_proofs import (
     Path,
     Query,
     Same,
-    paths,
+    paths_of,
     prove,
-    supports,
+    supporting_facts,
 )
 from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.templates import Relation, Schema
@@ -65,48 +65,63 @@ class Asked:
 
     @property
     def hops(self) -> int:
-        """Steps from the names in the question to its answer; a comparison has one more for each
-        side."""
+        """How many facts lie between the names in the question and its answer; for a comparison,
+        how many facts both sides need together."""
         if isinstance(self.query, Path):
             return len(self.query.steps)
         return len(self.supports)
 
     @property
     def relation(self) -> str:
-        """The relation that the answer is read from."""
-        return paths(self.query)[0].steps[-1].removeprefix(INVERSE)
+        """The relation whose fact holds the answer: "person.born"."""
+        return paths_of(self.query)[0].steps[-1].removeprefix(INVERSE)
 
 
 class GrowingText:
-    """Facts and sentences that grow until a room of characters is used."""
+    """Facts and their sentences, to which questions and distractors are added until a number of
+    characters is used.
 
-    def __init__(self, schema: Schema, dice: Dice, room: int, head: int = 0) -> None:
+    Attributes:
+        base: All facts so far.
+        subjects: Subject -> its facts, each with its sentence, in the order they were added.
+        known: Kind of thing -> the names of that kind which facts may use again.
+        named: All things that the sentences name.
+        used_characters: The characters of all sentences, and of titles.
+        is_full: Whether a fact was refused because it would have been too long.
+    """
+
+    def __init__(
+        self, schema: Schema, dice: Dice, max_characters: int, title_characters: int = 0
+    ) -> None:
         """Begin without a fact.
 
         Args:
             schema: The relations and their wording.
             dice: Draws all that is random.
-            room: Characters of all sentences.
-            head: Characters of a title beside its subject; 0 for no title.
+            max_characters: How many characters all sentences may have together.
+            title_characters: How many characters the title of a subject takes beside its name; 0
+                for no titles.
         """
         self.schema = schema
         self.dice = dice
-        self.room = room
-        self.head = head
+        self.max_characters = max_characters
+        self.title_characters = title_characters
         self.base = FactBase()
         self.subjects: dict[str, list[tuple[Fact, str]]] = {}
         self.known: dict[str, list[str]] = {}
         self.named: set[str] = set()
-        self.used = 0
-        self.full = False
+        self.used_characters = 0
+        self.is_full = False
         self._namer = Namer(dice)
+        # Kind -> things that are objects of facts so far, and may become subjects of others.
         self._waiting: dict[str, list[str]] = {}
-        self._more = (2, 6)  # facts of a subject beyond its first
-        if room < 4000:
+        self._more = (2, 6)  # facts of a subject beyond its first, (least, most)
+        if max_characters < 4000:
             self._more = (0, 2)
 
-    def thing(self, kind: str) -> str:
-        """A value of the kind, or a name that was not used before."""
+    def draw_thing(self, kind: str) -> str:
+        """Draw a value of a kind ("212 kilometres"), or a name that was not drawn before
+        ("Velford"). The text does not know it yet: see `add_thing`."""
         if kind in VALUES:
             return make_value(kind, self.dice)
         name = self._namer.fresh(kind)
@@ -114,87 +129,107 @@ class GrowingText:
             return f"the {self.dice.pick(NOUNS)} {name}"
         return name
 
-    def fresh(self, kind: str, waiting: bool = False) -> str:
-        """A new thing that the text may name again; one that waits may get facts of its own
-        later."""
-        name = self.thing(kind)
+    def add_thing(self, kind: str, waiting: bool = False) -> str:
+        """Draw a new thing, and remember a name as one that facts may use again.
+
+        Args:
+            kind: The kind of thing.
+            waiting: Whether the thing may also get facts of its own later.
+        """
+        name = self.draw_thing(kind)
         if kind not in VALUES:
             self.known.setdefault(kind, []).append(name)
-            if waiting and kind in self.schema.of:
+            if waiting and kind in self.schema.relations_from:
                 self._waiting.setdefault(kind, []).append(name)
         return name
 
-    def state(self, fact: Fact, must: bool = True) -> bool:
-        """Add a sentence for the fact. False if it is not allowed, or not `must` and without
-        room."""
+    def add_fact(self, fact: Fact, must: bool = True) -> bool:
+        """Add a fact with a sentence that states it; returns whether it was added.
+
+        Args:
+            fact: The fact. It is not added where it would contradict another, or change the answer
+                to a question.
+            must: Whether it is added even where no characters are left.
+        """
         if not self.base.allows(fact):
             return False
-        sentence = self.schema.say(fact, self.dice)
+        sentence = self.schema.sentence_for(fact, self.dice)
         cost = len(sentence) + 1
-        if self.head and fact.subject not in self.subjects:
-            cost += len(fact.subject) + self.head  # its title
-        if not must and self.used + cost > self.room:
-            self.full = True
+        if self.title_characters and fact.subject not in self.subjects:
+            cost += len(fact.subject) + self.title_characters  # its title
+        if not must and self.used_characters + cost > self.max_characters:
+            self.is_full = True
             return False
         self.base.add(fact)
         self.named.update((fact.subject, fact.object))
-        self.used += cost
+        self.used_characters += cost
         self.subjects.setdefault(fact.subject, []).append((fact, sentence))
         return True
 
     def ask_path(self, hops: int) -> Asked:
-        """Add the facts of a random route of `hops` steps; return the question for its end."""
-        steps = self.dice.pick(self.schema.routes(hops))
-        start = self.fresh(self.schema.ends(steps[0])[0])
-        self._walk(start, steps)
-        return self._asked(Path(start, steps), "path")
+        """Add facts for a question of some steps, as "Where was the author of X born?" of two, and
+        return the question.
 
-    def _walk(self, start: str, steps: Sequence[str], end: str | None = None) -> str:
+        Args:
+            hops: How many facts lie between the name in the question and its answer.
+        """
+        steps = self.dice.pick(self.schema.routes(hops))
+        start = self.add_thing(self.schema.ends(steps[0])[0])
+        self._add_path(start, steps)
+        return self._proved_question(Path(start, steps), "path")
+
+    def _add_path(self, start: str, steps: Sequence[str], end: str | None = None) -> str:
         """State the facts of a path through new things; return the last thing.
+
+        A step back from an object to its subject closes (relation, object), so that it leads to
+        this subject alone.
 
         Args:
             start: Where the path begins.
-            steps: Its relations.
+            steps: Its relations; "^relation" for a step from object to subject.
             end: Where it ends; None for a new thing.
         """
         here = start
         for at, step in enumerate(steps):
             there = end
             if there is None or at < len(steps) - 1:
-                there = self.fresh(self.schema.ends(step)[1])
+                there = self.add_thing(self.schema.ends(step)[1])
             name = step.removeprefix(INVERSE)
             if step.startswith(INVERSE):
-                self.state(Fact(there, name, here))
+                self.add_fact(Fact(there, name, here))
                 self.base.closed.add((name, here))
             else:
-                self.state(Fact(here, name, there))
+                self.add_fact(Fact(here, name, there))
             here = there
         return here
 
     def ask_which(self, hops: int) -> Asked:
-        """Add facts on two new things; ask which has the smaller (or larger) number.
+        """Add facts on two new things, and return the question which of them has the smaller (or
+        larger) number.
 
-        hops: 1 compares their own numbers, 2 the births of their persons (which of two books has
-        the older author).
+        Args:
+            hops: 1 compares their own numbers; 2 compares the years of birth of their persons
+                (which of two books has the older author).
         """
         steps = self._steps_to_number(hops)
         relation = self.schema.relations[steps[-1]]
         kind = self.schema.ends(steps[0])[0]
-        first = Path(self.fresh(kind), steps)
-        second = Path(self.fresh(kind), steps)
-        first_number = self.thing(relation.object)
-        second_number = self.thing(relation.object)
+        first = Path(self.add_thing(kind), steps)
+        second = Path(self.add_thing(kind), steps)
+        first_number = self.draw_thing(relation.object)
+        second_number = self.draw_thing(relation.object)
         while first_number == second_number:
-            second_number = self.thing(relation.object)
-        self._walk(first.start, steps, first_number)
-        self._walk(second.start, steps, second_number)
+            second_number = self.draw_thing(relation.object)
+        self._add_path(first.start, steps, first_number)
+        self._add_path(second.start, steps, second_number)
         smaller = "<" in relation.lines
         if smaller and ">" in relation.lines:
             smaller = self.dice.chance(0.5)
-        return self._asked(Compare(first, second, smaller), "comparison")
+        return self._proved_question(Compare(first, second, smaller), "comparison")
 
     def _steps_to_number(self, hops: int) -> tuple[str, ...]:
-        """A random relation to a number that can be compared; of 2 hops, to a person's birth."""
+        """The steps from a thing to a number that can be compared: a random relation to a number,
+        or for two hops a random relation to a person, and then the person's birth."""
         names: list[str] = []
         for relation in self.schema.relations.values():
             to_number = "<" in relation.lines or ">" in relation.lines
@@ -206,97 +241,118 @@ class GrowingText:
         return (self.dice.pick(names), "person.birth")
 
     def ask_same(self) -> Asked:
-        """Add facts and ask whether two things have the same object, as often yes as no."""
+        """Add facts on two new things, and return the question whether they have the same object,
+        as often yes as no."""
         relation = self.dice.pick([r for r in self.schema.relations.values() if "&" in r.lines])
-        first = Path(self.fresh(relation.subject), (relation.name,))
-        second = Path(self.fresh(relation.subject), (relation.name,))
-        end = self.fresh(relation.object)
+        first = Path(self.add_thing(relation.subject), (relation.name,))
+        second = Path(self.add_thing(relation.subject), (relation.name,))
+        end = self.add_thing(relation.object)
         other_end = end
         if self.dice.chance(0.5):
             while other_end == end:
-                other_end = self.fresh(relation.object)
-        self.state(Fact(first.start, relation.name, end))
-        self.state(Fact(second.start, relation.name, other_end))
-        return self._asked(Same(first, second), "same")
+                other_end = self.add_thing(relation.object)
+        self.add_fact(Fact(first.start, relation.name, end))
+        self.add_fact(Fact(second.start, relation.name, other_end))
+        return self._proved_question(Same(first, second), "same")
 
     def ask_nothing(self) -> Asked:
-        """Ask something of a thing that the text never says of it; add facts that say it of another
-        thing."""
+        """Add facts for a question that the text does not answer, and return it: the text says
+        something else of the thing, and says what is asked of another thing."""
         relation = self.dice.pick([r for r in self.schema.relations.values() if "?" in r.lines])
-        start = self.fresh(relation.subject)
+        start = self.add_thing(relation.subject)
         self.base.silent.add((start, relation.name))
-        other = self.dice.pick([r for r in self.schema.of[relation.subject] if r is not relation])
-        self.state(Fact(start, other.name, self.fresh(other.object)))
-        self.state(Fact(self.fresh(relation.subject), relation.name, self.fresh(relation.object)))
+        of_start = self.schema.relations_from[relation.subject]
+        other = self.dice.pick([r for r in of_start if r is not relation])
+        self.add_fact(Fact(start, other.name, self.add_thing(other.object)))
+        other_start = self.add_thing(relation.subject)
+        self.add_fact(Fact(other_start, relation.name, self.add_thing(relation.object)))
         query = Path(start, (relation.name,))
-        return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
+        text = self.schema.question_for(query, self.dice)
+        return Asked(text, query, UNANSWERABLE, (), "unanswerable")
 
-    def _asked(self, query: Query, kind: str) -> Asked:
-        """The query as a question with its answer and proof; states one more fact with the answer
-        in it."""
+    def _proved_question(self, query: Query, kind: str) -> Asked:
+        """The query as a question in words, with its answer and proof. Also states one more fact
+        with the answer in it, which proves nothing.
+
+        Args:
+            query: What is asked; the facts so far prove exactly one answer.
+            kind: Its kind, as of `Asked`.
+        """
         (answer,) = prove(query, self.base)
-        text = self.schema.ask(query, self.dice)
-        question = Asked(text, query, answer, supports(query, self.base), kind)
+        text = self.schema.question_for(query, self.dice)
+        question = Asked(text, query, answer, supporting_facts(query, self.base), kind)
         last = self.schema.relations[question.relation]
         # Of yes or no there is nothing that a fact could name.
         if not isinstance(query, Same) and last.object != "flag":
-            self._distract(question, last)
+            self._add_distractor(question, last)
         return question
 
-    def _distract(self, question: Asked, last: Relation) -> None:
-        """State one more fact with the answer in it, mostly as its object, that is no proof of it.
+    def _add_distractor(self, question: Asked, last: Relation) -> None:
+        """State one more fact with the answer of a question in it, mostly as its object, that is no
+        proof of the answer.
 
-        last: the relation that the answer is read from.
+        Args:
+            question: The question.
+            last: The relation that the answer is read from.
         """
         answer = question.answer
-        path = paths(question.query)[0]
-        back = path.steps[-1].startswith(INVERSE)
-        named = self.schema.ends(path.steps[-1])[1]  # the kind of thing that the answer is
+        path = paths_of(question.query)[0]
+        is_inverse = path.steps[-1].startswith(INVERSE)
+        kind = self.schema.ends(path.steps[-1])[1]  # of thing that the answer is
         if question.kind == "comparison":  # it is one of the things that its paths start from
-            named = self.schema.ends(path.steps[0])[0]
-        as_object = [
-            r for r in self.schema.to.get(named, ()) if (r.name, answer) not in self.base.closed
-        ]
-        if not back and question.kind == "path" and self.dice.chance(0.5):
+            kind = self.schema.ends(path.steps[0])[0]
+        leading_to = self.schema.relations_to.get(kind, ())
+        as_object = [r for r in leading_to if (r.name, answer) not in self.base.closed]
+        if not is_inverse and question.kind == "path" and self.dice.chance(0.5):
             as_object = [last]  # the hardest one: the same relation of another subject
-        if as_object and (named not in self.schema.of or self.dice.chance(0.7)):
+        if as_object and (kind not in self.schema.relations_from or self.dice.chance(0.7)):
             relation = self.dice.pick(as_object)
-            self.state(Fact(self.fresh(relation.subject), relation.name, answer))
+            self.add_fact(Fact(self.add_thing(relation.subject), relation.name, answer))
             return
         # Else the answer as the subject, of a relation that may still be stated of it.
-        other = self.dice.pick(
-            [r for r in self.schema.of[named] if self.base.allows(Fact(answer, r.name, ""))]
-        )
-        self.state(Fact(answer, other.name, self.fresh(other.object, waiting=True)))
+        leading_from = self.schema.relations_from[kind]
+        as_subject = [r for r in leading_from if self.base.allows(Fact(answer, r.name, ""))]
+        other = self.dice.pick(as_subject)
+        self.add_fact(Fact(answer, other.name, self.add_thing(other.object, waiting=True)))
 
     def fill(self, questions: Sequence[Asked], least: int = 0) -> None:
-        """Add subjects, mostly of the kinds in `questions`, until the room is used, and `least`
-        even without room."""
+        """Add subjects with facts, mostly of the relations in `questions`, until no characters are
+        left.
+
+        Args:
+            questions: Questions whose look-alikes are added.
+            least: How many subjects the text has at least, also beyond its characters.
+        """
         alike: list[Relation] = []
         for question in questions:
-            for step in paths(question.query)[0].steps:
+            for step in paths_of(question.query)[0].steps:
                 relation = self.schema.relations[step.removeprefix(INVERSE)]
                 alike.append(relation)
         every = list(self.schema.relations.values())
-        while not self.full or len(self.subjects) < least:
+        while not self.is_full or len(self.subjects) < least:
             must = len(self.subjects) < least
             relations = every
             if alike and self.dice.chance(_LOOK_ALIKE):
                 relations = alike
-            self._describe(self.dice.pick(relations), must)
+            self._add_subject(self.dice.pick(relations), must)
 
-    def _describe(self, first: Relation, must: bool) -> None:
-        """Add a subject with the relation `first` and usually some more. must: even without room,
-        `first` alone."""
+    def _add_subject(self, first: Relation, must: bool) -> None:
+        """Add facts on one subject, which is new or was the object of a fact before: the relation
+        `first`, and usually some more.
+
+        Args:
+            first: A relation that the subject gets.
+            must: Whether to add `first` alone, but even where no characters are left.
+        """
         kind = first.subject
         waiting = self._waiting.get(kind)
         if waiting and self.dice.chance(0.5):
             at = self.dice.below(len(waiting))
             waiting[at], waiting[-1] = waiting[-1], waiting[at]
-            subject = waiting.pop()
+            subject = waiting.pop()  # the one that was at `at`
         else:
-            subject = self.fresh(kind)
-        other_relations = [r for r in self.schema.of[kind] if r is not first]
+            subject = self.add_thing(kind)
+        other_relations = [r for r in self.schema.relations_from[kind] if r is not first]
         count = 0
         if not must:
             count = self.dice.between(*self._more)
@@ -306,5 +362,5 @@ class GrowingText:
             if known and self.dice.chance(_REUSED):  # usually a thing that the text names already
                 thing = self.dice.pick(known)
             if not thing or thing == subject or (relation.name, thing) in self.base.closed:
-                thing = self.fresh(relation.object, waiting=True)
-            self.state(Fact(subject, relation.name, thing), must)
+                thing = self.add_thing(relation.object, waiting=True)
+            self.add_fact(Fact(subject, relation.name, thing), must)

@@ -27,12 +27,12 @@ _SHORTEST = min(map(len, _FIRST)) + min(map(len, _SECOND)) + min(map(len, _THIRD
 
 @dataclass
 class Paragraph:
-    """A title and sentences.
+    """A paragraph of a document, to be laid out.
 
     Args:
-        title: Of the paragraph.
-        lines: (the fact that it states or None, sentence).
-        headed: Whether the title is printed above them.
+        title: Its title.
+        lines: Its sentences, each as (the fact that it states or None, sentence).
+        headed: Whether the title is printed above the sentences.
     """
 
     title: str
@@ -41,12 +41,13 @@ class Paragraph:
 
     @property
     def text(self) -> str:
-        """The sentences, without the title."""
+        """The sentences of the paragraph, joined by spaces, without the title."""
         return " ".join(sentence for _, sentence in self.lines)
 
     @property
     def printed(self) -> str:
-        """The sentences, below their title where it is printed."""
+        """What the document has of the paragraph: its sentences, below their title where that is
+        printed."""
         if self.headed:
             return f"{self.title}\n{self.text}"
         return self.text
@@ -54,7 +55,13 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A fact and the sentence that states it: text[start:end] of its document."""
+    """A fact and where its sentence stands in a document.
+
+    Args:
+        fact: The fact.
+        start: The character that the sentence begins with.
+        end: The character after it.
+    """
 
     fact: Fact
     start: int
@@ -63,31 +70,37 @@ class Stated:
 
 @dataclass(frozen=True)
 class Page:
-    """A document, the facts it states in order, and the number of the paragraph (passage) each one
-    is in."""
+    """A document that was laid out.
+
+    Args:
+        document: The document.
+        stated: The facts that it states, each with its place, in the order of the text.
+        paragraph_of: Fact -> the number of the paragraph that states it, from 0; also the number of
+            the document's passage.
+    """
 
     document: Document
     stated: tuple[Stated, ...]
-    place: dict[Fact, int]
+    paragraph_of: dict[Fact, int]
 
 
 @dataclass(frozen=True)
 class Order:
-    """A document (or set of eight) to render.
+    """What is to be made: a document, or a set of eight, with questions.
 
     Args:
         kind: The data set whose kind of text it is.
-        id: Of the document.
+        id: The id that the document gets.
         dice: Draws facts, names and sentences.
-        room: Its characters.
-        hops: Numbers of hops to choose from.
-        questions: Their number.
+        characters: How long the text is to be.
+        hops: Numbers of hops that a question may have.
+        questions: How many questions.
     """
 
     kind: str
     id: str
     dice: Dice
-    room: int
+    characters: int
     hops: tuple[int, ...]
     questions: int = 1
 
@@ -113,18 +126,22 @@ class Sample:
 
     @property
     def documents(self) -> tuple[Document, ...]:
-        """The documents of the pages."""
+        """The documents of the pages, in order."""
         return tuple(page.document for page in self.pages)
 
 
 def questions_that_fit(order: Order) -> int:
-    """The number of questions ordered, or fewer if the text is too short for their facts."""
-    return max(1, min(order.questions, order.room // (250 * max(order.hops) + 500)))
+    """How many questions a text gets: as many as were ordered, or fewer, but at least one, if it is
+    too short for their facts."""
+    characters_for_one = 250 * max(order.hops) + 500
+    fitting = order.characters // characters_for_one
+    return max(1, min(order.questions, fitting))
 
 
-def facts_room(room: int) -> int:
-    """The characters that facts may take; the rest is for titles and sentences that state none."""
-    return room * 85 // 100
+def characters_for_facts(characters: int) -> int:
+    """How many of a text's characters its facts may take; the rest is for titles and sentences that
+    state none."""
+    return characters * 85 // 100
 
 
 def filler(dice: Dice) -> str:
@@ -132,15 +149,16 @@ def filler(dice: Dice) -> str:
     return f"{dice.pick(_FIRST)} {dice.pick(_SECOND)} {dice.pick(_THIRD)}."
 
 
-def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
-    """Put sentences that say nothing between the others, until the room is nearly used.
+def pad(paragraphs: Sequence[Paragraph], characters: int, dice: Dice) -> None:
+    """Put sentences that say nothing between the others, until the text is about as long as it may
+    be. Changes the paragraphs; the first sentence of each stays first.
 
     Args:
-        paragraphs: Changed in place.
-        room: Characters of all paragraphs.
+        paragraphs: Get the sentences.
+        characters: How long all paragraphs may be together.
         dice: Draws sentences and places.
     """
-    left = room - len(_printed(paragraphs))
+    left = characters - len(_printed(paragraphs))
     while left > _SHORTEST:
         sentence = filler(dice)
         if len(sentence) + 1 <= left:
@@ -150,21 +168,22 @@ def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
 
 
 def _printed(paragraphs: Sequence[Paragraph]) -> str:
-    """The text of the paragraphs."""
+    """The text of a document: its paragraphs as they are printed, with a blank line between two."""
     return GAP.join(paragraph.printed for paragraph in paragraphs)
 
 
 def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
-    """Lay out a document: its passages are the paragraphs, printed titles included.
+    """Make a document of paragraphs, and note where each fact is stated. The passages of the
+    document are the paragraphs, printed titles included.
 
     Args:
         name: The id of the document.
         paragraphs: Its paragraphs.
-        title: Of the document.
+        title: The title of the document.
     """
     passages: list[Passage] = []
     stated: list[Stated] = []
-    place: dict[Fact, int] = {}
+    paragraph_of: dict[Fact, int] = {}
     start = 0
     for number, paragraph in enumerate(paragraphs):
         end = start + len(paragraph.printed)
@@ -173,19 +192,21 @@ def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page
         for fact, sentence in paragraph.lines:
             if fact is not None:
                 stated.append(Stated(fact, at, at + len(sentence)))
-                place[fact] = number
+                paragraph_of[fact] = number
             at += len(sentence) + 1  # and a space
         start = end + len(GAP)
     document = Document(name, _printed(paragraphs), title, tuple(passages))
-    return Page(document, tuple(stated), place)
+    return Page(document, tuple(stated), paragraph_of)
 
 
-def spans(pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True) -> tuple[Support, ...]:
-    """The spans that state the needed facts, each once, in the order of the text.
+def spans_of_facts(
+    pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True
+) -> tuple[Support, ...]:
+    """Where facts are stated: spans of documents, each once, in the order of the text.
 
     Args:
-        pages: The pages that state it.
-        facts: The facts that are needed.
+        pages: The pages that state the facts.
+        facts: The facts.
         whole: Whether a span is the passage that states a fact, or the sentence alone.
     """
     needed = set(facts)
@@ -194,10 +215,12 @@ def spans(pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True) -> t
         for stated in page.stated:
             if stated.fact not in needed:
                 continue
-            start, end = stated.start, stated.end
+            start = stated.start
+            end = stated.end
             if whole:
-                paragraph_number = page.place[stated.fact]
+                paragraph_number = page.paragraph_of[stated.fact]
                 passage = page.document.passages[paragraph_number]
-                start, end = passage.start, passage.end
+                start = passage.start
+                end = passage.end
             supports.append(Support(page.document.id, start, end))
     return tuple(dict.fromkeys(supports))

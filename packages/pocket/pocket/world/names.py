@@ -22,17 +22,18 @@ from harness.stats.rng import Dice
 
 @cache
 def short_names(kind: str) -> tuple[str, ...]:
-    """The short names of a kind: every start with every ending."""
+    """The short names of a kind, of two syllables: every start with every ending of the kind."""
     return tuple(start + end for start, end in product(STARTS, ENDINGS[kind]))
 
 
 def _name(kind: str, middles: int, number: int) -> str:
-    """One of the names of a kind.
+    """The name of a kind with a certain number, made of a start, some middle syllables and an
+    ending.
 
     Args:
-        kind: Of thing.
-        middles: Its middle syllables.
-        number: Its number among those with as many, from 0.
+        kind: The kind of thing.
+        middles: How many middle syllables it has.
+        number: Its number among the names with as many, from 0.
     """
     number, at = divmod(number, len(STARTS))
     text = STARTS[at]
@@ -48,6 +49,7 @@ class Namer:
     """Hands out names of each kind, none twice; short ones first."""
 
     def __init__(self, dice: Dice) -> None:
+        """Begin without a name; dice: draws the order of the names."""
         self._dice = dice
         self._names: dict[str, Iterator[str]] = {}
 
@@ -56,13 +58,17 @@ class Namer:
         return next(self._names.setdefault(kind, self._drawn_names(kind)))
 
     def _drawn_names(self, kind: str) -> Iterator[str]:
-        """Yield the names of the kind in random order, those with fewer middle syllables first.
+        """Yield the names of a kind without end, in random order, those with fewer middle syllables
+        first.
 
-        The numbers of the names are shuffled as they are drawn: there are millions of long ones.
+        It shuffles their numbers as they are drawn (Fisher and Yates), since there are millions of
+        long names.
         """
         for middles in count():
             size = len(short_names(kind)) * len(MIDDLES) ** middles
-            moved: dict[int, int] = {}
+            moved: dict[
+                int, int
+            ] = {}  # place in the shuffled order -> the number that is there now
             for drawn in range(size):
                 at = drawn + self._dice.below(size - drawn)
                 number = moved.get(at, at)
@@ -74,7 +80,8 @@ class Namer:
 
 
 def _read_values() -> dict[str, tuple[str, ...]]:
-    """Kind -> its values. The table has a line with each kind, then its values."""
+    """Kind -> its values, from the table words/values.txt, whose parts have the kind in their first
+    line: {"craft": ("weaver", ...), ...}."""
     table = (Path(__file__).with_name("words") / "values.txt").read_text("utf-8")
     values_of: dict[str, tuple[str, ...]] = {}
     for part in table.split("\n\n"):
@@ -101,7 +108,12 @@ _UNITS = tuple(unit for *_, unit in _NUMBERS.values() if unit)
 
 
 def make_value(kind: str, dice: Dice) -> str:
-    """Draw a value of the kind (one of VALUES), as a text writes it."""
+    """Draw a value of a kind as a text writes it: "212 kilometres", "weaver", "81.3 points".
+
+    Args:
+        kind: One of VALUES.
+        dice: Draws it.
+    """
     if kind in _CHOICES:
         return dice.pick(_CHOICES[kind])
     low, high, step, unit = _NUMBERS[kind]
@@ -114,7 +126,12 @@ def make_value(kind: str, dice: Dice) -> str:
 
 
 def aliases(answer: str) -> tuple[str, ...]:
-    """Other ways to give the answer: without its unit, without the article, by the name alone."""
+    """Other ways to give an answer: without its unit, without the article, by the name alone; ()
+    for none.
+
+        "212 kilometres"    -> ("212",)
+        "the lantern Velax" -> ("lantern Velax", "Velax")
+    """
     for unit in _UNITS:
         if answer.endswith(unit):
             return (answer.removesuffix(unit),)

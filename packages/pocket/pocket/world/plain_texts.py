@@ -7,7 +7,7 @@ from pocket.world.sample import sample
 
 
 def hotpotqa_rows(seed: int) -> list[Any]:
-    """Rows of HotpotQA's form from 200 short texts."""
+    """200 rows in the form of HotpotQA's file, each with a short made-up text."""
     rows: list[Any] = []
     for number in range(200):
         made = sample("hotpotqa", seed, tokens=400, purpose="evaluation", number=number)
@@ -16,6 +16,6 @@ def hotpotqa_rows(seed: int) -> list[Any]:
 
 
 def story(seed: int) -> str:
-    """A story of 20,000 tokens."""
+    """The text of a made-up story of 20,000 tokens (characters / 4)."""
     (document,) = sample("narrativeqa", seed, tokens=20_000, purpose="evaluation").documents
     return document.text

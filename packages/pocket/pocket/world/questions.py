@@ -17,9 +17,9 @@ from pocket.world.fact_proofs import (
     Path,
     Query,
     Same,
-    number,
+    numeric_value,
     prove,
-    supports,
+    supporting_facts,
 )
 from pocket.world.facts_and_distractors import UNANSWERABLE, Asked
 from pocket.world.templates import schema
@@ -28,48 +28,62 @@ _TRIES = 12
 
 
 def _path_of(fact: Fact) -> Path:
-    """The path of one step that a fact takes from its subject."""
+    """The path of one step from the subject of a fact to its object."""
     return Path(fact.subject, (fact.relation,))
 
 
 class Asker:
-    """Draws questions about `facts`, which are all of one schema and contradict each other
-    nowhere."""
+    """Draws questions about facts; each method draws one of another kind, or returns None."""
 
     def __init__(self, name: str, facts: Iterable[Fact], dice: Dice) -> None:
+        """Index the facts.
+
+        Args:
+            name: The name of their schema: "encyclopedia", "story" or "paper".
+            facts: The facts; they contradict each other nowhere.
+            dice: Draws all that is random.
+        """
         self.schema = schema(name)
         self.dice = dice
         self.facts = list(facts)
         self.base = FactBase.of(self.facts)
-        self._touching: dict[str, list[Fact]] = {}
+        self._touching: dict[str, list[Fact]] = {}  # thing -> facts that it is an end of
         for fact in self.facts:
             self._touching.setdefault(fact.subject, []).append(fact)
             self._touching.setdefault(fact.object, []).append(fact)
 
     def _ask_unique(self, query: Query, kind: str) -> Asked | None:
-        """The query as a question of `kind` (Asked.kind) with its proof; None unless it has exactly
-        one answer."""
+        """The query as a question in words with its answer and proof; None unless the facts prove
+        exactly one answer.
+
+        Args:
+            query: What is asked.
+            kind: Its kind, as of `Asked`.
+        """
         ends = prove(query, self.base)
         if len(ends) != 1:
             return None
         (answer,) = ends
-        return Asked(
-            self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind
-        )
+        text = self.schema.question_for(query, self.dice)
+        return Asked(text, query, answer, supporting_facts(query, self.base), kind)
 
     def _step_from(self, fact: Fact, start: str) -> str:
-        """The step by which a fact leads on from one of its ends."""
+        """The step by which a fact leads from one of its ends to the other: "person.born" from its
+        subject, "^person.born" from its object."""
         if fact.subject == start:
             return fact.relation
         return INVERSE + fact.relation
 
     def one(self) -> Asked | None:
-        """A question of one hop; None where the facts allow none."""
+        """Draw a question of one hop, for the object of a fact or for its subject; None where none
+        was found in _TRIES draws."""
         for _ in range(_TRIES):
             fact = self.dice.pick(self.facts)
             relation = self.schema.relations[fact.relation]
-            back = "!" in relation.lines and ("?" not in relation.lines or self.dice.chance(0.3))
-            if back:
+            asks_subject = "!" in relation.lines
+            if asks_subject and "?" in relation.lines:
+                asks_subject = self.dice.chance(0.3)
+            if asks_subject:
                 path = Path(fact.object, (INVERSE + fact.relation,))
             elif "?" in relation.lines:
                 path = Path(fact.subject, (fact.relation,))
@@ -81,7 +95,8 @@ class Asker:
         return None
 
     def two(self) -> Asked | None:
-        """A question of two hops, as "Where was the author of X born?"; None without any.
+        """Draw a question of two hops, as "Where was the author of X born?"; None where none was
+        found in _TRIES draws.
 
         It goes from one end of a fact (start) to its other end (middle), and from there to the
         other end of a second fact, by two steps that the schema has a question for.
@@ -104,8 +119,12 @@ class Asker:
         return None
 
     def _comparable_facts(self, marks: Sequence[str]) -> tuple[Fact, Fact] | None:
-        """Two facts of one relation and two subjects; None without any. marks: of a question, see
-        templates."""
+        """Draw two facts of one relation with different subjects; None where none were found.
+
+        Args:
+            marks: The relation has a line with one of these marks (see templates): "<>" to compare
+                numbers, "&" to compare things.
+        """
         candidates: list[Fact] = []
         for fact in self.facts:
             lines = self.schema.relations[fact.relation].lines
@@ -121,19 +140,20 @@ class Asker:
         return None
 
     def compare(self) -> Asked | None:
-        """Ask which of two things has the smaller or larger number; None where no two can be
-        compared."""
+        """Draw a question which of two things has the smaller or larger number; None where no two
+        can be compared."""
         pair = self._comparable_facts("<>")
-        if pair is None or number(pair[0].object) == number(pair[1].object):
+        if pair is None or numeric_value(pair[0].object) == numeric_value(pair[1].object):
             return None
-        marks = [m for m in "<>" if m in self.schema.relations[pair[0].relation].lines]
+        lines = self.schema.relations[pair[0].relation].lines
+        marks = [mark for mark in "<>" if mark in lines]
         smaller = self.dice.pick(marks) == "<"
         first, second = map(_path_of, pair)
         return self._ask_unique(Compare(first, second, smaller), "comparison")
 
     def same(self) -> Asked | None:
-        """Ask whether two things have the same object, yes as often as no if possible; None without
-        two to compare."""
+        """Draw a question whether two things have the same object, yes as often as no if the facts
+        allow it; None where no two can be compared."""
         answer = "no"
         if self.dice.chance(0.5):
             answer = "yes"
@@ -149,17 +169,18 @@ class Asker:
         return question
 
     def nothing(self) -> Asked | None:
-        """A question about a thing in the facts that they could answer but do not; None where there
-        is none."""
+        """Draw a question about a thing in the facts, which they could answer but do not; None
+        where none was found in _TRIES draws."""
         for _ in range(_TRIES):
             subject = self.dice.pick(self.facts).subject
-            kind = self.schema.relations[self._touching[subject][0].relation].subject
-            asks = [r for r in self.schema.of.get(kind, ()) if "?" in r.lines]
-            if not asks or self._touching[subject][0].subject != subject:
+            first = self._touching[subject][0]
+            kind = self.schema.relations[first.relation].subject
+            with_question = [r for r in self.schema.relations_from.get(kind, ()) if "?" in r.lines]
+            # Where the thing is the object of that fact, its kind is not known.
+            if not with_question or first.subject != subject:
                 continue
-            query = Path(subject, (self.dice.pick(asks).name,))
+            query = Path(subject, (self.dice.pick(with_question).name,))
             if not prove(query, self.base):
-                return Asked(
-                    self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable"
-                )
+                text = self.schema.question_for(query, self.dice)
+                return Asked(text, query, UNANSWERABLE, (), "unanswerable")
         return None

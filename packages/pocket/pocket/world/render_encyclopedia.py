@@ -13,7 +13,16 @@ from collections.abc import Sequence
 from harness.types import Example, Gold, Question
 from pocket.world.fact_proofs import INVERSE, Path
 from pocket.world.facts_and_distractors import Asked, GrowingText
-from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay_out, pad, spans
+from pocket.world.layout import (
+    Order,
+    Page,
+    Paragraph,
+    Sample,
+    characters_for_facts,
+    lay_out,
+    pad,
+    spans_of_facts,
+)
 from pocket.world.names import aliases
 from pocket.world.templates import schema
 
@@ -23,13 +32,15 @@ _HEAD = 3  # a title's line break and the blank line after the paragraph
 
 
 def make(order: Order) -> Sample:
-    """A document of titled paragraphs about at least two subjects more than the evidence has facts;
-    one question."""
-    growth = GrowingText(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
+    """Make a document of titled paragraphs, one a subject, with one question and its row in the
+    official format of the data set. It has at least two subjects more than the question has
+    supporting facts."""
+    characters = characters_for_facts(order.characters)
+    growth = GrowingText(schema("encyclopedia"), order.dice, characters, _HEAD)
     question = _ask_question(order, growth)
     growth.fill([question], least=len(question.supports) + 2)
     paragraphs = paragraphs_of(growth)
-    pad(paragraphs, order.room, order.dice)
+    pad(paragraphs, order.characters, order.dice)
     name = order.id
     answers: tuple[str, ...] = (question.answer,)
     if order.kind == "musique":
@@ -37,34 +48,40 @@ def make(order: Order) -> Sample:
         answers = (question.answer, *aliases(question.answer))
     page = lay_out(name, paragraphs)
     extra = {"hops": question.hops, "type": question.kind}
-    gold = Gold(answers, spans([page], question.supports), extra)
+    gold = Gold(answers, spans_of_facts([page], question.supports), extra)
     example = Example(Question(name, question.text, (name,)), gold)
     row = _WRITERS[order.kind](name, question, paragraphs, page)
     return Sample((page,), (example,), (question,), growth.base, (row,))
 
 
 def make_retrieved(order: Order) -> Sample:
-    """Eight documents, each titled by its first paragraph, and one question whose evidence is
-    spread over them."""
-    growth = GrowingText(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
+    """Make eight documents, each titled by its first paragraph, and one question whose supporting
+    paragraphs are spread over them."""
+    characters = characters_for_facts(order.characters)
+    growth = GrowingText(schema("encyclopedia"), order.dice, characters, _HEAD)
     source = growth.ask_path(order.dice.pick(order.hops))
     growth.fill([source], least=_DOCUMENTS)
     paragraphs = paragraphs_of(growth)
-    pad(paragraphs, order.room, order.dice)
+    pad(paragraphs, order.characters, order.dice)
     pages: list[Page] = []
     for at in range(_DOCUMENTS):
         share = paragraphs[at::_DOCUMENTS]
         page = lay_out(f"{order.id}-d{at}", share, title=share[0].title)
         pages.append(page)
     answers = (source.answer, *aliases(source.answer))
-    gold = Gold(answers, spans(pages, source.supports), {"hops": source.hops, "type": source.kind})
+    extra = {"hops": source.hops, "type": source.kind}
+    gold = Gold(answers, spans_of_facts(pages, source.supports), extra)
     question = Question(order.id, source.text, tuple(page.document.id for page in pages))
     return Sample(tuple(pages), (Example(question, gold),), (source,), growth.base)
 
 
 def _ask_question(order: Order, growth: GrowingText) -> Asked:
-    """Add facts for a question of a random kind to the growing text, with hops that the order
-    allows; return it."""
+    """Add facts for a question of a random kind to the text, and return the question.
+
+    Args:
+        order: Says which numbers of hops and which data set; comparisons depend on both.
+        growth: The text, which gets the facts.
+    """
     hops = order.dice.pick(order.hops)
     if order.kind == "musique" or hops not in (2, 4) or not order.dice.chance(_COMPARED):
         return growth.ask_path(hops)
@@ -78,7 +95,8 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
 
 
 def paragraphs_of(growth: GrowingText) -> list[Paragraph]:
-    """A paragraph for each subject, its facts in any order; the paragraphs in any order."""
+    """A paragraph for each subject of the text; subjects, and the facts of each, in random
+    order."""
     dice = growth.dice
     paragraphs: list[Paragraph] = []
     for subject in dice.shuffled([*growth.subjects]):
@@ -90,15 +108,15 @@ def paragraphs_of(growth: GrowingText) -> list[Paragraph]:
 def _musique(
     name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
-    """A row as in musique_ans_v1.0; the steps are questions like "Velindra >> author".
+    """The question and its document as a row of musique_ans_v1.0.
 
     Args:
         name: The id of the row.
         question: The question with its proof.
-        paragraphs: Of the document.
+        paragraphs: The paragraphs of the document.
         page: The document, laid out.
     """
-    needed = {page.place[fact] for fact in question.supports}
+    needed = {page.paragraph_of[fact] for fact in question.supports}
     parts: list[dict[str, object]] = []
     for at, paragraph in enumerate(paragraphs):
         part: dict[str, object] = {
@@ -120,9 +138,14 @@ def _musique(
 
 
 def _decomposition(question: Asked, page: Page) -> list[dict[str, object]]:
-    """The steps of a question: {"id": 1, "question": "Velindra >> author", "answer": "Toren", ...}.
+    """The steps of a question as MuSiQue has them, where "#1" stands for the answer to the first:
 
-    "#1" stands for the answer to the first step.
+        [{"id": 1, "question": "Velindra >> author", "answer": "Toren", "paragraph_support_idx": 4},
+         {"id": 2, "question": "#1 >> born", "answer": "Kelford", "paragraph_support_idx": 0}]
+
+    Args:
+        question: A question that follows one path.
+        page: The document, laid out.
     """
     assert isinstance(question.query, Path)
     subject = question.query.start
@@ -138,7 +161,7 @@ def _decomposition(question: Asked, page: Page) -> list[dict[str, object]]:
             "id": number,
             "question": f"{subject} >> {relation}",
             "answer": answer,
-            "paragraph_support_idx": page.place[fact],
+            "paragraph_support_idx": page.paragraph_of[fact],
         }
         rows.append(row)
         subject = f"#{number}"
@@ -148,10 +171,17 @@ def _decomposition(question: Asked, page: Page) -> list[dict[str, object]]:
 def _supporting_facts(
     question: Asked, paragraphs: Sequence[Paragraph], page: Page
 ) -> list[list[object]]:
-    """[title, sentence number] of each supporting fact. For the parameters see `_musique`."""
+    """[title, number of the sentence in its paragraph] of each supporting fact, as HotpotQA has
+    them.
+
+    Args:
+        question: The question with its proof.
+        paragraphs: The paragraphs of the document.
+        page: The document, laid out.
+    """
     places: list[list[object]] = []
     for fact in question.supports:
-        paragraph = paragraphs[page.place[fact]]
+        paragraph = paragraphs[page.paragraph_of[fact]]
         facts = [stated for stated, _ in paragraph.lines]
         places.append([paragraph.title, facts.index(fact)])
     return places
@@ -160,12 +190,23 @@ def _supporting_facts(
 def _hotpotqa(
     name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
-    """A row as in hotpot_dev_distractor_v1: all sentences but the first of a paragraph begin with a
-    space. For the parameters see `_musique`."""
+    """The question and its document as a row of hotpot_dev_distractor_v1, where all sentences of a
+    paragraph but the first begin with a space.
+
+    Args:
+        name: The id of the row.
+        question: The question with its proof.
+        paragraphs: The paragraphs of the document.
+        page: The document, laid out.
+    """
     context: list[list[object]] = []
     for paragraph in paragraphs:
-        (_, first), *others = paragraph.lines
-        context.append([paragraph.title, [first, *(f" {sentence}" for _, sentence in others)]])
+        sentences: list[str] = []
+        for _, sentence in paragraph.lines:
+            if sentences:
+                sentence = f" {sentence}"
+            sentences.append(sentence)
+        context.append([paragraph.title, sentences])
     kind = "comparison"
     if question.kind == "path":
         kind = "bridge"
@@ -186,8 +227,15 @@ def _hotpotqa(
 def _twowiki(
     name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
-    """A row as in 2WikiMultihopQA's dev.json: sentences without spaces around them, and the
-    evidence triples. For the parameters see `_musique`."""
+    """The question and its document as a row of 2WikiMultihopQA's dev.json, with sentences without
+    spaces around them, and the evidence as triples.
+
+    Args:
+        name: The id of the row.
+        question: The question with its proof.
+        paragraphs: The paragraphs of the document.
+        page: The document, laid out.
+    """
     kind = "comparison"
     if question.kind == "path":
         kind = "compositional"

@@ -11,12 +11,12 @@ from pocket.world.layout import (
     Page,
     Paragraph,
     Sample,
-    facts_room,
+    characters_for_facts,
     filler,
     lay_out,
     pad,
     questions_that_fit,
-    spans,
+    spans_of_facts,
 )
 from pocket.world.names import aliases
 from pocket.world.templates import schema
@@ -27,17 +27,17 @@ _LONG = 2000  # characters from which on a paper has an abstract, an introductio
 
 
 def make(order: Order) -> Sample:
-    """A paper and questions about it; evidence is whole paragraphs."""
-    room = facts_room(order.room)
-    if order.room >= _LONG:
-        room -= _LONG // 5
-    growth = GrowingText(schema("paper"), order.dice, room, head=0)
+    """Make a paper and questions about it; the gold spans are whole paragraphs."""
+    characters = characters_for_facts(order.characters)
+    if order.characters >= _LONG:
+        characters -= _LONG // 5
+    growth = GrowingText(schema("paper"), order.dice, characters, title_characters=0)
     sources = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(sources)
     page = _lay_out(order, growth)
     examples = []
     for number, source in enumerate(sources):
-        supporting = spans([page], source.supports)
+        supporting = spans_of_facts([page], source.supports)
         kind = _answer_type(source)
         answers = (source.answer, *aliases(source.answer))
         if kind != "extractive":
@@ -55,7 +55,7 @@ def make(order: Order) -> Sample:
 
 
 def _answer_type(question: Asked) -> str:
-    """none, boolean or extractive: what kind of answer Qasper would call it."""
+    """What kind of answer Qasper would call it: "none", "boolean" or "extractive"."""
     if question.kind == "unanswerable":
         return "none"
     if question.answer in ("yes", "no"):
@@ -64,8 +64,13 @@ def _answer_type(question: Asked) -> str:
 
 
 def _ask_question(order: Order, growth: GrowingText) -> Asked:
-    """Add facts for a question of a random kind to the growing text; return the question with its
-    proof."""
+    """Add facts for a question of a random kind to the text, and return the question; some
+    questions are about what the paper does not say.
+
+    Args:
+        order: Says which numbers of hops a question may have.
+        growth: The text, which gets the facts.
+    """
     dice = order.dice
     if dice.chance(_NOTHING):
         return growth.ask_nothing()
@@ -78,25 +83,32 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
 
 
 def _lay_out(order: Order, growth: GrowingText) -> Page:
-    """Sections of paragraphs, one for each subject that the section says something of."""
+    """Lay out the paper: sections in a fixed order, each with a paragraph for every subject that it
+    says something of.
+
+    Args:
+        order: The length and id of the paper.
+        growth: Its facts and sentences.
+    """
     dice = order.dice
     paragraphs: list[Paragraph] = []
     for subject in dice.shuffled([*growth.subjects]):
-        parts: dict[str, Paragraph] = {}
+        parts: dict[str, Paragraph] = {}  # section -> what it says of the subject
         for fact, sentence in growth.subjects[subject]:
-            title = growth.schema.relations[fact.relation].lines["#"][0]
-            parts.setdefault(title, Paragraph(title, headed=False)).lines.append((fact, sentence))
+            section = growth.schema.relations[fact.relation].lines["#"][0]
+            part = parts.setdefault(section, Paragraph(section, headed=False))
+            part.lines.append((fact, sentence))
         paragraphs += parts.values()
     paragraphs.sort(key=lambda paragraph: _SECTIONS.index(paragraph.title))
-    title = ""
+    section_before = ""
     for paragraph in paragraphs:
-        paragraph.headed = paragraph.title != title  # the first of its section
-        title = paragraph.title
-    if order.room >= _LONG:
+        paragraph.headed = paragraph.title != section_before  # the first of its section
+        section_before = paragraph.title
+    if order.characters >= _LONG:
         abstract = Paragraph("Abstract", [(None, filler(dice))])
         introduction = Paragraph("Introduction", [(None, filler(dice))])
         conclusion = Paragraph("Conclusion", [(None, filler(dice))])
         paragraphs = [abstract, introduction, *paragraphs, conclusion]
-    pad(paragraphs, order.room, dice)
-    title = f"{growth.thing('system')}: systems and corpora in comparison"
+    pad(paragraphs, order.characters, dice)
+    title = f"{growth.draw_thing('system')}: systems and corpora in comparison"
     return lay_out(order.id, paragraphs, title=title)

@@ -19,11 +19,11 @@ from pocket.world.layout import (
     Page,
     Paragraph,
     Sample,
-    facts_room,
+    characters_for_facts,
     lay_out,
     pad,
     questions_that_fit,
-    spans,
+    spans_of_facts,
 )
 from pocket.world.templates import schema
 
@@ -53,8 +53,8 @@ class Solution:
 
 
 def make(order: Order) -> Sample:
-    """A story and questions about it. Gold: two wordings of the answer; the sentences that prove
-    it."""
+    """Make a story and questions about it. A question has two wordings of its answer as gold
+    answers, and the sentences that prove it as gold spans."""
 
     def solve(question: Asked, growth: GrowingText) -> Solution:
         """The answer as a word and in a wording of its kind: "Kelford", "in Kelford"."""
@@ -69,11 +69,11 @@ def make(order: Order) -> Sample:
 
 
 def make_choice(order: Order) -> Sample:
-    """A story and questions with options about it; the gold answer is the text of the right
+    """Make a story and questions with options about it; the gold answer is the text of the right
     option."""
 
     def solve(question: Asked, growth: GrowingText) -> Solution:
-        """The answer and options, with the labels that QuALITY's rows have."""
+        """The answer among its options, with the labels that QuALITY's rows have."""
         options, difficult = _options(question, growth)
         label = options.index(question.answer) + 1
         extra = {"gold_label": label, "difficult": int(difficult), "all_classes": list(options)}
@@ -86,10 +86,10 @@ def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -
     """Make a story of the ordered length and questions about it.
 
     Args:
-        order: Length, number of questions, and the random numbers.
-        solve: Gives the answers and options of a question.
+        order: Length, number of questions and hops, and the random numbers.
+        solve: Gives the gold answers and the options of a question, from it and the text.
     """
-    growth = GrowingText(schema("story"), order.dice, facts_room(order.room))
+    growth = GrowingText(schema("story"), order.dice, characters_for_facts(order.characters))
     # Each question adds the facts that prove its answer; the rest of the room gets other facts.
     asked = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(asked)
@@ -98,7 +98,7 @@ def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -
     for number, question in enumerate(asked):
         solution = solve(question, growth)
         extra = {"hops": question.hops, "type": question.kind, **solution.extra}
-        supporting = spans([page], question.supports, whole=False)
+        supporting = spans_of_facts([page], question.supports, whole=False)
         name = f"{order.id}-q{number}"
         examples.append(
             Example(
@@ -110,8 +110,12 @@ def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -
 
 
 def _ask_question(order: Order, growth: GrowingText) -> Asked:
-    """Add facts for one more question to the growing text, with hops that the order allows; return
-    it."""
+    """Add facts for one more question to the text, and return the question.
+
+    Args:
+        order: Says which numbers of hops a question may have.
+        growth: The text, which gets the facts.
+    """
     hops = order.dice.pick(order.hops)
     if hops == 2 and order.dice.chance(_COMPARED):
         return growth.ask_which(1)
@@ -119,14 +123,18 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
 
 
 def _write_chapters(order: Order, growth: GrowingText) -> Page:
-    """The facts in the order of time, cut into chapters.
+    """Lay out the story: its sentences in the order of time, cut into chapters, and padded.
 
-    A thing's facts stand one after the other from a random moment on, in the order of the table; a
-    person's anywhere.
+    The facts of a thing follow each other from a random moment on, in the order of the relations'
+    table; a fact of a person stands anywhere.
+
+    Args:
+        order: The length and id of the story.
+        growth: Its facts and sentences.
     """
     dice = order.dice
     relations = growth.schema.relations
-    timed: list[tuple[float, Fact, str]] = []
+    timed: list[tuple[float, Fact, str]] = []  # (moment in the story, fact, its sentence)
     for facts in growth.subjects.values():
         moment = dice.random()
         for fact, sentence in sorted(facts, key=lambda line: relations[line[0].relation].rank):
@@ -135,22 +143,27 @@ def _write_chapters(order: Order, growth: GrowingText) -> Page:
             else:
                 moment += _STEP * dice.random()
             timed.append((moment, fact, sentence))
-    lines = [(fact, sentence) for _, fact, sentence in sorted(timed, key=lambda line: line[0])]
+    timed.sort(key=lambda line: line[0])
+    lines = [(fact, sentence) for _, fact, sentence in timed]
     chapters: list[Paragraph] = []
     at = 0
     while at < len(lines):
         count = order.dice.between(*_SCENE)
         chapters.append(Paragraph(f"Chapter {len(chapters) + 1}", [*lines[at : at + count]]))
         at += count
-    pad(chapters, order.room, order.dice)
-    return lay_out(order.id, chapters, title=f"The Tale of {growth.thing('person')}")
+    pad(chapters, order.characters, order.dice)
+    return lay_out(order.id, chapters, title=f"The Tale of {growth.draw_thing('person')}")
 
 
 def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
-    """The answer among three others in random order, and whether the question is hard.
+    """The options of a question in random order, and whether it is hard.
 
-    Hard: the text names all wrong options, those in the answer's role first. Easy: it names none,
-    where possible.
+    A hard question has only wrong options that the text names, those in the answer's role first. An
+    easy one has options that the text does not name, where such can be found.
+
+    Args:
+        question: The question with its proof.
+        growth: The text.
     """
     dice = growth.dice
     kind = _kind_of_answer(question, growth)
@@ -161,7 +174,7 @@ def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], boo
         difficult = len(wrong) == OPTIONS - 1
     tries = 0
     while len(wrong) < OPTIONS - 1:
-        name = growth.thing(kind)
+        name = growth.draw_thing(kind)
         tries += 1
         if name in (question.answer, *wrong):
             continue
@@ -171,7 +184,12 @@ def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], boo
 
 
 def _kind_of_answer(question: Asked, growth: GrowingText) -> str:
-    """The kind of thing that the answer is."""
+    """The kind of thing that the answer is, such as "town".
+
+    Args:
+        question: The question with its proof.
+        growth: The text, whose schema knows the kinds.
+    """
     if question.kind == "comparison":
         return growth.schema.relations[question.supports[0].relation].subject
     last = question.supports[-1]
@@ -182,12 +200,13 @@ def _kind_of_answer(question: Asked, growth: GrowingText) -> str:
 
 
 def _named_options(question: Asked, growth: GrowingText, kind: str) -> list[str]:
-    """Things that the text names, in random order: those in the answer's role first.
+    """Things that the text names and that are not the answer, in random order: first those in the
+    answer's role, the objects of the same relation.
 
     Args:
-        question: The question.
+        question: The question with its proof.
         growth: The text.
-        kind: Of thing.
+        kind: The kind of thing that the answer is.
     """
     role: list[str] = []
     if question.kind == "path":

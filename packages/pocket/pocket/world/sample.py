@@ -33,9 +33,9 @@ class Kind:
     """A kind of text.
 
     Args:
-        make: Renders it.
-        hops: Numbers of hops by default.
-        per_document: Questions about a document.
+        make: What makes such a text.
+        hops: Numbers of hops that its questions have by default.
+        per_document: How many questions a document has.
     """
 
     make: Callable[[Order], Sample]
@@ -58,15 +58,15 @@ def check(kind: str, seed: int, tokens: int, hops: Sequence[int], purpose: Purpo
     """Check what a text is to be made of.
 
     Args:
-        kind: Of text.
-        seed: Of the text.
-        tokens: Its length.
-        hops: Numbers of hops to choose from.
+        kind: The kind of text, one of KINDS.
+        seed: The seed of the text.
+        tokens: Its length in characters / 4.
+        hops: Numbers of hops that its questions may have.
         purpose: What the text is for; evaluation and training have seeds of their own.
 
     Raises:
         UnknownName: There is no such kind.
-        ConfigError: Some of the others is wrong; it names each.
+        ConfigError: Some of the others are wrong; it names each.
     """
     if kind not in KINDS:
         raise UnknownName("kind of pocket text", kind, KINDS)
@@ -98,16 +98,23 @@ def sample(
     hops: Sequence[int] = (),
     number: int = 0,
 ) -> Sample:
-    """A document with its questions: the kind's `per_document`, fewer where a short text has no
-    room. Raises as `check`.
+    """Make a document (eight for "retrieved") with its questions, gold answers and proofs. The same
+    arguments always give the same.
+
+    There are as many questions as the kind's `per_document`, fewer where a short text cannot hold
+    their facts.
 
     Args:
-        kind: Of text.
+        kind: The kind of text, one of KINDS.
         seed: Another seed makes other texts.
-        tokens: Its length, 200 or more (all eight together for "retrieved").
+        tokens: Its length in characters / 4, 200 or more (all eight together for "retrieved").
         purpose: Whether it is to train on or to test on; each has seeds of its own.
         hops: Numbers of hops to choose from, at random; by default the kind's own.
-        number: Of the document among those of the seed.
+        number: The number of the document among those of the seed.
+
+    Raises:
+        UnknownName: There is no such kind.
+        ConfigError: Some of the others are wrong; it names each.
     """
     hops = tuple(hops)
     if not hops and kind in KINDS:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path as FilePath
 
 from harness.stats.rng import Dice
-from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, Same, paths
+from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, Same, paths_of
 from pocket.world.names import VALUES
 
 _MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
@@ -42,13 +42,13 @@ _FLAG_MARKS = {"yes": ".+", "no": ".-"}
 
 @dataclass(frozen=True)
 class Relation:
-    """One block of a table.
+    """One block of a table: a relation between two kinds of things, and how texts put it.
 
     Args:
         name: "book.author".
-        subject: The kind of thing that has it.
-        object: The kind of thing that it leads to.
-        rank: Its place in the table.
+        subject: The kind of thing that has it: "book".
+        object: The kind of thing that it leads to: "person".
+        rank: The number of its block in the table.
         lines: Mark -> the lines with that mark.
     """
 
@@ -59,72 +59,107 @@ class Relation:
     lines: dict[str, tuple[str, ...]] = field(hash=False)
 
 
+def _parse_relation(block: str, rank: int) -> Relation:
+    """Parse one block of a table.
+
+        "book.author person\\n. {s} is by {o}.\\n= the author of {s}"
+            -> Relation("book.author", "book", "person", rank, {".": (...), "=": (...)})
+
+    Args:
+        block: The lines of the block.
+        rank: Its place in the table.
+
+    Raises:
+        ValueError: A line has no mark.
+    """
+    head, *rest = block.splitlines()
+    name, object_kind = head.split()
+    lines: dict[str, tuple[str, ...]] = {}
+    for line in rest:
+        mark, _, text = line.partition(" ")
+        if mark not in _MARKS:
+            raise ValueError(f"{name}: '{mark}' is no mark")
+        lines[mark] = (*lines.get(mark, ()), text)
+    subject_kind = name.partition(".")[0]
+    return Relation(name, subject_kind, object_kind, rank, lines)
+
+
 def _capital(text: str) -> str:
-    """The text with a capital at its beginning."""
+    """The text with a capital letter at its beginning."""
     return text[0].upper() + text[1:]
 
 
 class Schema:
-    """The relations of one kind of text. `of`: kind of thing -> the relations that lead from it;
-    `to`: kind of thing -> those that lead to it."""
+    """The relations of one kind of text, and the sentences and questions made from them.
+
+    Attributes:
+        relations: Name -> relation.
+        relations_from: Kind of thing -> the relations that lead from it.
+        relations_to: Kind of thing -> the relations that lead to it.
+    """
 
     def __init__(self, name: str) -> None:
-        """Read the tables of the kind `name` (their form is above). Raises ValueError for a line
-        without a mark."""
+        """Read the tables of one kind of text. Raises ValueError for a line without a mark.
+
+        Args:
+            name: "encyclopedia", "story" or "paper".
+        """
         self.name = name
         self.relations: dict[str, Relation] = {}
-        self.of: dict[str, tuple[Relation, ...]] = {}
-        self.to: dict[str, tuple[Relation, ...]] = {}
+        self.relations_from: dict[str, tuple[Relation, ...]] = {}
+        self.relations_to: dict[str, tuple[Relation, ...]] = {}
         tables = [(_WORDS / f"{table}.txt").read_text("utf-8") for table in _TABLES[name]]
         table = "\n".join(tables)
         for rank, block in enumerate(table.strip().split("\n\n")):
-            head, *rest = block.splitlines()
-            key, object_kind = head.split()
-            lines: dict[str, tuple[str, ...]] = {}
-            for line in rest:
-                mark, _, text = line.partition(" ")
-                if mark not in _MARKS:
-                    raise ValueError(f"{key}: '{mark}' is no mark")
-                lines[mark] = (*lines.get(mark, ()), text)
-            relation = self.relations[key] = Relation(
-                key, key.partition(".")[0], object_kind, rank, lines
-            )
-            self.of[relation.subject] = (*self.of.get(relation.subject, ()), relation)
-            self.to[relation.object] = (*self.to.get(relation.object, ()), relation)
-        self._routes: dict[int, tuple[tuple[str, ...], ...]] = {}
+            relation = _parse_relation(block, rank)
+            self.relations[relation.name] = relation
+            before = self.relations_from.get(relation.subject, ())
+            self.relations_from[relation.subject] = (*before, relation)
+            before = self.relations_to.get(relation.object, ())
+            self.relations_to[relation.object] = (*before, relation)
+        self._routes: dict[int, tuple[tuple[str, ...], ...]] = {}  # number of hops -> routes
 
     def ends(self, step: str) -> tuple[str, str]:
-        """The kinds of things that a step leads from and to."""
+        """The kinds of things that a step leads (from, to).
+
+        "book.author" -> ("book", "person")        "^book.author" -> ("person", "book")
+        """
         relation = self.relations[step.removeprefix(INVERSE)]
         if step.startswith(INVERSE):
             return relation.object, relation.subject
         return relation.subject, relation.object
 
     def _steps(self, kind: str, last: bool) -> list[str]:
-        """Steps from a thing of `kind` that a noun phrase expresses or, if `last`, a question,
-        perhaps for a value."""
+        """The steps that lead on from a thing of a kind and that have the wording they need: a noun
+        phrase, or as the last step a question.
+
+        Args:
+            kind: The kind of thing.
+            last: Whether the step is the last of a question, which may also lead to a value.
+        """
         ask = "="
         ask_back = "-"
         if last:
             ask = "?"
             ask_back = "!"
-        onward = [r for r in self.of.get(kind, ()) if ask in r.lines]
+        onward = [r for r in self.relations_from.get(kind, ()) if ask in r.lines]
         steps: list[str] = []
         for relation in onward:
             is_value = relation.object in VALUES
             if last or not is_value:
                 steps.append(relation.name)
-        back = [r.name for r in self.to.get(kind, ()) if ask_back in r.lines]
+        back = [r.name for r in self.relations_to.get(kind, ()) if ask_back in r.lines]
         return steps + [INVERSE + name for name in back]
 
     def routes(self, hops: int) -> tuple[tuple[str, ...], ...]:
-        """All chains of `hops` steps in which no step undoes the one before."""
+        """All chains of `hops` steps that a question can take, in which no step undoes the one
+        before: (("book.author", "person.born"), ...) for two hops. They are made once."""
         if hops not in self._routes:
             routes: list[tuple[str, ...]] = []
-            for kind in sorted({*self.of, *self.to} - VALUES):
+            for kind in sorted({*self.relations_from, *self.relations_to} - VALUES):
                 routes += [(step,) for step in self._steps(kind, last=hops == 1)]
-            for at in range(1, hops):
-                last = at == hops - 1
+            for number in range(1, hops):
+                last = number == hops - 1
                 longer: list[tuple[str, ...]] = []
                 for route in routes:
                     longer += [(*route, step) for step in self._steps_after(route[-1], last=last)]
@@ -133,7 +168,13 @@ class Schema:
         return self._routes[hops]
 
     def _steps_after(self, step: str, *, last: bool) -> list[str]:
-        """The steps that may follow a step: those that do not undo it."""
+        """The steps that may follow a step: all from the thing that it leads to, but not the way
+        back.
+
+        Args:
+            step: The step before.
+            last: Whether they are the last of a question.
+        """
         kind = self.ends(step)[1]
         relation = step.removeprefix(INVERSE)
         following: list[str] = []
@@ -143,8 +184,9 @@ class Schema:
                 following.append(onward)
         return following
 
-    def say(self, fact: Fact, dice: Dice) -> str:
-        """A sentence that states the fact."""
+    def sentence_for(self, fact: Fact, dice: Dice) -> str:
+        """A sentence that states the fact, in one of the relation's wordings, sometimes after an
+        opening phrase such as "In truth, "."""
         relation = self.relations[fact.relation]
         mark = "."
         if relation.object == "flag":
@@ -156,9 +198,9 @@ class Schema:
             return _capital(text)
         return dice.pick(OPENERS[self.name]) + text
 
-    def phrase(self, path: Path, dice: Dice) -> str:
-        """A noun phrase for the end of the path: "the birthplace of the author of Velindra"; the
-        start if no steps."""
+    def noun_phrase(self, path: Path, dice: Dice) -> str:
+        """A noun phrase for the thing at the end of a path: "the birthplace of the author of
+        Velindra"; its start for a path without steps."""
         phrase = path.start
         for step in path.steps:
             lines = self.relations[step.removeprefix(INVERSE)].lines
@@ -169,12 +211,16 @@ class Schema:
         return phrase
 
     def _phrase_but_last(self, path: Path, dice: Dice) -> str:
-        """A noun phrase for the end of the path without its last step."""
-        return self.phrase(Path(path.start, path.steps[:-1]), dice)
+        """A noun phrase for the thing that the last step of a path is taken from."""
+        return self.noun_phrase(Path(path.start, path.steps[:-1]), dice)
 
-    def ask(self, query: Query, dice: Dice) -> str:
-        """A query as a question in words."""
-        path = paths(query)[0]
+    def question_for(self, query: Query, dice: Dice) -> str:
+        """The query as a question in words, in one of the wordings of its last relation.
+
+        Path("Velindra", ("book.author", "person.born"))
+            -> "Where was the person who wrote Velindra born?"
+        """
+        path = paths_of(query)[0]
         relation = self.relations[path.steps[-1].removeprefix(INVERSE)]
         if isinstance(query, Path):
             inner = self._phrase_but_last(path, dice)
@@ -200,5 +246,6 @@ class Schema:
 
 @cache
 def schema(name: str) -> Schema:
-    """The schema of "encyclopedia", "story" or "paper"."""
+    """The schema of the kind of text "encyclopedia", "story" or "paper"; its tables are read
+    once."""
     return Schema(name)
