@@ -246,8 +246,10 @@ def _action_measures(sittings: Sequence[Sitting]) -> Measured:
 
 
 def _action(reply: str) -> str:
-    """What follows the reasoning in a reply: "Reasoning: ...\nAction: -2\nAnswer: x" -> "
-    -2\nAnswer: x"."""
+    """What follows the reasoning in a reply.
+
+    "Reasoning: ...\\nAction: -2\\nAnswer: x" -> " -2\\nAnswer: x"
+    """
     return reply.partition("\nAction:")[2]
 
 
