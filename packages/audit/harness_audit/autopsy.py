@@ -307,12 +307,14 @@ def _wrong_stop_class(
 
 
 def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
-    """A row for each run and class that occurs in it.
+    """A row for each run and class of questions that occurs in it.
 
-    dataset, method, model: as in the keys; class: its name in CLASSES; count: questions of the
-    class; n: all questions of the run; share, share.low, share.high: count / n in [0, 1] with its
-    95 % interval, by cluster; known: how many of them the run without any text answers right, None
-    without one; examples: ids of all its questions.
+        dataset, method, model             of the run, as in the keys of `cases`
+        class, count, n                    a name in CLASSES, its questions, all of the run
+        share, share.low, share.high       count / n in [0, 1] with its 95 % interval, by cluster
+        known                              how many of them the run without any text answers right,
+                                           None without such a run
+        examples                           ids of all its questions
 
     Args:
         cases: (data set, method, model) -> a case for each question of that run.

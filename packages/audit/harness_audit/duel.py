@@ -318,16 +318,17 @@ def _names(plans: Sequence[PlannedRun]) -> list[str]:
 
 
 class _Race:
-    """The methods of a duel while they are asked.
-
-    Args:
-        clusters: The questions by cluster, in the order in which they are asked.
-        pairs: The tests of all pairs of methods.
-        score: The score that decides.
-    """
+    """The methods of a duel while they are asked: their runs, scores, and the tests of all
+    pairs."""
 
     def __init__(self, clusters: Sequence[list[Example]], pairs: PairRaces, score: str) -> None:
-        """Begin without a method; `open_run` adds them."""
+        """Begin without a method; `open_run` adds them.
+
+        Args:
+            clusters: The questions by cluster, in the order in which they are asked.
+            pairs: The tests of all pairs of methods.
+            score: The name of the score that decides.
+        """
         self.clusters = clusters
         self.pairs = pairs
         self.score = score
@@ -371,7 +372,7 @@ class _Race:
             parallel: How many questions of a method are asked at a time; a batch has as many
                 clusters as are needed for that many questions.
         """
-        batch: list[list[Example]] = []  # as many clusters as give each place a question
+        batch: list[list[Example]] = []
         for number, cluster in enumerate(self.clusters, start=1):
             batch.append(cluster)
             is_last = number == len(self.clusters)

@@ -426,7 +426,12 @@ class _Swap:
                 shifts.append(shifts[-1] + len(made) - len(match.group()))
 
         def new_offset(at: int, end: bool) -> int:
-            """Where an offset in the text lies in the copy; end: whether it ends a span."""
+            """Where an offset in the text lies in the copy.
+
+            Args:
+                at: The offset in the text, in characters.
+                end: Whether it is the end of a span.
+            """
             word = bisect_right(starts, at) - 1  # the last that starts at `at` or before
             if starts[word] < at < ends[word]:
                 if end:

@@ -179,8 +179,9 @@ class MemoryRow:
 
 
 def frame(pairs: Sequence[Pair], score: str | None = None, margin: float = MARGIN) -> pd.DataFrame:
-    """A row a pair: dataset, method, model, seed of the copy, score, n, original, copy, drop, p,
-    p_holm, recalled, check, evidence. Numbers with an interval have .low and .high.
+    """A table with a row for each pair, and the columns dataset, method, model, recogniser,
+    swap_seed, score, n, original, copy, drop, p, recalled, check, evidence, p_holm (see
+    `MemoryRow`). Numbers with an interval have further columns NAME.low and NAME.high.
 
     Args:
         pairs: The pairs.

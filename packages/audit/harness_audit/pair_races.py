@@ -46,6 +46,7 @@ class Rules:
     score: str | None = None
 
     def __post_init__(self) -> None:
+        """Raise UserError for a value that cannot be used."""
         if not 0.0 < self.alpha < 1.0:
             raise UserError(f"--alpha {self.alpha:g}: should be between 0 and 1, for example 0.05")
         if self.width is not None and not 0.0 < self.width < 2.0:

@@ -72,7 +72,8 @@ class Stability:
     def flips(self) -> dict[str, int]:
         """Choice -> how many pairs of methods it flips, most first; for DRAW how many the questions
         leave open. Choices that flip none are not in it."""
-        return dict(Counter(self.table["choice"][self.table["flips"]]).most_common())
+        choices_that_flip = self.table["choice"][self.table["flips"]]  # one a pair that it flips
+        return dict(Counter(choices_that_flip).most_common())
 
     @property
     def sentence(self) -> str:

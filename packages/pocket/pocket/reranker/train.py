@@ -156,18 +156,20 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
         for each question which share of its supporting chunks is among the _TOP best."""
         scores = self._scores(batch)
         loss = torch.zeros(())
-        for of_item, item in zip(scores, batch, strict=True):
-            stating = torch.from_numpy(item.stating)
-            loss = loss - of_item.log_softmax(0)[stating].mean()
+        for chunk_scores, question in zip(scores, batch, strict=True):
+            stating = torch.from_numpy(question.stating)
+            loss = loss - chunk_scores.log_softmax(0)[stating].mean()
         loss = loss / len(batch)
         step = self.progress.step
         warm_up = min(1.0, (step + 1) / _WARM)
         fall = max(_LEAST, 1 - step / self.settings.steps)
         value = self.backward([loss], _RATE * warm_up * fall)
-        for of_item, item in zip(scores, batch, strict=True):  # ties keep the order of the text
-            best = np.argsort(-of_item.detach().numpy(), kind="stable")[:_TOP]
-            self.found.append(float(item.stating[best].sum() / item.stating.sum()))
-        del self.found[:-200]
+        for chunk_scores, question in zip(scores, batch, strict=True):
+            # Chunks with equal scores keep the order of the text.
+            best = np.argsort(-chunk_scores.detach().numpy(), kind="stable")[:_TOP]
+            share = question.stating[best].sum() / question.stating.sum()
+            self.found.append(float(share))
+        del self.found[:-200]  # the last 200 stay
         return value
 
     def _scores(self, lists: Sequence[QuestionWithChunks]) -> list[Tensor]:

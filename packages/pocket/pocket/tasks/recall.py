@@ -208,7 +208,8 @@ def part_scenes(
     """
     most = max(1, between)
     number = dice.between(*count)
-    left = list(dict.fromkeys(dice.pick(tokens.words) for _ in range(number * most)))
+    drawn = [dice.pick(tokens.words) for _ in range(number * most)]
+    left = list(dict.fromkeys(drawn))  # each once
     texts: list[str] = [""]
     places: list[tuple[str, int]] = []  # (name, number of its part)
     groups: list[list[str]] = []

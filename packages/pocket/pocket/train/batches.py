@@ -92,14 +92,14 @@ def _cut_to(whole: Tree, size: int) -> Tree | None:
         whole: The tree.
         size: Most tokens of the trunk and all branches.
     """
-    room = size - len(whole.trunk)
+    tokens_left = size - len(whole.trunk)
     branches: list[Branch] = []
     for branch in whole.branches:
-        if len(branch.ids) <= room:
+        if len(branch.ids) <= tokens_left:
             branches.append(branch)
-            room -= len(branch.ids)
+            tokens_left -= len(branch.ids)
     learns = bool(branches or whole.targets)
-    if room < 0 or not learns:
+    if tokens_left < 0 or not learns:
         return None
     return Tree(whole.trunk, whole.targets, branches)
 

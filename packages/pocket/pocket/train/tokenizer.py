@@ -86,16 +86,16 @@ def build(folder: Path, seed: int = 0) -> Any:
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_LEARNT)), "isolated")
     backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     special = [BEGIN, END, *_TURNS]
-    raw = [f"<0x{i:02X}>" for i in range(256)]
+    byte_tokens = [f"<0x{number:02X}>" for number in range(256)]
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY_SIZE, special_tokens=special + raw, show_progress=False
+        vocab_size=VOCABULARY_SIZE, special_tokens=special + byte_tokens, show_progress=False
     )
     backend.train_from_iterator(_training_texts(seed), trainer)
     spec = json.loads(backend.to_str())  # the trainer made control tokens of the bytes too
     spec["added_tokens"] = [token for token in spec["added_tokens"] if token["content"] in special]
     backend = Tokenizer.from_str(json.dumps(spec))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_WORDS)), "isolated")
-    begin = (BEGIN, backend.token_to_id(BEGIN))
+    begin = (BEGIN, backend.token_to_id(BEGIN))  # a single text begins with it
     backend.post_processor = processors.TemplateProcessing(
         single=f"{BEGIN} $A", special_tokens=[begin]
     )

@@ -144,7 +144,8 @@ class GrowingText:
         return name
 
     def add_fact(self, fact: Fact, must: bool = True) -> bool:
-        """Add a fact with a sentence that states it; returns whether it was added.
+        """Add a fact with a sentence that states it; returns whether it was added. Sets `is_full`
+        where it was not added for want of characters.
 
         Args:
             fact: The fact. It is not added where it would contradict another, or change the answer

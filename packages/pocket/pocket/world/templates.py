@@ -137,18 +137,18 @@ class Schema:
             kind: The kind of thing.
             last: Whether the step is the last of a question, which may also lead to a value.
         """
-        ask = "="
-        ask_back = "-"
+        mark = "="
+        inverse_mark = "-"
         if last:
-            ask = "?"
-            ask_back = "!"
-        onward = [r for r in self.relations_from.get(kind, ()) if ask in r.lines]
+            mark = "?"
+            inverse_mark = "!"
         steps: list[str] = []
-        for relation in onward:
+        for relation in self.relations_from.get(kind, ()):
             is_value = relation.object in VALUES
-            if last or not is_value:
+            if mark in relation.lines and (last or not is_value):
                 steps.append(relation.name)
-        back = [r.name for r in self.relations_to.get(kind, ()) if ask_back in r.lines]
+        leading_to = self.relations_to.get(kind, ())
+        back = [relation.name for relation in leading_to if inverse_mark in relation.lines]
         return steps + [INVERSE + name for name in back]
 
     def routes(self, hops: int) -> tuple[tuple[str, ...], ...]:
