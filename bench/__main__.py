@@ -39,7 +39,7 @@ Run = Callable[[], float]
 
 
 def timed(action: Callable[[], Any]) -> float:
-    """Seconds that a call takes."""
+    """The seconds that a call takes."""
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
@@ -48,8 +48,16 @@ def timed(action: Callable[[], Any]) -> float:
 def line(
     name: str, a: float, b: float, target: str, ratio: float | None = None, spread: str = ""
 ) -> None:
-    """Print a row. ratio: of a to b, where it is not that of the numbers shown; spread: the least
-    and largest ratio."""
+    """Print a row of the table.
+
+    Args:
+        name: What is compared, "A / B".
+        a: The number of A.
+        b: The number of B.
+        target: What the ratio should be, as "<= 1.05".
+        ratio: The ratio of A to B, where it is not that of the two numbers.
+        spread: The least and largest ratio, "[0.98, 1.04]".
+    """
     print(
         f"{name:<80} {a:9.3f} {b:9.3f} {a / b if ratio is None else ratio:7.3f}  {target:<8} "
         f"{spread}",
@@ -58,14 +66,28 @@ def line(
 
 
 def paired(name: str, a: Run, b: Run, repeats: int, target: str) -> None:
-    """Time a and b in turn, `repeats` times after a warm-up, and print their medians with the ratio
-    of each pair."""
+    """Time A and B in turn, `repeats` times after a warm-up, and print a row with their medians and
+    the median ratio of the pairs.
+
+    Args:
+        name: What is compared, "A / B".
+        a: Runs A once; returns its seconds.
+        b: Runs B once; returns its seconds.
+        repeats: How many pairs.
+        target: What the ratio should be.
+    """
     a(), b()
     print_pairs(name, [(a(), b()) for _ in range(repeats)], target)
 
 
 def print_pairs(name: str, pairs: Sequence[tuple[float, float]], target: str) -> None:
-    """Print the medians of the seconds of A and of B, and of their ratios."""
+    """Print a row with the medians of the seconds of A and of B, and of their ratios.
+
+    Args:
+        name: What is compared, "A / B".
+        pairs: (seconds of A, seconds of B) of each repeat.
+        target: What the ratio should be.
+    """
     ratios = [x / y for x, y in pairs]
     first, second = (statistics.median(side) for side in zip(*pairs, strict=True))
     line(
@@ -79,8 +101,8 @@ def print_pairs(name: str, pairs: Sequence[tuple[float, float]], target: str) ->
 
 
 def eight_layers(folder: Path) -> LanguageModel:
-    """A model with random weights, saved in `folder`: 8 layers, width 512, 4 key/value heads,
-    window 8,192."""
+    """Make a model with random weights in `folder`, and load it: 8 layers, width 512, 4 key/value
+    heads, window 8,192."""
     sizes = {
         "hidden_size": 512,
         "intermediate_size": 1536,
@@ -92,14 +114,21 @@ def eight_layers(folder: Path) -> LanguageModel:
 
 
 def text_of_tokens(model: LanguageModel, count: int) -> str:
-    """A made-up text of `count` tokens."""
+    """A made-up text of exactly `count` tokens by the model's tokenizer."""
     text = "The old bridge lies north of the river town. " * count
     return text[: model.offsets(text)[count - 1][1]]
 
 
 def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, Run]:
-    """Two runs that append 512 tokens behind `cached` ones: watching `spans` spans of `size`
-    tokens, and none."""
+    """Two functions that each append 512 tokens to a cached context once and return the seconds:
+    with attention to earlier spans watched, and without.
+
+    Args:
+        model: The model.
+        cached: How many tokens the context has before.
+        spans: How many spans are watched.
+        size: How many tokens a span has.
+    """
     head, tail = text_of_tokens(model, cached), text_of_tokens(model, 512)
     s = model.session(Meter())
     s.user()
@@ -108,6 +137,7 @@ def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, 
     s.flush()
 
     def append(watch: bool) -> None:
+        """Append the 512 tokens, and wait until attention and keys are there."""
         span = s.feed(tail, watch=watched if watch else ())
         s.flush()
         _ = span.attention
@@ -115,6 +145,7 @@ def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, 
             torch.cuda.synchronize()
 
     def append_seconds(watch: bool) -> float:
+        """The seconds of `append` in a branch of the context, which is dropped again."""
         with s.branch():
             return timed(partial(append, watch))
 
@@ -122,8 +153,8 @@ def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, 
 
 
 def eager(model: Any, cached: int, new: int) -> Run:
-    """A run that appends `new` tokens behind `cached` ones with transformers' own
-    output_attentions=True."""
+    """A function that appends `new` tokens to `cached` ones with transformers' own
+    output_attentions=True, and returns the seconds."""
     ids = torch.tensor([model.text.plain(text_of_tokens(model, cached + new))])
     past = KVPool(model.layers).cache()
     with torch.inference_mode():
@@ -145,11 +176,19 @@ def eager(model: Any, cached: int, new: int) -> Run:
 
 
 def watched_writing(model: Any, cached: int, new: int, columns: int) -> tuple[Run, Run]:
-    """Two runs that write `new` tokens behind `cached` ones: watching `columns` spans, and watching
-    none."""
+    """Two functions that each write `new` tokens behind a context once and return the seconds: with
+    attention to earlier spans watched, and without.
+
+    Args:
+        model: The model.
+        cached: How many tokens the context has before.
+        new: How many tokens are written.
+        columns: How many spans are watched.
+    """
     head = text_of_tokens(model, cached)
 
     def write_seconds(watch: bool) -> float:
+        """The seconds to write the tokens behind a new context; reading it is not in them."""
         with model.session(Meter()) as s:
             s.user()
             spans = [s.feed(" town town town") for _ in range(columns)]
@@ -163,11 +202,19 @@ def watched_writing(model: Any, cached: int, new: int, columns: int) -> tuple[Ru
 def beside_transformers(
     model: Any, name: str, cached: int, new: int, threads: int, repeats: int
 ) -> None:
-    """Print CPU seconds to read `cached` tokens, and to write `new`: of a session / of generate(),
-    the same weights.
+    """Print two rows that compare a session with transformers' generate() on the same weights: CPU
+    seconds to read a prompt, and to write behind it.
 
     CPU seconds, so that other programs on the machine count less; `repeats` runs in turn, after one
     of each.
+
+    Args:
+        model: The model.
+        name: What the rows call it.
+        cached: How many tokens the prompt has.
+        new: How many tokens are written.
+        threads: How many threads torch uses.
+        repeats: How many pairs.
     """
     text = text_of_tokens(model, cached)
     plain = GenerationConfig(max_new_tokens=new, do_sample=False, pad_token_id=0)
@@ -176,11 +223,15 @@ def beside_transformers(
         ids = torch.tensor([s.ids + model.mid])
 
     def ours() -> list[float]:
+        """CPU clock of a session: at its start, when the prompt is read, and when all is
+        written."""
         marks = [time.process_time()]
 
         def pick(
             _: Any, logits: torch.Tensor
         ) -> int:  # of the first token; the others come from the batches
+            """Note the time at which the first token is chosen; the others come from the
+            batches."""
             marks.append(time.process_time())
             return int(logits.argmax())
 
@@ -191,6 +242,8 @@ def beside_transformers(
         return marks
 
     def theirs() -> list[float]:
+        """CPU clock of generate(): at its start, when the prompt is read, and when all is
+        written."""
         marks: list[float] = []  # generate() calls put with the prompt, then with each token
         streamer = unittest.mock.Mock(put=lambda _: marks.append(time.process_time()))
         model.net.set_attn_implementation("sdpa")
@@ -215,14 +268,23 @@ def beside_transformers(
 
 
 def search_flops(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
-    """Work of a search that shows `top` nodes, then visits `nodes`, a probe before each.
+    """Count the work of a search that shows `top` nodes, then visits `nodes`, with a probe before
+    each.
 
-    Returns (GFLOPs with one cached context, GFLOPs with the prompt sent again for each probe,
-    tokens that the cached context reads / its tokens: 1 where none is read twice).
+    Args:
+        model: The model.
+        top: How many nodes are shown first.
+        nodes: How many are visited then.
+
+    Returns:
+        (GFLOPs with one cached context; GFLOPs with the prompt sent again for each probe; tokens
+        that the cached context reads / its tokens, 1 where none is read twice).
     """
     node, question = text_of_tokens(model, 40), "Where is the bridge?"
 
     def opened(meter: Meter, count: int) -> Any:
+        """A session with the question and `count` nodes in its context, whose work `meter`
+        counts."""
         s = model.session(meter)
         s.user("Can this be answered?\n")
         s.feed(question)
@@ -278,11 +340,15 @@ def model_table(folder: Path, repeats: int) -> None:
 
 
 def writing_seconds(model: Any, sessions: int, new: int, together: bool) -> float:
-    """Seconds in which `sessions` contexts of 200 tokens write `new` tokens each; reading them is
+    """The seconds in which several contexts of 200 tokens write `new` tokens each; reading them is
     not in it.
 
-    together: the weights are read once a step for all contexts; else they write one after the
-    other.
+    Args:
+        model: The model.
+        sessions: How many contexts.
+        new: How many tokens each writes.
+        together: Whether the weights are read once a step for all contexts; else they write one
+            after the other.
     """
     contexts = []
     for number in range(sessions):
@@ -295,6 +361,7 @@ def writing_seconds(model: Any, sessions: int, new: int, together: bool) -> floa
     ]  # sampled: none ends early
 
     def write_all() -> None:
+        """Write the tokens of all contexts."""
         if together:
             scheduler = Scheduler(sessions)
             scheduler.start_threads(*writes)
@@ -307,6 +374,7 @@ def writing_seconds(model: Any, sessions: int, new: int, together: bool) -> floa
 
 
 def main() -> None:
+    """Print the whole table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

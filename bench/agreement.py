@@ -26,7 +26,15 @@ SHEETS = ((30, 1, 10), (60, 1, 20), (20, 3, 20), (60, 3, 60), (200, 1, 40), (200
 
 @dataclass(frozen=True)
 class Setting:
-    """Answers to rate. rate: of right ones; correlation: within a document."""
+    """How answers and ratings are made up.
+
+    Args:
+        documents: How many documents.
+        each: How many answers of each document.
+        rate: The share of right answers.
+        accuracy: How often a rater judges an answer right.
+        correlation: How much answers about one document agree, from 0 to 1.
+    """
 
     documents: int
     each: int
@@ -36,11 +44,12 @@ class Setting:
 
     @property
     def clusters(self) -> np.ndarray:
+        """The number of the document of each answer."""
         return np.repeat(np.arange(self.documents), self.each).astype(np.int32)
 
 
 def right_answers(setting: Setting, rng: np.random.Generator) -> Floats:
-    """1 for right answers."""
+    """Draw which answers are right: 1 for right ones, else 0, one value an answer."""
     rates = np.full(setting.documents, setting.rate)
     if setting.correlation:
         strength = (1 - setting.correlation) / setting.correlation
@@ -50,13 +59,20 @@ def right_answers(setting: Setting, rng: np.random.Generator) -> Floats:
 
 
 def rated(right: Floats, accuracy: float, lenient: bool, rng: np.random.Generator) -> Floats:
-    """What a rater says of answers."""
+    """Draw what a rater says of answers: 1 for right, else 0.
+
+    Args:
+        right: Which answers are right.
+        accuracy: How often the rater says so.
+        lenient: Whether mistakes only call wrong answers right; else they err both ways.
+        rng: Draws the mistakes.
+    """
     mistaken = np.ones_like(right) if lenient else 1 - right
     return np.where(rng.random(len(right)) < accuracy, right, mistaken)
 
 
 def true_kappa(setting: Setting) -> float:
-    """Kappa of two noisy raters, each right with the probability `accuracy`."""
+    """The kappa that two noisy raters of this setting have in truth, by formula."""
     right, wrong = setting.accuracy, 1 - setting.accuracy
     alike = right**2 + wrong**2
     yes = setting.rate * right + (1 - setting.rate) * wrong
@@ -65,7 +81,8 @@ def true_kappa(setting: Setting) -> float:
 
 
 def of_kappa(setting: Setting, trials: int, rng: np.random.Generator) -> str:
-    """A line of the first table."""
+    """Measure the intervals of kappa of two raters in one setting, over `trials` tables; a line of
+    the first table."""
     truth = true_kappa(setting)
     hits, widths = [], []
     for _ in range(trials):
@@ -83,7 +100,16 @@ def of_kappa(setting: Setting, trials: int, rng: np.random.Generator) -> str:
 def of_labels(
     setting: Setting, labels: int, lenient: bool, trials: int, rng: np.random.Generator
 ) -> str:
-    """A line of the second table."""
+    """Measure the intervals of the share of right answers, prediction-powered, in one setting; a
+    line of the second table.
+
+    Args:
+        setting: How answers are made up.
+        labels: How many answers a person has labelled.
+        lenient: Whether the judge's mistakes only call wrong answers right.
+        trials: How many tables.
+        rng: Draws them.
+    """
     hits, widths, alone = [], [], []
     for _ in range(trials):
         right = right_answers(setting, rng)
@@ -107,7 +133,14 @@ def of_labels(
 
 
 def line(setting: Setting, hits: list[bool], widths: list[float], trials: int) -> str:
-    """A setting with coverage, the share of tables that show an interval, and its width."""
+    """A line of a table: setting, coverage, share of tables that show an interval, and its width.
+
+    Args:
+        setting: The setting.
+        hits: For each interval that is shown, whether it holds the truth.
+        widths: The width of each of these.
+        trials: How many tables were made.
+    """
     text = f"{setting.documents:6}{setting.each:3}{setting.rate:6}{setting.accuracy:6}"
     text += f"{setting.correlation:5}"
     if not hits:
@@ -116,6 +149,7 @@ def line(setting: Setting, hits: list[bool], widths: list[float], trials: int) -
 
 
 def main() -> None:
+    """Print both tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -42,8 +42,15 @@ KEY_BYTES = 2 * LLAMA.layers * LLAMA.kv_heads * LLAMA.head_size * 2
 
 @dataclass
 class Batch:
-    """One batch: its contexts, new tokens, pairs of query and key, keys that are read, and
-    launches."""
+    """What one batch on the card does.
+
+    Attributes:
+        contexts: How many contexts it has.
+        tokens: How many new tokens it reads.
+        pairs: How many pairs of query and key it multiplies.
+        keys: How many keys it reads.
+        launches: How many operations the card is sent.
+    """
 
     contexts: int = 0
     tokens: int = 0
@@ -53,7 +60,7 @@ class Batch:
 
     @property
     def work(self) -> float:
-        """Seconds in which the card computes or reads: the weights once, and the keys of each
+        """The seconds in which the card computes or reads: the weights once, and the keys of each
         context."""
         flops = (
             2 * (LLAMA.linear * self.tokens + LLAMA.head * self.contexts) + LLAMA.pair * self.pairs
@@ -61,7 +68,7 @@ class Batch:
         return max(flops / FLOPS, (2 * (LLAMA.linear + LLAMA.head) + KEY_BYTES * self.keys) / BYTES)
 
     def add(self, lengths: Sequence[tuple[int, int]]) -> None:
-        """Add contexts, each (new tokens, keys before them)."""
+        """Add contexts to the batch, each as (new tokens, keys before them)."""
         self.contexts += len(lengths)
         self.tokens += sum(new for new, _ in lengths)
         self.pairs += sum(new * before + new * (new + 1) // 2 for new, before in lengths)
@@ -70,11 +77,13 @@ class Batch:
 
 @contextlib.contextmanager
 def booked() -> Iterator[list[Batch]]:
-    """Context manager: the batches that models run inside, as on a GPU."""
+    """A context manager that gives the list of batches that models run inside the `with` block, as
+    on a GPU; it grows while they run."""
     batches: list[Batch] = []
     run, replay = ForwardQueue.run, RecordedSteps._replay
 
     def book(queue: Any, asks: Any) -> Any:
+        """Run a batch as before, and count its launches."""
         batches.append(Batch())
         with Launches() as counted:
             results = run(queue, asks)
@@ -82,10 +91,13 @@ def booked() -> Iterator[list[Batch]]:
         return results
 
     def book_packed(net: Any, device: Any, asks: Any, *more: Any) -> Any:
+        """Read tokens as before, and add their contexts to the present batch."""
         batches[-1].add([(len(ask.ids), slot_of(ask.cache).used[0]) for ask in asks])
         return run_packed(net, device, asks, *more)
 
     def book_replay(steps: Any, size: int, rows: Any) -> Any:
+        """Play a recorded step as before, and add its contexts to the present batch; it is one
+        launch."""
         batches[-1].add([(1, before) for _, _, before, _ in rows])
         batches[-1].launches += 1
         return replay(steps, size, rows)
@@ -100,8 +112,13 @@ def booked() -> Iterator[list[Batch]]:
 
 
 def summary(batches: Sequence[Batch], questions: int) -> dict[str, float]:
-    """Contexts a batch, launches a batch, milliseconds a question, and the share of them in which
-    the card is idle."""
+    """What the batches say of a search: contexts and launches a batch, milliseconds a question, and
+    the share of these in which the card is idle.
+
+    Args:
+        batches: All batches of the search.
+        questions: How many questions were searched for.
+    """
     work, waiting = (
         sum(batch.work for batch in batches),
         LAUNCH * sum(batch.launches for batch in batches),
@@ -116,7 +133,14 @@ def summary(batches: Sequence[Batch], questions: int) -> dict[str, float]:
 
 
 def search(folder: Path, places: Sequence[int], tokens: int) -> dict[int, dict[str, float]]:
-    """Number in flight -> the summary of PECAN's search of as many questions, at least 16."""
+    """Number of questions in flight -> the summary of PECAN's search of as many questions, at least
+    16.
+
+    Args:
+        folder: The folder of the model.
+        places: The numbers in flight.
+        tokens: How long a document is.
+    """
     found = {}
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
@@ -134,6 +158,7 @@ def search(folder: Path, places: Sequence[int], tokens: int) -> dict[int, dict[s
 
 
 def main() -> None:
+    """Print a line for each number of questions in flight."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -53,8 +53,12 @@ F1_MEAN = 0.7  # mean of a score like F1 that is not 0: 1 in 40 %, else between 
 class Setting:
     """How samples are made.
 
-    sizes: Questions of each document (`sizes`); correlation: within documents; means: of one method
-    or two; like_f1: whether scores lie between 0 and 1, too; sigma: of the logarithm of costs.
+    Args:
+        sizes: How many questions each document has, one of SIZES.
+        correlation: How much scores within a document agree, from 0 to 1.
+        means: Mean scores of one method, or of two.
+        like_f1: Whether scores also lie between 0 and 1.
+        sigma: Standard deviation of the logarithm of costs.
     """
 
     sizes: str
@@ -66,7 +70,16 @@ class Setting:
 
 @dataclass
 class Row:
-    """What was found in one setting."""
+    """What was found in one setting.
+
+    Args:
+        coverage: Share of the shown intervals that hold the truth.
+        shown: Share of samples that get an interval.
+        width: Mean width over that of the true standard error.
+        size: Share of p < 0.05 where two methods are equal.
+        power: Share of p < 0.05 at the difference that was promised.
+        promised: Share of samples that get such a promise.
+    """
 
     coverage: float
     shown: float
@@ -77,7 +90,13 @@ class Row:
 
 
 def sizes(kind: str, documents: int, rng: np.random.Generator) -> Floats:
-    """Questions of each document."""
+    """Draw how many questions each document has.
+
+    Args:
+        kind: "lognormal", one number such as "5", or a range such as "1-40".
+        documents: How many documents.
+        rng: Draws the numbers.
+    """
     if kind == "lognormal":
         return np.clip(np.round(rng.lognormal(1.5, 1.0, documents)), 1, 40)
     low, _, high = kind.partition("-")
@@ -85,14 +104,23 @@ def sizes(kind: str, documents: int, rng: np.random.Generator) -> Floats:
 
 
 def labels_of(counts: Floats) -> np.ndarray:
+    """The number of the document of each question: [2, 1] questions -> [0, 0, 1]."""
     return np.repeat(np.arange(len(counts)), counts.astype(int)).astype(np.int32)
 
 
 def scores(
     mean: float, correlation: float, like_f1: bool, labels: np.ndarray, rng: np.random.Generator
 ) -> Floats:
-    """Scores of which `mean` are not 0; the chance of a document is drawn from a beta
-    distribution."""
+    """Draw scores, of which the share `mean` is not 0; the chance of a document is drawn from a
+    beta distribution.
+
+    Args:
+        mean: Share of scores that are not 0.
+        correlation: How much scores within a document agree.
+        like_f1: Whether scores that are not 0 also lie between 0 and 1.
+        labels: The number of the document of each question.
+        rng: Draws the scores.
+    """
     chance = np.full(len(labels), mean)
     if correlation:
         scale = (1 - correlation) / correlation
@@ -105,14 +133,20 @@ def scores(
 
 
 def scale(setting: Setting) -> float:
-    """Mean of a score that is not 0."""
+    """The mean of a score that is not 0."""
     if setting.like_f1:
         return F1_MEAN
     return 1.0
 
 
 def true_error(values: Floats, truth: float, labels: np.ndarray) -> float:
-    """Squared error of the mean of one sample around the truth, by document."""
+    """The squared error of a sample's mean around the truth, by document.
+
+    Args:
+        values: The scores of the sample.
+        truth: The mean that is true.
+        labels: The number of the document of each score.
+    """
     residuals = np.bincount(labels, weights=values - truth)
     return float((residuals**2).sum()) / len(values) ** 2
 
@@ -120,7 +154,14 @@ def true_error(values: Floats, truth: float, labels: np.ndarray) -> float:
 def measured(
     found: Sequence[Interval | FlipTest], errors: list[float], truth: float, documents: int
 ) -> Row:
-    """Coverage and width of the intervals of one setting."""
+    """Coverage, shown share and width of the intervals of one setting.
+
+    Args:
+        found: The interval, or the test, of each sample.
+        errors: The squared error of each sample's mean.
+        truth: What the intervals should hold.
+        documents: How many documents a sample has.
+    """
     hits, widths = [], []
     for one in found:
         if one.low is None or one.high is None:
@@ -135,7 +176,7 @@ def measured(
 
 
 def of_scores(setting: Setting, documents: int, trials: int, rng: np.random.Generator) -> Row:
-    """Intervals of the mean score of one method."""
+    """Measure the intervals of one method's mean score in one setting, over `trials` samples."""
     mean = setting.means[0]
     truth = mean * scale(setting)
     found, errors = [], []
@@ -150,7 +191,7 @@ def of_scores(setting: Setting, documents: int, trials: int, rng: np.random.Gene
 def two_methods(
     setting: Setting, labels: np.ndarray, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Scores of two methods on the same questions."""
+    """Draw the scores of two methods on the same questions: (scores of a, scores of b)."""
     a, b = setting.means
     return (
         scores(a, setting.correlation, setting.like_f1, labels, rng),
@@ -162,7 +203,10 @@ def two_methods(
 class Samples:
     """Samples of the differences of two methods.
 
-    sums, sizes: (G, samples) of each document; errors: (samples,) squared, of their means.
+    Args:
+        sums: (documents, samples), the sum of differences of each document.
+        sizes: (documents, samples), the questions of each document.
+        errors: (samples,), the squared error of each sample's mean.
     """
 
     sums: Floats
@@ -171,7 +215,8 @@ class Samples:
 
 
 def samples_of(setting: Setting, documents: int, count: int, rng: np.random.Generator) -> Samples:
-    """So many samples of documents that are drawn anew."""
+    """Draw `count` samples of the differences of two methods, each of documents that are drawn
+    anew."""
     truth = true_difference(setting)
     sums, counts = np.empty((documents, count)), np.empty((documents, count))
     errors = np.empty(count)
@@ -184,11 +229,17 @@ def samples_of(setting: Setting, documents: int, count: int, rng: np.random.Gene
 
 
 def true_difference(setting: Setting) -> float:
+    """The difference of the two methods' means that is true."""
     return (setting.means[0] - setting.means[1]) * scale(setting)
 
 
 def tests_of(sums: Floats, counts: Floats) -> list[FlipTest]:
-    """The test of each sample, (G, samples): that of `paired_test`, in blocks of samples."""
+    """The test of each sample, as `paired_test` makes it, computed in blocks of samples.
+
+    Args:
+        sums: (documents, samples), the sum of differences of each document.
+        counts: (documents, samples), the questions of each document.
+    """
     flips = flip_sets(len(sums), np.random.default_rng(0))
     tests = []
     for start in range(0, sums.shape[1], SAMPLES_AT_ONCE):
@@ -198,7 +249,8 @@ def tests_of(sums: Floats, counts: Floats) -> list[FlipTest]:
 
 
 def of_differences(setting: Setting, documents: int, trials: int, rng: np.random.Generator) -> Row:
-    """Intervals of the difference of two methods; size where they are equal."""
+    """Measure the intervals of the difference of two methods in one setting; where they are equal,
+    also the size of the test."""
     samples = samples_of(setting, documents, trials, rng)
     tests = tests_of(samples.sums, samples.sizes)
     truth = true_difference(setting)
@@ -209,15 +261,19 @@ def of_differences(setting: Setting, documents: int, trials: int, rng: np.random
 
 
 def rejected(tests: list[FlipTest]) -> float:
-    """Share of p < 0.05."""
+    """The share of tests with p < 0.05."""
     return float(np.mean([test.p < 0.05 for test in tests]))
 
 
 def promised_power(
     setting: Setting, documents: int, trials: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Share of p < 0.05 in samples that are shifted by what `detectable` says of another sample;
-    and the share of samples that get a promise."""
+    """What the promises of `detectable_difference` are worth in one setting.
+
+    Returns:
+        (share of p < 0.05 in samples that are shifted by what another sample was promised; share of
+        samples that get a promise).
+    """
     firsts = max(10, trials // 20)
     others = samples_of(setting, documents, 5 * firsts, rng)
     found = []
@@ -237,7 +293,8 @@ def promised_power(
 
 
 def of_costs(setting: Setting, documents: int, trials: int, rng: np.random.Generator) -> Row:
-    """Intervals of the mean of lognormal costs."""
+    """Measure the intervals of the mean of lognormal costs in one setting, over `trials`
+    samples."""
     sigma, correlation = setting.sigma, setting.correlation
     truth = math.exp(sigma**2 / 2)
     found, errors = [], []
@@ -252,7 +309,7 @@ def of_costs(setting: Setting, documents: int, trials: int, rng: np.random.Gener
 
 
 def settings_of(what: str) -> list[Setting]:
-    """All settings of a kind of value."""
+    """All settings of a kind of value: "scores", "differences" or "costs"."""
     if what == "costs":
         grid = product(SIZES, (0.0, 0.5), SIGMAS)
         return [Setting(kind, correlation, sigma=sigma) for kind, correlation, sigma in grid]
@@ -266,7 +323,14 @@ MEASURES = {"scores": of_scores, "differences": of_differences, "costs": of_cost
 
 
 def measure(what: str, documents: int, trials: int) -> str:
-    """A line of the table: all settings, then the lowest ones again with fresh samples."""
+    """Measure all settings of a kind of value, then the ones with the lowest coverage again with
+    fresh samples; the line of the table.
+
+    Args:
+        what: "scores", "differences" or "costs".
+        documents: How many documents a sample has.
+        trials: How many samples a setting gets.
+    """
     rng = np.random.default_rng(documents)
     settings = settings_of(what)
     rows = [MEASURES[what](setting, documents, trials, rng) for setting in settings]
@@ -282,7 +346,8 @@ def measure(what: str, documents: int, trials: int) -> str:
 
 
 def contradictions(tables: int, rng: np.random.Generator) -> int:
-    """Tables of two methods whose p and interval say different things of 0."""
+    """How many of so many made-up tables of two methods have a p and an interval that say different
+    things of a difference of 0."""
     count = 0
     for _ in range(tables):
         documents = int(rng.integers(1, 60))
@@ -299,7 +364,15 @@ def contradictions(tables: int, rng: np.random.Generator) -> int:
 
 
 def family_errors(methods: int, documents: int, trials: int, rng: np.random.Generator) -> float:
-    """How often any of so many equal methods is separated from the best."""
+    """How often any of several equal methods is called worse than the best, as a share of the
+    trials.
+
+    Args:
+        methods: How many methods.
+        documents: How many documents, of one question each.
+        trials: How many tables are made.
+        rng: Draws them.
+    """
     wrong = 0
     labels = np.arange(documents, dtype=np.int32)
     for _ in range(trials):
@@ -339,11 +412,19 @@ def too_high(
 
 
 def column(rows: list[Row], name: str) -> Floats:
+    """The attribute `name` of each row, as an array."""
     return np.array([getattr(row, name) for row in rows])
 
 
 def line(what: str, documents: int, rows: list[Row], lowest: float) -> str:
-    """What is printed of all settings; lowest: coverage of the lowest ones, measured again."""
+    """The line of the table for a kind of value and number of documents.
+
+    Args:
+        what: The kind of value.
+        documents: How many documents.
+        rows: What was found in each setting.
+        lowest: The lowest coverage of the lowest settings, measured again.
+    """
     coverage, shown, width = (column(rows, name) for name in ("coverage", "shown", "width"))
     text = f"{what:12}{documents:6}{np.nanmin(coverage):10.3f}{lowest:7.3f}"
     text += f"{np.nanmean(coverage):7.3f}{shown.mean():7.2f}"
@@ -359,6 +440,7 @@ def line(what: str, documents: int, rows: list[Row], lowest: float) -> str:
 
 
 def main() -> None:
+    """Print the whole table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

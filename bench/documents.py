@@ -37,7 +37,7 @@ _SHOW = (
 
 
 def pages_of(folder: Path, wanted: int, seed: int) -> list[Path]:
-    """Draw pages of a folder, of each suffix."""
+    """Draw pages of a folder, at most `wanted`, among files of all suffixes."""
     found = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES)
     files = [path for path in found if path.is_file() and _is_page(path)]
     return random.Random(seed).sample(files, min(wanted, len(files)))
@@ -91,13 +91,27 @@ def our_text(page: Path) -> str:
 
 
 def lost_words(shown: str, read: str) -> tuple[int, Counter[str]]:
-    """The number of words shown, and those that are read less often."""
+    """Compare two texts of a page word by word.
+
+    Args:
+        shown: What a browser shows.
+        read: What a run reads.
+
+    Returns:
+        (number of words shown; the words that are read less often, with how often they are
+        missing).
+    """
     words = Counter(_WORD.findall(shown))
     return words.total(), words - Counter(_WORD.findall(read))
 
 
 def measure(pages: Sequence[Path], browser: str) -> None:
-    """Print what each kind of page lost, and the pages that lost most."""
+    """Print for each kind of page how many words were lost, and the pages that lost most.
+
+    Args:
+        pages: The pages.
+        browser: The command of a browser.
+    """
     totals: Counter[str] = Counter()
     losses: Counter[str] = Counter()
     worst = []
@@ -119,6 +133,7 @@ def measure(pages: Sequence[Path], browser: str) -> None:
 
 
 def main() -> None:
+    """Draw pages of the folders, and print what is lost of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--pages", type=int, default=100)

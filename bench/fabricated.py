@@ -43,8 +43,15 @@ ALL_EDITS = (
 
 @dataclass
 class Found:
-    """Names of edits that passed, by command, and of honest pairs that were hurt; hidden: kinds
-    that no file shows, with the reason."""
+    """What the commands let pass, by name.
+
+    Args:
+        compare: Edits that `harness compare` passes in silence.
+        report: Edits that `harness report` passes in silence.
+        verify: Edits that `harness verify` calls consistent.
+        hurt: Honest pairs that are refused or marked.
+        hidden: Edits that no file shows, with the reason.
+    """
 
     compare: list[str] = field(default_factory=list)
     report: list[str] = field(default_factory=list)
@@ -54,7 +61,13 @@ class Found:
 
 
 def make_runs(root: Path, *commands: str) -> dict[str, Path]:
-    """Run what the options of each command say on the made-up data; returns method -> run folder."""
+    """Make runs on the made-up data; returns method -> run folder. Ends the program where one
+    fails.
+
+    Args:
+        root: The folder of results.
+        *commands: The options of each `harness run`.
+    """
     for command in commands:
         options = [*command.split(), "--dataset", "pocket/musique", "--mlflow", "off"]
         said = call("run", *options, "--out", str(root))
@@ -65,7 +78,8 @@ def make_runs(root: Path, *commands: str) -> dict[str, Path]:
 
 @contextlib.contextmanager
 def copies(runs: dict[str, Path]) -> Iterator[dict[str, Path]]:
-    """Copies of the runs in a folder of their own."""
+    """A context manager that gives method -> a copy of its run, in a temporary folder that is there
+    as long as the `with` block."""
     with TemporaryDirectory() as folder:
         made = {}
         for name, path in runs.items():
@@ -75,7 +89,12 @@ def copies(runs: dict[str, Path]) -> Iterator[dict[str, Path]]:
 
 
 def judged(here: dict[str, Path], of: str = "bm25") -> tuple[Said, Said, Said]:
-    """What compare, report and verify say of the run of a method beside the others."""
+    """What `harness compare`, `report` and `verify` say of a run beside the others.
+
+    Args:
+        here: Method -> run folder.
+        of: The method whose run is judged.
+    """
     root = str(here[of].parent.parent)
     compared = call("compare", str(here[of]), str(here["full-context"]))
     reported = call("report", root)
@@ -86,12 +105,22 @@ def judged(here: dict[str, Path], of: str = "bm25") -> tuple[Said, Said, Said]:
 
 
 def is_silent(said: Said, honest: Said) -> bool:
-    """Whether a command says nothing of an edited run that it does not say of an honest one."""
+    """Whether a command says nothing of an edited run that it does not say of an honest one.
+
+    Args:
+        said: What it says of the edited run.
+        honest: What it says of the honest one.
+    """
     return said.code == 0 and not said.marks - honest.marks
 
 
 def is_certified(said: Said, edit: Edit) -> bool:
-    """Whether verify calls a bundle consistent without naming what was edited as not checked."""
+    """Whether verify calls a bundle consistent, without naming what was edited as not checked.
+
+    Args:
+        said: What it says.
+        edit: The edit.
+    """
     last = said.text.rstrip().rpartition("\n")[2]
     if said.code != 0:
         return False
@@ -100,7 +129,15 @@ def is_certified(said: Said, edit: Edit) -> bool:
 
 
 def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, found: Found) -> None:
-    """Judge a copy of the runs after each edit."""
+    """Edit a copy of the runs in each of many ways, and have the commands judge it; what passes is
+    added to `found`.
+
+    Args:
+        runs: Method -> honest run.
+        edits: The edits.
+        careful: Whether checksums are computed anew after an edit.
+        found: Gets the names of the edits that pass.
+    """
     plain = {}
     for method in dict.fromkeys(edit.of for edit in edits):
         with copies(runs) as here:
@@ -127,7 +164,14 @@ def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, fou
 
 
 def try_honest(runs: dict[str, Path], pairs: tuple[Honest, ...], found: Found) -> None:
-    """Judge pairs of honest runs."""
+    """Have the commands judge pairs of honest runs; pairs that are refused or marked are added to
+    `found`.
+
+    Args:
+        runs: Method -> honest run.
+        pairs: The pairs.
+        found: Gets the names of the pairs.
+    """
     for pair in pairs:
         with copies(runs) as here:
             root = here["bm25"].parent.parent
@@ -141,10 +185,12 @@ def try_honest(runs: dict[str, Path], pairs: tuple[Honest, ...], found: Found) -
 
 
 def chosen(edits: tuple[Edit, ...], only: str | None) -> tuple[Edit, ...]:
+    """The edits, or only the one of the name `only`."""
     return tuple(edit for edit in edits if only in (None, edit.name))
 
 
 def main() -> None:
+    """Try all edits and honest pairs, and print what passes and what is hurt."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

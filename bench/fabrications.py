@@ -24,79 +24,98 @@ Record = dict[str, Any]
 
 @dataclass
 class Folder:
-    """A run folder that is edited; other: an honest run of another method over the same
-    questions."""
+    """A run folder on disk that is edited. Each method rewrites one of its files.
+
+    Args:
+        path: The folder.
+        other: The folder of an honest run of another method over the same questions.
+    """
 
     path: Path
     other: Path
 
     def config(self, **changes: Any) -> None:
-        """Set settings of run.yaml by dotted key, with _ for the dots of the last but one: {"model__seed": 3}."""
+        """Set settings in run.yaml; a key has "__" for its dots: config(model__temperature=0.7)."""
         held = yaml.safe_load((self.path / "run.yaml").read_text())
         for key, value in changes.items():
             _set(held["config"], key.split("__"), value)
         (self.path / "run.yaml").write_text(yaml.safe_dump(held, sort_keys=False))
 
     def origin(self, path: str, origin: str) -> None:
-        """Say that a setting comes from elsewhere."""
+        """Write into run.yaml that a setting comes from elsewhere.
+
+        Args:
+            path: The setting, with dots.
+            origin: Where it is said to come from.
+        """
         held = yaml.safe_load((self.path / "run.yaml").read_text())
         held["origins"][path] = origin
         (self.path / "run.yaml").write_text(yaml.safe_dump(held, sort_keys=False))
 
     def manifest(self, **changes: Any) -> None:
-        """Set values of manifest.json likewise."""
+        """Set values in manifest.json; a key has "__" for its dots."""
         held = json.loads((self.path / "manifest.json").read_text())
         for key, value in changes.items():
             _set(held, key.split("__"), value)
         (self.path / "manifest.json").write_text(json.dumps(held, indent=2))
 
     def write_manifest(self, held: Record) -> None:
+        """Write all of manifest.json anew."""
         (self.path / "manifest.json").write_text(json.dumps(held, indent=2))
 
     def manifest_of(self) -> Record:
+        """Read manifest.json."""
         held: Record = json.loads((self.path / "manifest.json").read_text())
         return held
 
     def summary(self, **changes: Any) -> None:
+        """Set values in summary.json; a key has "__" for its dots."""
         held = json.loads((self.path / "summary.json").read_text())
         for key, value in changes.items():
             _set(held, key.split("__"), value)
         (self.path / "summary.json").write_text(json.dumps(held, indent=2))
 
     def rows(self, name: str = "records.jsonl") -> list[Record]:
+        """Read the rows of a file of JSON lines, by default the records."""
         return [json.loads(line) for line in (self.path / name).read_text().splitlines()]
 
     def others(self) -> list[Record]:
+        """Read the records of the other run."""
         text = (self.other / "records.jsonl").read_text()
         return [json.loads(line) for line in text.splitlines()]
 
     def write(self, rows: list[Record], name: str = "records.jsonl") -> None:
+        """Write rows to a file of JSON lines, by default the records."""
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (self.path / name).write_text(text)
 
     def each(self, change: Callable[[Record], None], share: float = 1.0) -> None:
-        """Change the records, or the first `share` of them."""
+        """Change the records, or the first `share` of them: `change` is called with each and edits
+        it."""
         rows = self.rows()
         for row in rows[: max(1, round(share * len(rows)))]:
             change(row)
         self.write(rows)
 
     def usage(self, change: Callable[[Record], None]) -> None:
-        """Change every phase of every record's usage."""
+        """Change the usage of every phase of every record: `change` is called with each and edits
+        it."""
 
         def both(row: Record) -> None:
+            """Change all phases of a record."""
             for phase in row["usage"].values():
                 change(phase)
 
         self.each(both)
 
     def text(self, name: str, change: Callable[[str], str]) -> None:
-        """Change the text of a file."""
+        """Replace the text of a file by what `change` makes of it."""
         place = self.path / name
         place.write_text(change(place.read_text()))
 
     def rename(self) -> None:
-        """Give manifest and folder the hash of the settings as they are now."""
+        """Give the manifest and the folder's name the hash of the settings as they are now; `path`
+        is then the new folder."""
         run = read_run(self.path)
         inputs = recorded_inputs(run.config, run.manifest)
         assert inputs is not None
@@ -115,6 +134,8 @@ class Folder:
 
 
 def _set(held: Record, keys: list[str], value: Any) -> None:
+    """Set the value inside nested objects that the path `keys` leads to; missing objects are
+    made."""
     for key in keys[:-1]:
         held = held.setdefault(key, {})
     held[keys[-1]] = value
@@ -124,9 +145,13 @@ def _set(held: Record, keys: list[str], value: Any) -> None:
 class Edit:
     """One kind of edit.
 
-    topic: what verify says that it never checks, where this is of it; hidden_by: why no file shows
-    it once the checksums are computed anew, for kinds that compare and report cannot see; of: the
-    method whose run is edited.
+    Args:
+        name: Its name.
+        change: Makes the edit in a run folder.
+        topic: What verify says that it never checks, where the edit is of it; "" else.
+        hidden_by: Why no file shows the edit once the checksums are computed anew; "" where one
+            does.
+        of: The method whose run is edited.
     """
 
     name: str
@@ -137,19 +162,23 @@ class Edit:
 
 
 def setting(name: str, key: str, value: Any, topic: str = "") -> Edit:
+    """An edit that sets one setting of run.yaml; its topic is by default the setting's name."""
     topic = topic or key.replace("__", ".")
     return Edit(name, lambda folder: folder.config(**{key: value}), topic)
 
 
 def described(name: str, key: str, value: Any, topic: str = "") -> Edit:
+    """An edit that sets one value of manifest.json."""
     return Edit(name, lambda folder: folder.manifest(**{key: value}), topic)
 
 
 def of_records(name: str, change: Callable[[Record], None], share: float = 1.0) -> Edit:
+    """An edit that changes the records, or the first `share` of them."""
     return Edit(name, lambda folder: folder.each(change, share))
 
 
 def of_usage(name: str, change: Callable[[Record], None], topic: str = "") -> Edit:
+    """An edit that changes the usage of all records."""
     return Edit(name, lambda folder: folder.usage(change), topic)
 
 
@@ -159,32 +188,41 @@ def _right(row: Record) -> None:
 
 
 def _gold_is_the_answer(row: Record) -> None:
+    """The gold answer is what the method answered, and all scores are those of a right answer."""
     row["gold"]["answers"] = [row["prediction"] or "nothing"]
     _right(row)
 
 
 def _alias(row: Record) -> None:
+    """What the method answered is one more gold answer, and all scores are those of a right
+    answer."""
     row["gold"]["answers"].append(row["prediction"] or "nothing")
     _right(row)
 
 
 def _other_question(row: Record) -> None:
+    """The question has another text."""
     row["question"] = f"{row['question']} (Answer with one word.)"
 
 
 def _right_answer(row: Record) -> None:
+    """The answer is the gold answer, and all scores are those of a right one."""
     row["prediction"] = row["gold"]["answers"][0]
     _right(row)
 
 
 def _half_of_another(folder: Folder) -> None:
+    """The first half of the records are those of the other method."""
     rows, others = folder.rows(), folder.others()
     half = len(rows) // 2
     folder.write([*others[:half], *rows[half:]])
 
 
 def _divide(key: str, number: int) -> Callable[[Record], None]:
+    """What divides one value of a phase's usage by a number; for "flops" those of all roles too."""
+
     def change(phase: Record) -> None:
+        """Divide the value in the usage of one phase."""
         if key == "flops":
             phase["flops"] = {name: value / number for name, value in phase["flops"].items()}
             phase["roles"] = {name: value / number for name, value in phase["roles"].items()}
@@ -202,14 +240,17 @@ def _faster(folder: Folder) -> None:
 
 
 def _negative(phase: Record) -> None:
+    """The tokens that were read are a negative number."""
     phase["tokens_in"] = -phase["tokens_in"]
 
 
 def _nothing_used(row: Record) -> None:
+    """The record has no usage."""
     row["usage"] = {}
 
 
 def _zero(phase: Record) -> None:
+    """The phase cost nothing."""
     for key in ("tokens_in", "tokens_out", "requests", "seconds"):
         phase[key] = 0
     phase["flops"] = dict.fromkeys(phase["flops"], 0.0)
@@ -217,14 +258,17 @@ def _zero(phase: Record) -> None:
 
 
 def _fifty(phase: Record) -> None:
+    """The phase made 50 requests."""
     phase["requests"] = 50
 
 
 def _no_passages(row: Record) -> None:
+    """The reader was shown nothing."""
     row["shown"] = []
 
 
 def _moved_passages(row: Record) -> None:
+    """The passages end far behind their texts."""
     for piece in row["shown"]:
         piece["end"] += 100_000
 
@@ -238,12 +282,14 @@ def _other_text(folder: Folder) -> None:
 
 
 def _inline_text(row: Record) -> None:
+    """The passages have another text, in the record itself."""
     for piece in row["shown"]:
         piece.pop("text_sha256", None)
         piece["text"] = "The answer is in this passage."
 
 
 def _without_the_worst(folder: Folder) -> None:
+    """The worse half of the records is gone, and all numbers are those of the others."""
     rows = sorted(folder.rows(), key=lambda row: sum(row["scores"].values()))
     kept = rows[len(rows) // 2 :]
     folder.write(kept)
@@ -252,6 +298,7 @@ def _without_the_worst(folder: Folder) -> None:
 
 
 def _without_the_worst_openly(folder: Folder) -> None:
+    """The worse half of the records is gone."""
     rows = sorted(folder.rows(), key=lambda row: sum(row["scores"].values()))
     folder.write(rows[len(rows) // 2 :])
 
@@ -263,10 +310,12 @@ def _one_answer_for_all(folder: Folder) -> None:
 
 
 def _one_document(row: Record) -> None:
+    """All questions are about one document, so that no interval goes by documents."""
     row["document_ids"] = ["all"]
 
 
 def _steps(row: Record) -> None:
+    """The record has a step of a search, which the method does not make."""
     flops = {"all-params": 1e15, "full": 1e15, "causal": 1e15, "executed": 1e15}
     row["steps"] = [
         {"action": "visit", "node": 1, "level": 1, "scores": {}, "tokens": 9, "p_yes": None,
@@ -276,11 +325,15 @@ def _steps(row: Record) -> None:
 
 
 def _failed(row: Record) -> None:
+    """The question failed, and keeps its scores."""
     row["error"] = {"type": "WindowExceeded", "message": "too long"}
 
 
 def _prompt(change: Callable[[str], str]) -> Callable[[Folder], None]:
+    """What replaces the text of the reader's first prompt by what `change` makes of it."""
+
     def apply(folder: Folder) -> None:
+        """Replace the text in a run folder."""
         first = folder.manifest_of()["first_prompts"]["reader"]
         folder.manifest(first_prompts__reader__text=change(first["text"]))
 
@@ -288,21 +341,27 @@ def _prompt(change: Callable[[str], str]) -> Callable[[Folder], None]:
 
 
 def _hint(text: str) -> str:
+    """A prompt with an answer in it."""
     return text.replace("\nAnswer:", "\n(The answer is Torford.)\nAnswer:")
 
 
 def _other_prompt(folder: Folder) -> None:
+    """The method's prompts have other words."""
     prompts = folder.manifest_of()["prompts"]
     folder.manifest(prompts={name: f"Think. {text}" for name, text in prompts.items()})
 
 
 def _asked_examples(folder: Folder) -> None:
+    """Solved examples are among the questions that were asked."""
     asked = [row["question_id"] for row in folder.rows()][:2]
     folder.config(dataset__shots=2, dataset__shots_ids=asked, dataset__shots_from="validation")
 
 
 def _indexes(change: Callable[[Record], None]) -> Callable[[Folder], None]:
+    """What changes each line on an index in documents.jsonl."""
+
     def apply(folder: Folder) -> None:
+        """Change the lines in a run folder."""
         rows = folder.rows("documents.jsonl")
         for row in rows:
             change(row)
@@ -312,24 +371,29 @@ def _indexes(change: Callable[[Record], None]) -> Callable[[Folder], None]:
 
 
 def _dear_index(row: Record) -> None:
+    """The index cost a negative number of tokens."""
     row["usage"] = {"index": {"tokens_in": -5, "tokens_out": 0, "seconds": 1.0}}
 
 
 def _no_indexes(folder: Folder) -> None:
+    """No index was built."""
     folder.write([], "documents.jsonl")
 
 
 def _headline(folder: Folder) -> None:
+    """The second score is the first."""
     held = yaml.safe_load((folder.path / "run.yaml").read_text())
     scorers = held["config"]["dataset"]["scorers"]
     folder.config(dataset__scorers=[*scorers[1:], scorers[0]])
 
 
 def _small_shape(folder: Folder) -> None:
+    """The reader is said to be a small model."""
     folder.manifest(shapes__reader__layers=1, shapes__reader__mlp=16)
 
 
 def _higher_mean(folder: Folder) -> None:
+    """The summary has a higher mean of the first score."""
     summary = json.loads((folder.path / "summary.json").read_text())
     first = next(iter(summary["scores"]))
     summary["scores"][first]["mean"] = 0.99

@@ -13,15 +13,18 @@ _IN_THE_DATA = "no file of the run holds its documents; verify reads the data se
 
 
 def _called_another(folder: Folder) -> None:
+    """The run is said to be of another method."""
     folder.config(method__name="sbert")
     folder.manifest(method="sbert")
 
 
 def _called_search(row: Record) -> None:
+    """What the answer cost is said to be the search's."""
     row["usage"] = {"search": row["usage"]["answer"]}
 
 
 def _one_token(row: Record) -> None:
+    """The answer is said eight times, in a single token."""
     row["prediction"] = " ".join([row["prediction"] or "no"] * 8)
     row["usage"]["answer"]["tokens_out"] = 1
 
@@ -32,10 +35,12 @@ def _easier_kind(row: Record) -> None:
 
 
 def _faster_questions(row: Record) -> None:
+    """The question is said to have taken a tenth of what its request took."""
     row["notes"]["seconds"] = row["usage"]["answer"]["seconds"] / 10
 
 
 def _slower_requests(row: Record) -> None:
+    """The request is said to have taken twice what its question took."""
     row["usage"]["answer"]["seconds"] = 2 * row["notes"]["seconds"]
 
 
@@ -65,12 +70,14 @@ def _last_questions(folder: Folder) -> None:
 
 
 def _longer_answers(folder: Folder) -> None:
+    """Longer answers are said to have been allowed, also in what was hashed."""
     folder.config(dataset__max_answer_tokens=64)
     folder.manifest(hashed__task__max_answer_tokens=64)
     folder.rename()
 
 
 def _no_first_prompt(folder: Folder) -> None:
+    """The manifest has no first prompt."""
     held = folder.manifest_of()
     held.pop("first_prompts")
     folder.write_manifest(held)
@@ -81,6 +88,7 @@ def _other_wording(folder: Folder) -> None:
     held = folder.manifest_of()
 
     def change(text: str) -> str:
+        """A prompt with other words."""
         return text.replace("Read the text below", "Read the text below with care")
 
     held["prompts"] = {name: change(text) for name, text in held["prompts"].items()}
@@ -101,11 +109,13 @@ def _hidden_score(folder: Folder) -> None:
 
 
 def _halve_flops(phase: Record) -> None:
+    """The phase has half of its FLOPs."""
     for key in ("flops", "roles"):
         phase[key] = {name: value / 2 for name, value in phase[key].items()}
 
 
 def _reused(row: Record) -> None:
+    """Half of the tokens that were read are said to be of a context that was there already."""
     phase = row["usage"]["answer"]
     half = phase["tokens_in"] // 2
     phase["tokens_in"] -= half
@@ -114,18 +124,21 @@ def _reused(row: Record) -> None:
 
 
 def _of_the_encoder(row: Record) -> None:
+    """Half of the reader's FLOPs are said to be the encoder's."""
     phase = row["usage"]["answer"]
     reader = phase["roles"]["reader"] / 2
     phase["roles"] = {"reader": reader, "encoder": reader}
 
 
 def _queued(row: Record) -> None:
+    """Most of the seconds are said to have been spent waiting."""
     phase = row["usage"]["answer"]
     phase["queued"] = 0.9 * phase["seconds"]
     phase["seconds"] -= phase["queued"]
 
 
 def _retried(row: Record) -> None:
+    """A loaded model is said to have needed five tries."""
     row["usage"]["answer"]["retries"] = 5
 
 
@@ -139,25 +152,29 @@ def _under_its_id(folder: Folder) -> None:
 
 
 def _larger_window(folder: Folder) -> None:
+    """The model is said to have a larger window, also in its identity."""
     folder.config(model__window=131072)
     folder.manifest(models__reader__window=131072)
     folder.rename()
 
 
 def _sampled(folder: Folder) -> None:
+    """Answers are said to have been sampled, also in the hash."""
     folder.config(model__temperature=0.7)
     folder.rename()
 
 
 def _shorter_chunks(folder: Folder) -> None:
+    """Chunks are said to have been shorter, also in the hash."""
     folder.config(method__params__chunk_tokens=20, method__mark="chunk_tokens=20")
     folder.rename()
 
 
 def _of_each(name: str, change: Any, topic: str = "", hidden_by: str = "") -> Edit:
-    """Each record is changed, and the summary is that of the new records."""
+    """An edit that changes each record, and computes the summary from the new records."""
 
     def apply(folder: Folder) -> None:
+        """Make the edit in a run folder."""
         folder.each(change)
         folder.summarise()
 
@@ -165,7 +182,10 @@ def _of_each(name: str, change: Any, topic: str = "", hidden_by: str = "") -> Ed
 
 
 def _of_folder(name: str, change: Any, topic: str = "") -> Edit:
+    """An edit that changes the folder, and computes the summary from its records."""
+
     def apply(folder: Folder) -> None:
+        """Make the edit in a run folder."""
         change(folder)
         folder.summarise()
 
@@ -173,7 +193,10 @@ def _of_folder(name: str, change: Any, topic: str = "") -> Edit:
 
 
 def _scored_again(name: str, change: Any, hidden_by: str = "") -> Edit:
+    """An edit that changes each record, after which the program scores them again."""
+
     def apply(folder: Folder) -> None:
+        """Make the edit in a run folder."""
         folder.each(change)
         folder.seal()
         call("score", str(folder.path))

@@ -15,6 +15,7 @@ def _fewer_passages_by_settings(folder: Folder) -> None:
 
 
 def _more_passages_by_settings(folder: Folder) -> None:
+    """The records of k=5 stand under the settings, hash and name of k=9."""
     folder.config(method__params__k=9, method__mark="pocket, k=9")
     folder.rename()
 
@@ -23,6 +24,7 @@ def _no_mark(folder: Folder) -> None:
     """A run of k=3 looks like one of the preset's k."""
 
     def cut(row: Record) -> None:
+        """Leave three of the passages that a record shows."""
         row["shown"] = row["shown"][:3]
 
     folder.each(cut)
@@ -40,6 +42,7 @@ def _no_mark_or_origin(folder: Folder) -> None:
 
 
 def _marked_with_another_k(folder: Folder) -> None:
+    """The mark in the table names a k that is not the run's."""
     folder.config(method__mark="pocket, k=7")
 
 
@@ -61,6 +64,7 @@ def _long_questions(folder: Folder) -> None:
 
 
 def _other_end(folder: Folder) -> None:
+    """The run is said to have started at another time than its first start."""
     folder.manifest(started="2026-05-01T09:00:00+00:00")
 
 

@@ -17,9 +17,11 @@ Runs = dict[str, Path]
 
 
 def _scored_again(change: Callable[[Record], None]) -> Callable[[Folder], None]:
-    """Change the records, then let the program score them again, which writes new checksums."""
+    """What changes the records and lets the program score them again, which writes new
+    checksums."""
 
     def apply(folder: Folder) -> None:
+        """Make the change in a run folder."""
         folder.each(change)
         call("score", str(folder.path))
 
@@ -27,11 +29,13 @@ def _scored_again(change: Callable[[Record], None]) -> Callable[[Folder], None]:
 
 
 def _renamed_hash(folder: Folder) -> None:
+    """The manifest has another hash, and the settings another k."""
     folder.manifest(hash="01234567")
     folder.config(method__params__k=9)
 
 
 def _without_checksums(folder: Folder) -> None:
+    """The summary has no checksums, and the records fewer tokens."""
     held = json.loads((folder.path / "summary.json").read_text())
     held.pop("files", None)
     (folder.path / "summary.json").write_text(json.dumps(held))
@@ -39,10 +43,12 @@ def _without_checksums(folder: Folder) -> None:
 
 
 def _fewer_tokens(phase: Record) -> None:
+    """The phase read a fifth fewer tokens."""
     phase["tokens_in"] = round(0.8 * phase["tokens_in"])
 
 
 def _no_hash_inputs(folder: Folder) -> None:
+    """The manifest does not say what was hashed, and the settings have another temperature."""
     held = folder.manifest_of()
     held.pop("hashed", None)
     (folder.path / "manifest.json").write_text(json.dumps(held))
@@ -50,6 +56,7 @@ def _no_hash_inputs(folder: Folder) -> None:
 
 
 def _running(folder: Folder) -> None:
+    """The last start is said to go on, and all answers are right."""
     held = folder.manifest_of()
     held["starts"][-1]["state"] = "running"
     (folder.path / "manifest.json").write_text(json.dumps(held))
@@ -73,10 +80,12 @@ def _other_folder(folder: Folder) -> None:
 
 
 def _imported(folder: Folder) -> None:
+    """Another tool is said to have made the run."""
     folder.manifest(imported={"tool": "t", "files": [{"name": "a", "sha256": "0" * 64}]})
 
 
 def _corrected(folder: Folder) -> None:
+    """The gold answers are said to have been corrected, and are what the method answered."""
     held = folder.manifest_of()
     before = held["dataset"]["fingerprint"]
     entry = {"questions": 2, "at": "2026-01-01", "file": "c.jsonl", "scores": {}, "before": before}
@@ -85,6 +94,7 @@ def _corrected(folder: Folder) -> None:
 
 
 def _supporting(row: Record) -> None:
+    """All passages that were shown are said to be the supporting ones."""
     row["gold"]["supporting"] = [
         {key: piece[key] for key in ("document_id", "start", "end")} for piece in row["shown"]
     ]
@@ -92,24 +102,29 @@ def _supporting(row: Record) -> None:
 
 
 def _options(row: Record) -> None:
+    """The question has two options, of which one is the gold answer."""
     row["options"] = [row["gold"]["answers"][0], "nothing"]
 
 
 def _judged(row: Record) -> None:
+    """A judge of no known prompt has called the answer right."""
     row["scores"]["judge.mine"] = 1.0
     row["notes"]["judges"] = {"judge.mine": {"verdict": "yes"}}
 
 
 def _cached(phase: Record) -> None:
+    """Nearly all tokens that were read are said to come from a cache."""
     phase["tokens_cached"], phase["tokens_in"] = phase["tokens_in"], 1
 
 
 def _shorter_prompt(folder: Folder) -> None:
+    """The reader's first prompt has half of its tokens."""
     first = folder.manifest_of()["first_prompts"]["reader"]
     folder.manifest(first_prompts__reader__ids=first["ids"][: len(first["ids"]) // 2])
 
 
 def _ended_early(folder: Folder) -> None:
+    """Half of the records are gone, and a comparison is said to have stopped the run."""
     rows = folder.rows()
     folder.write(rows[: len(rows) // 2])
     folder.summary(
@@ -128,6 +143,7 @@ def _error_hidden(folder: Folder) -> None:
 
 
 def _flags(row: Record) -> None:
+    """A score of the evidence is said not to apply."""
     row["scores"].pop("evidence_recall", None)
     row["notes"]["flags"] = {"evidence_recall": "not marked"}
 
@@ -137,12 +153,14 @@ def _one_model_less(folder: Folder) -> None:
     folder.manifest(shapes={"reader": None})
 
     def tenth(phase: Record) -> None:
+        """Give a phase a tenth of its FLOPs."""
         phase["flops"] = {name: value / 10 for name, value in phase["flops"].items()}
 
     folder.usage(tenth)
 
 
 def _later_start(folder: Folder) -> None:
+    """A later start is said to have had other models."""
     held = folder.manifest_of()
     held["starts"].append({**held["starts"][0], "changed": {"models": {}}})
     (folder.path / "manifest.json").write_text(json.dumps(held))
@@ -174,8 +192,13 @@ READ_EDITS: tuple[Edit, ...] = (
 
 @dataclass(frozen=True)
 class Honest:
-    """Two honest runs. make: changes the copies as honest people do, and returns the two folders;
-    cause: a word of a mark that is right to stand there."""
+    """Two honest runs.
+
+    Args:
+        name: What they are.
+        make: Changes the copies of honest runs as honest people do, and returns the two folders.
+        cause: A word of a mark that is right to stand there; "" for none.
+    """
 
     name: str
     make: Callable[[Runs], tuple[Path, Path]]
@@ -187,13 +210,16 @@ class Honest:
 
 
 def _two(ours: str, theirs: str) -> Callable[[Runs], tuple[Path, Path]]:
+    """What returns the runs of two methods as they are."""
     return lambda here: (here[ours], here[theirs])
 
 
 def _changed(change: Callable[[Folder], None]) -> Callable[[Runs], tuple[Path, Path]]:
-    """What another machine or version writes, with the checksums that it writes."""
+    """What changes the run of BM25 as another machine or version would have written it, checksums
+    included, and returns it with that of full-context."""
 
     def make(here: Runs) -> tuple[Path, Path]:
+        """Change the run, and return both folders."""
         folder = Folder(here["bm25"], here["full-context"])
         change(folder)
         folder.seal()
@@ -203,9 +229,11 @@ def _changed(change: Callable[[Folder], None]) -> Callable[[Runs], tuple[Path, P
 
 
 def _made(*options: str, other: str = "bm25") -> Callable[[Runs], tuple[Path, Path]]:
-    """A run made now with these options, beside an earlier one."""
+    """What makes a run of BM25 now, with the given options, and returns it with an earlier run of
+    the method `other`."""
 
     def make(here: Runs) -> tuple[Path, Path]:
+        """Make the run, and return both folders."""
         out = here["bm25"].parent.parent / "again"
         said = call(
             "run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", "6",
@@ -219,22 +247,26 @@ def _made(*options: str, other: str = "bm25") -> Callable[[Runs], tuple[Path, Pa
 
 
 def _copied(here: Runs) -> tuple[Path, Path]:
+    """A copy of a run in another folder of results, and the run."""
     other = here["bm25"].parent.parent / "copy" / here["bm25"].parent.name / here["bm25"].name
     shutil.copytree(here["bm25"], other)
     return other, here["bm25"]
 
 
 def _resumed(here: Runs) -> tuple[Path, Path]:
+    """A run that was made with a smaller limit and then resumed, and an earlier run."""
     _made("--limit", "3")(here)
     return _made()(here)
 
 
 def _more_scores(here: Runs) -> tuple[Path, Path]:
+    """A run that was scored by one more scorer, and another run."""
     assert call("score", str(here["bm25"]), "--scorers", "flashrag.em").code == 0
     return here["bm25"], here["full-context"]
 
 
 def _older(folder: Folder) -> None:
+    """Take what was hashed out of a run's manifest, as older versions wrote none."""
     held = folder.manifest_of()
     held.pop("hashed", None)
     (folder.path / "manifest.json").write_text(json.dumps(held))
@@ -251,6 +283,7 @@ def _old_run(here: Runs) -> tuple[Path, Path]:
 
 
 def _moved(here: Runs) -> tuple[Path, Path]:
+    """A run that was moved to another folder, and another run."""
     place = here["bm25"].parent.parent / "elsewhere" / here["bm25"].name
     place.parent.mkdir()
     shutil.move(here["bm25"], place)
@@ -258,6 +291,7 @@ def _moved(here: Runs) -> tuple[Path, Path]:
 
 
 def _exported(here: Runs) -> tuple[Path, Path]:
+    """Two runs of which a page was written."""
     call(
         "report",
         str(here["bm25"].parent.parent),

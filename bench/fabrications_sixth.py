@@ -16,6 +16,7 @@ def _studied(row: Record) -> None:
 
 
 def _free_indexes(folder: Folder) -> None:
+    """Indexes are said to have cost nothing."""
     rows = folder.rows("documents.jsonl")
     folder.write([{**row, "usage": {}} for row in rows], "documents.jsonl")
     folder.summarise()
@@ -27,6 +28,7 @@ def _half_model(folder: Folder) -> None:
     folder.manifest(shapes__reader__layers=shape["layers"] // 2)
 
     def fewer(phase: Record) -> None:
+        """Give a phase 60 % of its FLOPs."""
         for key in ("flops", "roles"):
             phase[key] = {name: 0.6 * value for name, value in phase[key].items()}
 
@@ -35,6 +37,7 @@ def _half_model(folder: Folder) -> None:
 
 
 def _answered_twice(folder: Folder) -> None:
+    """Each question has a second record above its own."""
     rows = folder.rows()
     better = json.loads(json.dumps(rows))
     for row in better:
@@ -73,7 +76,7 @@ def _passage_over_another(folder: Folder) -> None:
 
 
 def _nearest(pieces: list[Record]) -> tuple[Record, Record]:
-    """Two passages of which the first may be moved onto the second."""
+    """Two passages of a record of which the first may be moved onto the second."""
     return next(
         (piece, other)
         for piece in pieces
@@ -94,6 +97,7 @@ def _withheld(folder: Folder) -> None:
     """Without questions and gold answers no score could be computed again."""
 
     def hide(row: Record) -> None:
+        """Take question, options, gold answers and texts out of a record, and give it scores."""
         row.update(question=None, options=None, gold=None)
         row["shown"] = [{**piece, "text": ""} for piece in row["shown"]]
         for name in row["scores"]:
@@ -109,6 +113,7 @@ def _verdicts(folder: Folder) -> None:
     """A judge is said to have called all answers right."""
 
     def judged(row: Record) -> None:
+        """Give a record the verdict of a judge."""
         row["scores"]["judge.mine"] = 1.0
         row["notes"]["judges"] = {"judge.mine": {"verdict": "yes", "reply": "yes"}}
 
@@ -159,11 +164,16 @@ def _fewer_steps(row: Record) -> None:
 
 
 def _other_stop(row: Record) -> None:
+    """The search is said to have stopped for another reason."""
     row["stop_reason"] = "exhausted" if row["stop_reason"] == "yes" else "yes"
 
 
 def _of_each(name: str, change: Any, of: str = "bm25") -> Edit:
+    """An edit that changes each record of a method's run, and computes the summary from the new
+    records."""
+
     def apply(folder: Folder) -> None:
+        """Make the edit in a run folder."""
         folder.each(change)
         folder.summarise()
 
@@ -171,7 +181,10 @@ def _of_each(name: str, change: Any, of: str = "bm25") -> Edit:
 
 
 def _scored_again(name: str, change: Callable[[Record], None]) -> Edit:
+    """An edit that changes each record, after which the program scores them again."""
+
     def apply(folder: Folder) -> None:
+        """Make the edit in a run folder."""
         folder.each(change)
         folder.seal()
         call("score", str(folder.path))

@@ -18,6 +18,7 @@ def _scored(row: Record) -> None:
 
 
 def _is_wrong(row: Record) -> bool:
+    """Whether any score of a record is below 1, all taken together."""
     return sum(row["scores"].values()) < len(row["scores"])
 
 
@@ -61,6 +62,7 @@ def _shortened(folder: Folder) -> None:
     """Answers are cut to what is right in them, and scored by the program."""
 
     def cut(row: Record) -> None:
+        """Cut an answer to the gold answer in it, or to its first word."""
         answer, reply = row["gold"]["answers"][0], row["prediction"] or ""
         row["prediction"] = answer if answer in reply else " ".join(reply.split()[:1])
 
@@ -82,11 +84,13 @@ def _half(phase: Record) -> Record:
 
 
 def _called_study(row: Record) -> None:
+    """Half of what the answer cost is said to be a study's, which no table counts."""
     taken = _half(row["usage"]["answer"])
     row["usage"]["study"] = {**row["usage"]["answer"], **taken}
 
 
 def _called_unanswered(row: Record) -> None:
+    """Half of what the answer cost is said to have brought no answer."""
     taken = _half(row["usage"]["answer"])
     tokens = taken["tokens_in"] + taken["tokens_out"]
     row["usage"]["answer"]["unanswered"] = {"tokens": tokens, "flops": taken["flops"]}
@@ -103,11 +107,13 @@ def _called_index(folder: Folder) -> None:
 
 
 def _recalled(phase: Record) -> None:
+    """All requests are said to have been answered from a cache, in a tenth of the time."""
     phase["recalled"] = phase["requests"]
     phase["seconds"] = phase["seconds"] / 10
 
 
 def _uncounted(phase: Record) -> None:
+    """All requests are said to be to models of unknown size, so they have no FLOPs."""
     phase["uncounted"] = phase["requests"]
     phase["flops"] = dict.fromkeys(phase["flops"], 0.0)
     phase["roles"] = {}
@@ -141,6 +147,7 @@ def _conventions(phase: Record) -> None:
 
 
 def _joined(row: Record) -> None:
+    """Documents are said to have been joined, and passages to be of another one."""
     row["notes"]["joined"] = 2
     for piece in row["shown"]:
         piece["document_id"] = "another"
@@ -150,6 +157,7 @@ def _on_the_evidence(folder: Folder) -> None:
     """The passages are said to be the supporting ones, and the program scores again."""
 
     def move(row: Record) -> None:
+        """Move the passages of a record onto its supporting spans."""
         places = row["gold"]["supporting"]
         for piece, place in zip(row["shown"], places, strict=False):
             piece.update({key: place[key] for key in ("document_id", "start", "end")})
@@ -169,6 +177,7 @@ def _missed_evidence(row: Record) -> None:
 
 
 def _served(folder: Folder) -> None:
+    """A server is said to have answered, at a low price."""
     folder.config(
         model__backend="endpoint",
         model__base_url="http://127.0.0.1:8000/v1",
@@ -178,7 +187,10 @@ def _served(folder: Folder) -> None:
 
 
 def _summary(change: Callable[[Record], None]) -> Callable[[Folder], None]:
+    """What changes summary.json: `change` is called with its values and edits them."""
+
     def apply(folder: Folder) -> None:
+        """Change summary.json in a run folder."""
         held = json.loads((folder.path / "summary.json").read_text())
         change(held)
         (folder.path / "summary.json").write_text(json.dumps(held))
@@ -187,24 +199,29 @@ def _summary(change: Callable[[Record], None]) -> Callable[[Folder], None]:
 
 
 def _narrower(summary: Record) -> None:
+    """All intervals are narrow."""
     for score in summary["scores"].values():
         score["low"], score["high"] = score["mean"] - 0.001, score["mean"] + 0.001
 
 
 def _cheaper(summary: Record) -> None:
+    """The summary has a tenth of the tokens."""
     for phase in summary["usage"].values():
         phase["tokens_in"] = phase["tokens_in"] / 10
 
 
 def _longer(row: Record) -> None:
+    """The documents are said to be ten times as long."""
     row["document_characters"] = [10 * length for length in row["document_characters"]]
 
 
 def of_all(name: str, change: Callable[[Record], None], topic: str = "") -> Edit:
+    """An edit that changes all records."""
     return Edit(name, lambda folder: folder.each(change), topic)
 
 
 def of_phases(name: str, change: Callable[[Record], None], topic: str = "") -> Edit:
+    """An edit that changes the usage of all records."""
     return Edit(name, lambda folder: folder.usage(change), topic)
 
 
