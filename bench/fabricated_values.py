@@ -35,16 +35,18 @@ GOLD = {"answers": ["Mira"], "supporting": [], "extra": {}}
 
 
 def _hash(dice: random.Random, digits: int = 40) -> str:
+    """A random text of so many hexadecimal digits."""
     return f"{dice.getrandbits(4 * digits):0{digits}x}"
 
 
 def _template(change: Callable[..., str]) -> Make:
-    """Another chat template: change(the first prompt, a hash) is what was sent."""
+    """What makes another chat template: `change` gets the first prompt and a random text, and
+    returns what was sent instead."""
     return lambda dice: ({}, {TEXT: partial(change, extra=_hash(dice, 8))})
 
 
 def _later_start(key: str) -> Make:
-    """A second start, or a shard, with another value under `key` of the manifest."""
+    """What gives the manifest a second start, as a shard has it, with another value under `key`."""
     return lambda dice: ({}, {"starts": [{}, {"changed": {key: _changed_value(key, dice)}}]})
 
 
@@ -203,8 +205,13 @@ WORDS = {"other weights": "weights", **dict.fromkeys(_GOLD, "gold answers")}
 
 
 def honest_run(folder: Path, value: Value) -> StoredRun:
-    """A run over the official rows, two in seven of them answered right, with this code and the
-    paper's template."""
+    """A run of BM25 over the official rows of MuSiQue, two in seven of them answered right, with
+    this code and the paper's template.
+
+    Args:
+        folder: Where the run folder is made.
+        value: The printed value that it is to be compared with.
+    """
     llama, score = published().models["Llama-3.1-8B-Instruct"], str(value.metric.score)
     answers = [
         {"prediction": "Mira" if i % 7 < 2 else "Tom", "scores": {score: float(i % 7 < 2)}}
@@ -229,8 +236,15 @@ def _made_here() -> dict[str, Any]:
 
 
 def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) -> StoredRun:
-    """The honest run with one thing changed: its end, some of its records, or its configuration and
-    manifest."""
+    """A copy of the honest run with one thing changed: its end, some of its records, or its
+    configuration and manifest.
+
+    Args:
+        kind: What is changed, a key of DISHONEST, HONEST or RECORDS, or one of MORE.
+        honest: The honest run.
+        score: The name of the score.
+        dice: Draws values and records.
+    """
     if kind == "not finished":
         return replace(honest, summary=RunSummary())
     if kind in RECORDS or kind in MORE:
@@ -259,10 +273,15 @@ def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) ->
 def judged(
     kind: str, run: StoredRun, others: Sequence[StoredRun], plain: Mapping[str, Any], value: Value
 ) -> tuple[bool, bool, bool]:
-    """Whether a run is refused, certified alone, and certified beside others: with no mark, nothing
-    unchecked.
+    """Whether a run is (refused; certified alone; certified beside others). It is certified where
+    the verdict has no mark and nothing is called unchecked that an honest run has checked.
 
-    others: honest runs; plain: the row of one of them alone.
+    Args:
+        kind: What was changed in the run.
+        run: The run.
+        others: Honest runs that stand beside it.
+        plain: The row of an honest run alone.
+        value: The printed value that it is compared with.
     """
     found = []
     for beside in ([], others)[: 1 + bool(others)]:
@@ -280,6 +299,7 @@ def judged(
 
 
 def main() -> None:
+    """Judge a run of each kind, and print which were certified or refused wrongly."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -18,11 +18,18 @@ TOKENS = 512
 
 
 def prefill_by_both(folder: Path, tokens: int = TOKENS) -> tuple[float, float]:
-    """(FLOPs by the convention `executed`, FLOPs of the operators that fvcore traces) of a prefill.
+    """Count the FLOPs of one prefill in two ways.
 
-    folder: with config.json; the network is built without weights, so an 8B model takes seconds and
-    no memory.
-    tokens: of the prompt; logits are computed at each. Raises CannotRun without the extra `flops`.
+    Args:
+        folder: With config.json; the network is built without weights, so an 8B model takes seconds
+            and no memory.
+        tokens: How long the prompt is; logits are computed at each token.
+
+    Returns:
+        (FLOPs by the convention `executed`, FLOPs of the operators that fvcore traces).
+
+    Raises:
+        CannotRun: The extra `flops` is not installed.
     """
     with import_error_as_cannot_run():
         import torch
@@ -36,11 +43,15 @@ def prefill_by_both(folder: Path, tokens: int = TOKENS) -> tuple[float, float]:
         net = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
 
     class Logits(torch.nn.Module):
+        """The network as a module that returns logits alone, as fvcore needs it."""
+
         def __init__(self) -> None:
+            """Keep the network."""
             super().__init__()
             self.net = net
 
         def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            """The logits of token ids [1, tokens]."""
             logits: torch.Tensor = self.net(input_ids=ids, use_cache=False).logits
             return logits
 

@@ -52,8 +52,13 @@ SHAPES = {
 
 
 def load_or_draw(folder: Path, shape: str, window: int) -> Any:
-    """Load the model in `folder`; first draw random weights where there are none. shape: of SHAPES;
-    window: tokens."""
+    """Load the model in a folder; where there is none, first draw random weights.
+
+    Args:
+        folder: The folder.
+        shape: The shape to draw, a key of SHAPES.
+        window: How many tokens the model reads.
+    """
     if not (folder / "config.json").exists():
         with torch.device(
             "cuda" if torch.cuda.is_available() else "cpu"
@@ -64,13 +69,21 @@ def load_or_draw(folder: Path, shape: str, window: int) -> Any:
 
 
 def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> None:
-    """Print the seconds in which `contexts` contexts write `new` tokens by eager decode steps, and
-    by recorded ones."""
+    """Print the seconds in which contexts write tokens by eager decode steps, and by recorded ones.
+
+    Args:
+        model: The model.
+        contexts: How many contexts write at a time.
+        new: How many tokens each writes.
+        repeats: How many pairs.
+    """
 
     def write() -> float:
+        """The seconds to write all tokens once."""
         return writing_seconds(model, contexts, new, contexts > 1)
 
     def eagerly() -> float:
+        """The seconds without recorded steps."""
         model._queues.clear()  # a queue keeps its recordings
         with unittest.mock.patch.object(type(model), "recorded_steps", return_value=None):
             took = write()
@@ -78,6 +91,7 @@ def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> No
         return took
 
     def with_recordings() -> float:
+        """The seconds with recorded steps, which a first pass records."""
         write()
         return write()
 
@@ -91,11 +105,18 @@ def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> No
 
 
 def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> None:
-    """Print the tokens a second of a prefill of `count` tokens, and its share of the card's peak,
-    in TFLOPS."""
+    """Print how many tokens a second a prefill reads, and its share of the card's peak.
+
+    Args:
+        model: The model.
+        count: How many tokens the prompt has.
+        peak: The card's peak in TFLOPS; None to leave the share out.
+        repeats: How many passes.
+    """
     text = text_of_tokens(model, count)
 
     def timed_pass() -> tuple[float, float]:
+        """(seconds, FLOPs) of one prefill."""
         meter = Meter()
         with model.session(meter) as s, unittest.mock.patch.object(type(model), "shares", False):
             s.user(text)
@@ -113,7 +134,7 @@ def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> No
 
 
 def long_context(model: Any, count: int) -> None:
-    """Print the seconds to read `count` tokens and write 16 behind them, and the GPU's peak
+    """Print the seconds to read `count` tokens and to write 16 behind them, and the GPU's peak
     memory."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
@@ -136,12 +157,13 @@ def wait_for_card() -> None:
 
 @contextlib.contextmanager
 def utilisation(found: list[float]) -> Iterator[None]:
-    """Context manager: adds the share of the time in which the card computes (by its driver) to
-    `found`."""
+    """A context manager that measures, while the `with` block runs, in which share of the time the
+    card computes (by its driver), and appends it to `found`."""
     ended = threading.Event()
     samples: list[float] = []
 
     def sample() -> None:
+        """Ask the driver 20 times a second until the block has ended."""
         while torch.cuda.is_available() and not ended.wait(0.05):
             samples.append(torch.cuda.utilization() / 100)
 
@@ -162,9 +184,15 @@ def time_construction(model: Any, in_flight: list[int], replies: int = 8) -> Non
     A document is `replies` replies of 131 tokens behind 600, of which 20 spans are watched. Random
     weights write no summaries that could be parsed, so the session's calls are made without the
     method.
+
+    Args:
+        model: The model.
+        in_flight: The numbers of documents in flight to compare with one.
+        replies: How many replies a document has.
     """
 
     def document(number: int) -> None:
+        """Make the calls for one document."""
         for reply in range(replies):
             with model.session(Meter()) as s:
                 s.user(f"{number}.{reply} Summarise these texts.")
@@ -172,7 +200,10 @@ def time_construction(model: Any, in_flight: list[int], replies: int = 8) -> Non
                 s.write(131, watch=spans)
 
     def each(places: int) -> float:
+        """The seconds a document, with so many in flight."""
+
         def all_documents() -> None:
+            """Make the calls for all documents, in threads."""
             scheduler = Scheduler(places)
             scheduler.start_threads(*(partial(document, n) for n in range(places)))
             scheduler.wait()
@@ -192,8 +223,13 @@ def time_construction(model: Any, in_flight: list[int], replies: int = 8) -> Non
 
 
 def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
-    """Print the seconds of PECAN's search a question, one in flight against many. tokens: of a
-    made-up text."""
+    """Print the seconds of PECAN's search a question, one in flight against many.
+
+    Args:
+        folder: The folder of the model.
+        in_flight: The numbers of questions in flight to compare with one.
+        tokens: How long a made-up text is.
+    """
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
         # It never stops before it has made all its visits.
@@ -205,6 +241,7 @@ def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
         }
 
         def each(questions: int, places: int) -> float:
+            """The seconds a question, of so many questions with so many in flight."""
             return (
                 bench.seconds("pecan", str(folder), places, questions, "warm", **sets) / questions
             )
@@ -236,6 +273,7 @@ def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
 
 
 def main() -> None:
+    """Print all rows."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

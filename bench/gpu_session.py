@@ -24,7 +24,13 @@ HARNESS = (sys.executable, "-m", "harness")
 
 @dataclass(frozen=True)
 class Step:
-    """A command. name: of its log; share: of the minutes that are left, which it may take at most."""
+    """A command of the session.
+
+    Args:
+        name: The name of its log.
+        command: Its words.
+        share: Which share of the minutes that are left it may take at most.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -33,7 +39,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Flags:
-    """What the command line says. out: folder of the logs; weights: of the model."""
+    """What the command line says.
+
+    Args:
+        out: The folder of the logs.
+        weights: The folder of the model's weights.
+        shape: The shape of the model.
+        peak: The card's peak in TFLOPS; None where it was not given.
+    """
 
     out: Path
     weights: Path
@@ -102,7 +115,8 @@ def run_steps(steps: Sequence[Step], out: Path, seconds: float) -> bool:
 
 
 def _run_step(step: Step, log: Path, seconds: float) -> str:
-    """Run a step for at most `seconds`; how it ended."""
+    """Run a step for at most `seconds`, with its output in `log`; returns how it ended: "ended
+    well", or what went wrong."""
     with log.open("w") as file:
         try:
             done = subprocess.run(
@@ -116,6 +130,7 @@ def _run_step(step: Step, log: Path, seconds: float) -> str:
 
 
 def main() -> None:
+    """Run all steps, and end with code 1 where one did not end well."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

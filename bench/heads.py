@@ -95,8 +95,14 @@ def find_heads(plan: PlannedRun) -> HeadScores:
 def _scores_of_question(
     plan: PlannedRun, example: Example, tools: EngineTools
 ) -> np.ndarray | None:
-    """Sum [layers, heads] over the supporting passages of a question; None where it has none, or
-    its passages do not fit the window."""
+    """The scores of all heads in one question, [layers, heads]: summed over its supporting
+    passages. None where it has none, or its passages do not fit the window.
+
+    Args:
+        plan: The plan, with the method and the documents.
+        example: The question.
+        tools: What the method asks the model with.
+    """
     documents = [plan.dataset.documents[name] for name in example.question.document_ids]
     passages = _passages(documents, example.gold.supporting)
     supporting = np.array([passage.is_supporting for passage in passages], dtype=bool)
@@ -112,12 +118,24 @@ def _scores_of_question(
 
 @dataclass(frozen=True)
 class _Passage:
+    """A passage of a question's documents.
+
+    Args:
+        text: Its text.
+        is_supporting: Whether a supporting span lies in it, at least in part.
+    """
+
     text: str
     is_supporting: bool
 
 
 def _passages(documents: list[Document], supporting: tuple[Support, ...]) -> list[_Passage]:
-    """All passages of the documents."""
+    """All passages of some documents, in order.
+
+    Args:
+        documents: The documents.
+        supporting: The supporting spans.
+    """
     passages = []
     for document in documents:
         marks = [(s.start, s.end) for s in supporting if s.document_id == document.id]
@@ -128,12 +146,13 @@ def _passages(documents: list[Document], supporting: tuple[Support, ...]) -> lis
 
 
 def say(text: str) -> None:
-    """Print progress."""
+    """Print a line of progress on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def planned(options: argparse.Namespace) -> PlannedRun:
-    """The plan of a run with all heads. Raises UserError for a method without a list of heads."""
+    """Plan a run of the method with all heads in its list. Raises UserError for a method without a
+    list of heads."""
     settings = {**parse_assignments(options.sets, "--set "), "sample_seed": options.seed}
     choices = Choices(
         options.method,
@@ -157,7 +176,14 @@ def planned(options: argparse.Namespace) -> PlannedRun:
 
 
 def write_heads(plan: PlannedRun, found: HeadScores, top: int, out: Path) -> None:
-    """Write and print the `top` best heads."""
+    """Write the best heads as a list, and print them.
+
+    Args:
+        plan: The plan, which is named in the file.
+        found: The scores of all heads.
+        top: How many heads.
+        out: The file.
+    """
     config = plan.config
     best = found.best(top)
     names = [f"{layer}-{head}" for layer, head in best]

@@ -57,13 +57,16 @@ def attend(query: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Launches(TorchDispatchMode):
-    """Counts the operations that a GPU would be sent: those that are no views."""
+    """Counts the operations that a GPU would be sent while the `with` block runs: those that are no
+    views."""
 
     def __init__(self) -> None:
+        """Begin with no operation counted."""
         super().__init__()
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Count an operation unless all that it returns are views, and run it."""
         views = [
             r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns
         ]
@@ -73,10 +76,11 @@ class Launches(TorchDispatchMode):
 
 @contextlib.contextmanager
 def as_on_a_gpu() -> Iterator[None]:
-    """Context manager: models share one attention call, which computes nothing; recorded steps are
-    not played."""
+    """A context manager: inside, models share one attention call, which computes nothing, and
+    recorded steps are not played."""
 
     def record(step: Callable[[], Any]) -> Callable[[], Any]:
+        """Run a step once, and return a function that gives its result again without computing."""
         out = step()
         return lambda: out
 
@@ -91,10 +95,16 @@ def as_on_a_gpu() -> Iterator[None]:
 
 
 def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
-    """Operations of one batch: each context reads `rows` tokens, in `requests` parts that watch 20
-    earlier tokens.
+    """Count the operations of one batch, in which each context reads `rows` tokens, in `requests`
+    parts that watch 20 earlier tokens.
 
     Contexts have the room already: one that outgrows it and must move costs two more a layer.
+
+    Args:
+        model: The model.
+        contexts: How many contexts the batch has.
+        rows: How many tokens each reads.
+        requests: In how many parts.
     """
     pool = model.pool
     caches = [pool.cache() for _ in range(contexts)]
@@ -112,8 +122,13 @@ def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
 
 
 def pecan_ms(folder: Path, places: int, repeats: int) -> float:
-    """Milliseconds of PECAN's search a question, with `places` in flight; the median of `repeats`
-    runs."""
+    """The milliseconds of PECAN's search a question, the median of `repeats` runs.
+
+    Args:
+        folder: The folder of the model.
+        places: How many questions are in flight.
+        repeats: How many runs.
+    """
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
         sets: dict[str, Any] = {"dataset__tokens": 1000, **SEARCH}
@@ -126,8 +141,8 @@ def pecan_ms(folder: Path, places: int, repeats: int) -> float:
 
 
 def paper_places() -> int:
-    """Questions of MuSiQue in flight with the profile "paper" and 68 GB free; their documents have
-    12,000 bytes."""
+    """How many questions of MuSiQue, whose documents have 12,000 bytes, are in flight with the
+    profile "paper" and 68 GB free."""
     network = Network.__new__(Network)
     network.name, network.dtype, network.device = "llama-3.1-8b", "bfloat16", torch.device("cuda")
     network.net = torch.nn.Module()
@@ -142,6 +157,7 @@ def paper_places() -> int:
 
 
 def main() -> None:
+    """Print all figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -78,6 +78,7 @@ class Several(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
+        """Ask the question REQUESTS times, and answer with the last reply."""
         reply = ""
         for number in range(REQUESTS):
             with tools.model().session() as session:
@@ -88,11 +89,16 @@ class Several(Method):
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool to time. command: (file of rows, requests a question, in flight, folder for results)
-    -> its command line.
+    """A tool to time.
 
-    in_flight: settings to time; check: (folder, questions), raises RuntimeError where not all were
-    answered.
+    Args:
+        name: What the table calls it.
+        command: Makes its command line from (file of rows, requests a question, in flight, folder
+            for results).
+        in_flight: The numbers in flight to time.
+        most_requests: How many requests a question it can be told to send.
+        check: Raises RuntimeError where the folder of results has not so many questions answered;
+            for a tool whose exit code does not tell.
     """
 
     name: str
@@ -103,8 +109,13 @@ class Tool:
 
 
 def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
-    """The harness with seven scorers and with two, then the tools of the Python `peers`. folder:
-    for their files."""
+    """Yield the harness with seven scorers and with two, then the tools that are installed for the
+    Python `peers`.
+
+    Args:
+        folder: Where their files are written.
+        peers: The Python of an environment with the other tools; None without.
+    """
     script = folder / "script.yaml"
     script.write_text('replies: [{reply: "an answer"}]\n', encoding="utf-8")
     (folder / "methods").mkdir()
@@ -114,7 +125,10 @@ def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
     (folder / "methods" / "several.yaml").write_text(preset, encoding="utf-8")
 
     def harness(*more: str) -> Callable[[Path, int, int, Path], list[str]]:
+        """What makes the command line of the harness, with further settings."""
+
         def command(rows: Path, requests: int, parallel: int, out: Path) -> list[str]:
+            """The command line of a run."""
             method = "closed-book" if requests == 1 else "several"
             row = ["--method", method, "--dataset", "musique", "--data", str(rows)]
             model = ["--model", "scripted", "--set", f"model.script={script}", *more]
@@ -132,12 +146,14 @@ def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
     (folder / "inspect_task.py").write_text(INSPECT, encoding="utf-8")
 
     def inspect(rows: Path, requests: int, parallel: int, out: Path) -> list[str]:
+        """The command line of Inspect."""
         task = ["inspect_task.py", "-T", f"rows={rows}", "-T", f"requests={requests}"]
         places = ["--max-connections", str(parallel), "--max-samples", str(parallel)]
         quiet = ["--display", "none", "--no-log-realtime", "--log-dir", str(out)]
         return [peers, "-m", "inspect_ai", "eval", *task, *places, *quiet]
 
     def lm_eval(rows: Path, _requests: int, _parallel: int, out: Path) -> list[str]:
+        """The command line of lm-evaluation-harness."""
         named = out.with_suffix(".tasks")
         named.mkdir(exist_ok=True)
         (named / "overhead.yaml").write_text(LM_EVAL.replace("ROWS", str(rows)), encoding="utf-8")
@@ -156,6 +172,8 @@ def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
         ]
 
     def check(out: Path, size: int) -> None:  # Inspect ends with 0 where a task failed
+        """Raise RuntimeError unless Inspect's log says that all questions were answered; its exit
+        code is 0 where a task failed."""
         (log,) = out.glob("*.eval")
         command = [peers, "-m", "inspect_ai", "log", "dump", "--header-only", str(log)]
         header = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -178,8 +196,13 @@ def write_rows(path: Path, count: int) -> Path:
 
 
 def cpu_seconds(command: list[str], folder: Path) -> float:
-    """CPU seconds of a command and its children, user and system. Raises RuntimeError where it
-    fails."""
+    """The CPU seconds of a command and its children, user and system. Raises RuntimeError where it
+    fails.
+
+    Args:
+        command: Its words.
+        folder: The folder that it is run in, with its configurations.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     own = {
         "HARNESS_CONFIGS": str(folder),
@@ -205,7 +228,15 @@ def cpu_seconds(command: list[str], folder: Path) -> float:
 def slope(
     tool: Tool, folder: Path, questions: int, requests: int, parallel: int
 ) -> tuple[float, float]:
-    """CPU seconds to start, and CPU ms a question, of one short and one long run."""
+    """Run a tool on few and on many questions: (CPU seconds to start, CPU ms a question).
+
+    Args:
+        tool: The tool.
+        folder: The folder with the rows.
+        questions: How many questions the long run has.
+        requests: How many requests a question.
+        parallel: How many are in flight.
+    """
     sizes = (SHORT, questions)
     taken = []
     for size in sizes:
@@ -218,8 +249,8 @@ def slope(
 
 
 def table_row(tool: Tool, folder: Path, questions: int, parallel: int, repeats: int) -> str:
-    """A row of the table: medians of `repeats` pairs; a request's time is of a fifth of the
-    questions, five each."""
+    """Time a tool, and return its row of the table: medians of `repeats` pairs of runs. The time of
+    a further request is from a fifth of the questions, with five requests each."""
     one = [slope(tool, folder, questions, 1, parallel) for _ in range(repeats)]
     start, question = (statistics.median(side) for side in zip(*one, strict=True))
     spread = f"[{min(ms for _, ms in one):.2f}, {max(ms for _, ms in one):.2f}]"
@@ -233,6 +264,7 @@ def table_row(tool: Tool, folder: Path, questions: int, parallel: int, repeats: 
 
 
 def main() -> None:
+    """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

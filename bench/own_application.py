@@ -29,7 +29,14 @@ _THINGS = ("pump", "boiler", "lift", "gate", "lamp", "printer", "oven", "fan", "
 
 @dataclass(frozen=True)
 class Row:
-    """A page and the question about it."""
+    """A page of the wiki, and the question about it.
+
+    Args:
+        page: The name of the file.
+        question: The question.
+        answer: Its answer.
+        text: The text of the page.
+    """
 
     page: str
     question: str
@@ -38,7 +45,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """A row a file; questions are asked about the first QUESTIONS."""
+    """A row for each file, always the same; questions are asked about the first QUESTIONS."""
     draw = random.Random(_SEED)
     made = []
     names = [(place, thing) for place in _PLACES for thing in _THINGS]
@@ -57,7 +64,7 @@ def rows() -> list[Row]:
 
 
 def make(folder: Path) -> None:
-    """Write the wiki and the questions."""
+    """Write the wiki and the file of questions into a folder."""
     pages = folder / "wiki"
     pages.mkdir(parents=True, exist_ok=True)
     for row in rows():
@@ -74,6 +81,8 @@ def make(folder: Path) -> None:
 
 
 def _as_file(row: Row) -> str:
+    """The content of a page's file, in the form that its ending names: HTML, Markdown or plain
+    text."""
     title = row.page.partition(".")[0]
     if row.page.endswith(".html"):
         return f"<html><head><title>{title}</title></head><body><p>{row.text}</p></body></html>\n"
@@ -86,12 +95,14 @@ class Application:
     """Answers questions of the wiki, slowly, and logs how long each took."""
 
     def __init__(self, log: Path) -> None:
+        """Begin, with `log` as the file that each request gets a line in."""
         self._log = log
         self._lock = Lock()
         self._places = {row.question: place for place, row in enumerate(rows()[:QUESTIONS])}
 
     def answer(self, question: str) -> dict[str, object] | None:
-        """The reply; None for the question that it fails on."""
+        """Answer a question after a while, and log how long that took; None for the question that
+        it fails on."""
         began = time.perf_counter()
         place = self._places[question]
         time.sleep(random.Random(place).uniform(*_SECONDS))
@@ -100,11 +111,14 @@ class Application:
         return reply
 
     def _write(self, line: dict[str, object]) -> None:
+        """Append a line to the log."""
         with self._lock, open(self._log, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 
 def _reply(place: int) -> dict[str, object] | None:
+    """What the application says to the question of a number: the right page, another page, or None
+    for the question that it fails on."""
     if place == BROKEN:
         return None
     row = rows()[place]
@@ -115,6 +129,7 @@ def _reply(place: int) -> dict[str, object] | None:
 
 
 def _as_reply(row: Row, answer: str) -> dict[str, object]:
+    """A reply as the application sends it: answer, pages, texts, tokens and cost."""
     return {
         "answer": answer,
         "sources": [row.page],
@@ -125,11 +140,14 @@ def _as_reply(row: Row, answer: str) -> dict[str, object]:
 
 
 def serve(folder: Path) -> None:
-    """Serve the application until Ctrl-C."""
+    """Serve the application on port 8000 until Ctrl-C."""
     application = Application(folder / "log.jsonl")
 
     class Handler(BaseHTTPRequestHandler):
+        """Answers requests over HTTP."""
+
         def do_POST(self) -> None:
+            """Answer {"question": ...} with a reply, or with status 500."""
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             reply = application.answer(body["question"])
             sent = json.dumps(reply or {"error": "broken"}).encode()

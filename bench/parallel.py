@@ -28,7 +28,12 @@ SEARCH: dict[str, Any] = {
 
 @dataclass
 class Bench:
-    """Runs into folders of their own under `folder`, with caches beside them."""
+    """Makes runs into folders of their own, with caches beside them.
+
+    Args:
+        folder: The folder that all of them are below.
+        runs: How many runs were made.
+    """
 
     folder: Path
     runs: int = 0
@@ -43,8 +48,18 @@ class Bench:
         dataset: str = "musique",
         **sets: Any,
     ) -> float:
-        """Seconds of a run of `limit` questions; the first loads the model. cache: folder; sets:
-        with "__" for dots."""
+        """Make a run, and return the seconds that it took; the first run of a model also loads it.
+        Raises RuntimeError where a question failed.
+
+        Args:
+            method: The method.
+            model: The model.
+            parallel: How many questions are in flight.
+            limit: How many questions.
+            cache: The name of the cache's folder.
+            dataset: The made-up data set.
+            **sets: Settings, with "__" for dots.
+        """
         from harness.config.layers import Choices
         from harness.engine.plan import plan_choices
         from harness.engine.progress import Silent
@@ -69,8 +84,15 @@ class Bench:
         return time.perf_counter() - began
 
     def construction(self, method: str, model: str, parallel: int, **sets: Any) -> float:
-        """Seconds that the indexes of DOCUMENTS documents take: a run that builds them, less one
-        that has them."""
+        """The seconds that the indexes of DOCUMENTS documents take: those of a run that builds
+        them, less those of one that has them.
+
+        Args:
+            method: The method.
+            model: The model.
+            parallel: How many questions are in flight.
+            **sets: Settings, with "__" for dots.
+        """
         cache = f"cold-{self.runs}"
         cold = self.seconds(method, model, parallel, DOCUMENTS, cache, **sets)
         return cold - self.seconds(method, model, parallel, DOCUMENTS, cache, **sets)
@@ -80,8 +102,12 @@ Row = tuple[str, float, float, str]
 
 
 def _by_places(name: str, seconds: Callable[[int], float]) -> Iterator[Row]:
-    """Rows of one question in flight against 4 and 16. seconds: number in flight -> the seconds of
-    such a run."""
+    """Yield rows that compare one question in flight with 4 and with 16.
+
+    Args:
+        name: What the rows are about.
+        seconds: A function: number in flight -> the seconds of such a run.
+    """
     alone = seconds(1)
     for places in (4, 16):
         yield (
@@ -93,7 +119,7 @@ def _by_places(name: str, seconds: Callable[[int], float]) -> Iterator[Row]:
 
 
 def measured_rows(bench: Bench, model: str) -> Iterator[Row]:
-    """(name, seconds of A, seconds of B, target of A / B) for a model."""
+    """Yield the rows of a model: (name, seconds of A, seconds of B, target of A / B)."""
     small = model == "pocket-llama"
     dtype = {} if small else {"model__dtype": "bfloat16"}
     size: dict[str, Any] = {} if small else {"dataset__tokens": 300}
@@ -101,6 +127,7 @@ def measured_rows(bench: Bench, model: str) -> Iterator[Row]:
     bench.seconds("closed-book", model, 4, 4, "warm", **dtype)
 
     def read(places: int, **more: Any) -> float:
+        """The seconds of a run of BM25, with so many questions in flight."""
         return bench.seconds("bm25", model, places, QUESTIONS, "warm", **{**size, **dtype, **more})
 
     yield from _by_places(f"{label}, reading (bm25)", read)
@@ -115,6 +142,7 @@ def measured_rows(bench: Bench, model: str) -> Iterator[Row]:
     }
 
     def read_whole() -> float:
+        """The seconds of a run that reads whole documents."""
         return bench.seconds("full-context", model, 4, DOCUMENT_QUESTIONS, "warm", **document)
 
     with unittest.mock.patch("harness.llm.network.Network.shares", False):
@@ -127,6 +155,7 @@ def measured_rows(bench: Bench, model: str) -> Iterator[Row]:
     bench.seconds("pecan", model, 4, QUESTIONS, "warm", **graph)
 
     def search(places: int) -> float:
+        """The seconds of a run of PECAN, with so many questions in flight."""
         return bench.seconds("pecan", model, places, QUESTIONS, "warm", **graph)
 
     yield from _by_places(f"{label}, search (pecan)", search)

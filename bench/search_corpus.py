@@ -59,7 +59,12 @@ _FILES = (
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph of a data set."""
+    """A paragraph of a data set, or a passage of a page.
+
+    Args:
+        title: The title of its page.
+        text: Its text.
+    """
 
     title: str
     text: str
@@ -67,7 +72,13 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Material:
-    """What a corpus is made of. pages: a folder of real pages, None: the rest is made up."""
+    """What a corpus is made of.
+
+    Args:
+        paragraphs: The paragraphs of the data sets.
+        questions: The questions of the data sets.
+        pages: A folder of real pages for the rest; None where the rest is made up.
+    """
 
     paragraphs: list[Paragraph]
     questions: list[str]
@@ -76,8 +87,18 @@ class Material:
 
 @dataclass(frozen=True)
 class Measured:
-    """One row. build: CPU seconds; size: bytes; memory: bytes of building, before the first query and
-    after the last; CPU milliseconds a query (mean) and wall milliseconds (median)."""
+    """One row of the table.
+
+    Args:
+        passages: How many passages the index has.
+        build: CPU seconds to build it.
+        size: Its bytes on disk.
+        build_memory: Bytes of memory at most while it was built.
+        open_memory: Bytes of memory at most before the first query.
+        search_memory: Bytes of memory at most after the last query.
+        cpu: CPU milliseconds a query, the mean.
+        wall: Milliseconds a query, the median.
+    """
 
     passages: int
     build: float
@@ -107,7 +128,12 @@ def paragraphs_of(row: dict[str, object]) -> list[Paragraph]:
 
 
 def material(data: Path, pages: Path | None = None) -> Material:
-    """The paragraphs and questions of the data sets."""
+    """Read the paragraphs and questions of the data sets.
+
+    Args:
+        data: The folder of test data.
+        pages: A folder of real pages; None where the rest is made up.
+    """
     paragraphs: dict[Paragraph, None] = {}
     questions: list[str] = []
     for folder, name in _FILES:
@@ -118,7 +144,7 @@ def material(data: Path, pages: Path | None = None) -> Material:
 
 
 def made_up(found: Material, count: int) -> Iterator[Paragraph]:
-    """Passages of words drawn by how often each stands in the paragraphs."""
+    """Yield passages of words that are drawn by how often each stands in the paragraphs."""
     words: Counter[str] = Counter()
     for paragraph in found.paragraphs:
         words.update(paragraph.text.split())
@@ -144,14 +170,20 @@ def passages_of(pages: Path) -> Iterator[Paragraph]:
 
 
 def rest_of(found: Material, count: int) -> Iterator[Paragraph]:
-    """So many passages beside the data sets' paragraphs."""
+    """Yield `count` passages beside the data sets' paragraphs."""
     if found.pages is None:
         return made_up(found, count)
     return itertools.islice(passages_of(found.pages), count)
 
 
 def write_corpus(found: Material, passages: int, path: Path) -> None:
-    """A corpus of so many rows, the data sets' paragraphs first."""
+    """Write a corpus of so many passages, the data sets' paragraphs first.
+
+    Args:
+        found: What it is made of.
+        passages: How many passages.
+        path: The file.
+    """
     first = found.paragraphs[:passages]
     with path.open("w") as file:
         paragraphs = itertools.chain(first, rest_of(found, passages - len(first)))
@@ -161,8 +193,8 @@ def write_corpus(found: Material, passages: int, path: Path) -> None:
 
 
 def own_peak() -> int:
-    """The largest resident memory of this process, bytes. Not ru_maxrss, which begins at the memory
-    of the process that started this one."""
+    """The largest resident memory of this process so far, in bytes. Not ru_maxrss, which begins at
+    the memory of the process that started this one."""
     for text in Path("/proc/self/status").read_text().splitlines():
         if text.startswith("VmHWM:"):
             return int(text.split()[1]) * 1024
@@ -170,7 +202,13 @@ def own_peak() -> int:
 
 
 def write_vectors(folder: Path, passages: int, encoder: EncoderConfig) -> None:
-    """Random unit vectors as the files of an index of so many passages, which its build keeps."""
+    """Write random unit vectors as the files of an index, which its build then keeps.
+
+    Args:
+        folder: The folder of the index.
+        passages: How many passages it has.
+        encoder: The encoder whose vectors they stand for.
+    """
     from harness.retrieval import dense_index
 
     place = folder / dense_index.folder_name(encoder)
@@ -185,7 +223,15 @@ def write_vectors(folder: Path, passages: int, encoder: EncoderConfig) -> None:
 
 
 def build(corpus: str, out: str, kind: Kind, encoder: str, made_up_vectors: str) -> None:
-    """Build an index in this process and print its passages, seconds and memory."""
+    """Build an index in this process, and print its passages, seconds and memory as a JSON object.
+
+    Args:
+        corpus: The file of the corpus.
+        out: The folder of the index.
+        kind: The kind of index.
+        encoder: The name of the encoder, for vectors.
+        made_up_vectors: "" to encode the passages; else vectors are random.
+    """
     config: EncoderConfig | None = None
     if kind != "bm25":
         config = resolve_encoder(Choices(sets={"encoder": encoder})).value
@@ -201,7 +247,12 @@ def build(corpus: str, out: str, kind: Kind, encoder: str, made_up_vectors: str)
 
 
 def search(out: str, queries: str) -> None:
-    """Search in this process and print milliseconds a query and memory."""
+    """Ask an index each query in this process, and print milliseconds and memory as a JSON object.
+
+    Args:
+        out: The folder of the index.
+        queries: The file of queries, a JSON list.
+    """
     index = SearchIndex.open(Path(out))
     index.search("warm up", 5, Meter("search"))
     opened = own_peak()
@@ -217,7 +268,7 @@ def search(out: str, queries: str) -> None:
 
 
 def in_process(step: str, *arguments: str) -> dict[str, object]:
-    """What a step of this file prints, run as a process of its own."""
+    """Run a step of this file as a process of its own; returns the object that it prints."""
     command = [sys.executable, "-m", "bench.search_corpus", "--step", step, *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -229,7 +280,14 @@ def size_of(folder: Path) -> int:
 
 
 def measured(found: Material, passages: int, given: argparse.Namespace, folder: Path) -> Measured:
-    """Build and search an index of so many passages, of the kind and encoder of the command."""
+    """Build an index and search in it; returns the row of the table.
+
+    Args:
+        found: What the corpus is made of.
+        passages: How many passages it has.
+        given: The options of the command.
+        folder: Where the files are written.
+    """
     corpus, out, asked = folder / "corpus.jsonl", folder / "index", folder / "queries.json"
     write_corpus(found, passages, corpus)
     asked.write_text(json.dumps(found.questions[: given.queries]))
@@ -250,8 +308,9 @@ def measured(found: Material, passages: int, given: argparse.Namespace, folder: 
 
 
 def scaled(row: Measured, passages: int) -> Measured:
-    """A row multiplied to so many passages: what queries have read of the mapped files grows, and
-    the system may take it back; so does the counting of words, but by new words alone."""
+    """A row multiplied to another number of passages; no measurement. Of memory only what queries
+    have read of the mapped files grows, which the system may take back; the counting of words grows
+    by new words alone, so it is taken as it is."""
     factor = passages / row.passages
     return Measured(
         passages=passages,
@@ -266,7 +325,7 @@ def scaled(row: Measured, passages: int) -> Measured:
 
 
 def line(row: Measured, name: str) -> str:
-    """A row as text."""
+    """A row of the table as text."""
     gib = 2**30
     return (
         f"{name:>22}  build {row.build:8.0f} CPU s, {row.build_memory / gib:5.2f} GiB   index "

@@ -47,7 +47,13 @@ METHODS = ("ircot-reasoning", "search-r1")
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with the titles that support it and its answer."""
+    """A question for both sides.
+
+    Args:
+        question: Its text.
+        titles: The titles of the pages that support it.
+        answer: Its answer.
+    """
 
     question: str
     titles: list[str]
@@ -66,7 +72,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Measured:
-    """One command. seconds: median of a question; cpu: seconds of the whole process; recall: mean."""
+    """What one command took.
+
+    Args:
+        seconds: Seconds a question, the median.
+        cpu: CPU seconds of the whole process.
+        recall: Share of the supporting titles that were found, the mean.
+    """
 
     seconds: float
     cpu: float
@@ -74,7 +86,7 @@ class Measured:
 
 
 def asked_questions(path: Path, count: int) -> list[Asked]:
-    """Questions of HotpotQA's file."""
+    """The first questions of HotpotQA's file."""
     found: list[Asked] = []
     for row in json.loads(path.read_text())[:count]:
         titles: list[str] = []
@@ -90,25 +102,35 @@ def asked_questions(path: Path, count: int) -> list[Asked]:
 
 @dataclass
 class Generator:
-    """FlashRAG's interface of a generator, with the replies to one question."""
+    """FlashRAG's interface of a generator, with fixed replies.
+
+    Args:
+        replies: What it replies to one question's prompts, in order.
+    """
 
     replies: list[str]
 
     def generate(self, prompts: Sequence[str], **_: Any) -> list[str]:
-        """The next reply, to the only prompt."""
+        """The next reply, whatever the only prompt is."""
         del prompts
         return [self.replies.pop(0)]
 
 
 @dataclass
 class Retriever:
-    """FlashRAG's interface of a retriever over an index of this project. titles: all found."""
+    """FlashRAG's interface of a retriever, over an index of this project.
+
+    Args:
+        index: The index.
+        titles: The titles of all pages that were found so far.
+    """
 
     index: SearchIndex
     titles: set[str] = field(default_factory=set)
 
     def batch_search(self, queries: Sequence[str], return_score: bool = False) -> Any:
-        """The passages of each query, and their scores."""
+        """The passages of each query, and with `return_score` their scores too; also adds their
+        titles to `titles`."""
         documents: list[list[dict[str, str]]] = []
         scores: list[list[float]] = []
         for query in queries:
@@ -126,7 +148,7 @@ class Retriever:
 
 
 def key_of(title: str) -> str:
-    """A title as recall compares it."""
+    """A title as recall compares it: in small letters, with single spaces."""
     return " ".join(title.casefold().split())
 
 
@@ -134,7 +156,7 @@ class Template:
     """FlashRAG's interface of a prompt; the replies need the question alone."""
 
     def get_string(self, question: str, **_: Any) -> str:
-        """The prompt."""
+        """The prompt: the question itself."""
         return question
 
 
@@ -148,14 +170,21 @@ def pipeline_of(method: str, code: Path) -> Any:
 
 
 def _begin(pipeline: Any, config: dict[str, Any], prompt_template: Any) -> None:
-    """What BasicPipeline sets, without its evaluator, which loads a tokenizer."""
+    """Set what BasicPipeline sets, but for its evaluator, which loads a tokenizer."""
     pipeline.config = config
     pipeline.prompt_template = prompt_template
     pipeline.save_retrieval_cache = False
 
 
 def ask_theirs(pipeline: Any, one: Asked, method: str, index: SearchIndex) -> tuple[float, float]:
-    """Seconds and recall of a question."""
+    """Ask FlashRAG's pipeline a question: (seconds, recall).
+
+    Args:
+        pipeline: The pipeline.
+        one: The question.
+        method: The method.
+        index: The index to search in.
+    """
     from flashrag.dataset.dataset import Dataset
 
     pipeline.generator = Generator(one.replies(method))
@@ -169,7 +198,14 @@ def ask_theirs(pipeline: Any, one: Asked, method: str, index: SearchIndex) -> tu
 
 
 def print_theirs(method: str, code: Path, folder: Path, asked: Sequence[Asked]) -> None:
-    """Ask FlashRAG's pipeline each question and print seconds and recall."""
+    """Ask FlashRAG's pipeline each question, and print [median seconds, mean recall].
+
+    Args:
+        method: The method.
+        code: The folder of FlashRAG's code.
+        folder: The folder with the index.
+        asked: The questions.
+    """
     pipeline = pipeline_of(method, code)
     index = SearchIndex.open(folder / "index")
     seconds: list[float] = []
@@ -185,7 +221,8 @@ def print_theirs(method: str, code: Path, folder: Path, asked: Sequence[Asked]) 
 
 
 def run_counted(command: Sequence[str]) -> tuple[str, float]:
-    """What a command prints, and its CPU seconds. Raises CalledProcessError."""
+    """Run a command: (what it prints, its CPU seconds). Raises CalledProcessError where it
+    fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -194,7 +231,13 @@ def run_counted(command: Sequence[str]) -> tuple[str, float]:
 
 
 def theirs(method: str, given: argparse.Namespace, folder: Path) -> Measured:
-    """FlashRAG's pipeline."""
+    """Run FlashRAG's pipeline on all questions; returns what it took.
+
+    Args:
+        method: The method.
+        given: The options of the command.
+        folder: The folder with the index.
+    """
     command = [sys.executable, "-m", "bench.search_peer", "--code", str(given.code)]
     command += ["--questions", str(given.questions), "--step", method, str(folder)]
     printed, cpu = run_counted(command)
@@ -203,7 +246,7 @@ def theirs(method: str, given: argparse.Namespace, folder: Path) -> Measured:
 
 
 def write_script(method: str, asked: Sequence[Asked], path: Path) -> None:
-    """The replies for the scripted model of this project."""
+    """Write the replies to all questions as a script of this project's scripted model."""
     script = Script(window=100_000)
     for one in asked:
         for reply in one.replies(method):
@@ -213,7 +256,13 @@ def write_script(method: str, asked: Sequence[Asked], path: Path) -> None:
 
 
 def ours(method: str, given: argparse.Namespace, folder: Path) -> Measured:
-    """`harness run`."""
+    """Run this project on all questions; returns what it took.
+
+    Args:
+        method: The method.
+        given: The options of the command.
+        folder: The folder with the index.
+    """
     script = folder / f"{method}.yaml"
     write_script(method, asked_questions(hotpotqa(), given.questions), script)
     with tempfile.TemporaryDirectory() as out:
@@ -233,7 +282,7 @@ def ours(method: str, given: argparse.Namespace, folder: Path) -> Measured:
 
 
 def print_row(name: str, runs: Sequence[Measured]) -> None:
-    """Print the runs of one side."""
+    """Print a line with the medians and ranges of one side's runs."""
     milliseconds: list[float] = []
     cpu: list[float] = []
     recalls: list[float] = []
@@ -249,12 +298,12 @@ def print_row(name: str, runs: Sequence[Measured]) -> None:
 
 
 def spread(values: Sequence[float]) -> str:
-    """The median, and from where to where values go."""
+    """The median of values, and their range: "1.5 (1.2 to 1.9)"."""
     return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
 def compare(given: argparse.Namespace, folder: Path) -> None:
-    """Make the index and print a row for each method and side."""
+    """Make the index, and print two lines for each method: ours and FlashRAG's."""
     found = material(Path(os.environ["HARNESS_TEST_DATA"]), given.pages)
     write_corpus(found, given.passages, folder / "corpus.jsonl")
     request = IndexRequest(folder / "corpus.jsonl", folder / "index", "bm25", None, WORDS)
@@ -271,7 +320,7 @@ def compare(given: argparse.Namespace, folder: Path) -> None:
 
 
 def hotpotqa() -> Path:
-    """The file of questions."""
+    """The file of questions, below HARNESS_TEST_DATA."""
     data = Path(os.environ["HARNESS_TEST_DATA"]) / "data"
     return data / "hotpotqa" / "hotpot_dev_distractor_sample.json"
 

@@ -111,7 +111,13 @@ asyncio.run(main())
 
 @dataclass(frozen=True)
 class Taken:
-    """What one process took: `wall` and `cpu` seconds, and its largest resident memory in MB."""
+    """What one process took.
+
+    Args:
+        wall: Its seconds.
+        cpu: Its CPU seconds, user and system.
+        memory: Its largest resident memory in MB.
+    """
 
     wall: float
     cpu: float
@@ -120,9 +126,12 @@ class Taken:
 
 @contextlib.contextmanager
 def stand_in(delay: float, ends_after: int = 0) -> Iterator[str]:
-    """A server that takes `delay` seconds for each reply; yields its address.
+    """A context manager that starts a server in a process of its own, and gives its address; the
+    server ends with the `with` block.
 
-    ends_after: the request at which it ends, 0 for none.
+    Args:
+        delay: The seconds that it takes for each reply.
+        ends_after: The request at which it ends by itself, 0 for none.
     """
     command = [sys.executable, "-c", STAND_IN, str(delay), str(ends_after)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -136,7 +145,12 @@ def stand_in(delay: float, ends_after: int = 0) -> Iterator[str]:
 
 
 def taken(command: Sequence[str], folder: Path) -> Taken:
-    """Run a command to its end. Raises RuntimeError where it fails."""
+    """Run a command to its end; returns what it took. Raises RuntimeError where it fails.
+
+    Args:
+        command: Its words.
+        folder: The folder that it is run in, which gets its log.
+    """
     own = {
         "HARNESS_HOME": str(folder / "home"),
         "HF_HOME": str(folder / "hf"),
@@ -159,7 +173,14 @@ def taken(command: Sequence[str], folder: Path) -> Taken:
 
 
 def harness_command(url: str, rows: Path, in_flight: int, out: Path) -> list[str]:
-    """A run of questions without documents."""
+    """The command of a run of questions without documents.
+
+    Args:
+        url: The address of the server, or several divided by commas.
+        rows: The file of questions.
+        in_flight: How many questions are in flight.
+        out: The folder of results.
+    """
     row = ["--method", "closed-book", "--dataset", "musique", "--data", str(rows)]
     sets = [f"model.base_url={url}", "model.source=m", "model.window=9000"]
     model = ["--model", "endpoint", "--set", *sets]
@@ -168,12 +189,27 @@ def harness_command(url: str, rows: Path, in_flight: int, out: Path) -> list[str
 
 
 def bare_command(peers: str, url: str, rows: Path, in_flight: int) -> list[str]:
-    """The bare client on the same questions: nothing is scored, and nothing stored."""
+    """The command that sends the same questions by the bare client: nothing is scored, and nothing
+    stored.
+
+    Args:
+        peers: The Python of an environment with openai.
+        url: The address of the server.
+        rows: The file of questions.
+        in_flight: How many questions are in flight.
+    """
     return [peers, "-c", BARE, url, str(rows), str(in_flight)]
 
 
 def table_row(name: str, in_flight: int, floor: float, runs: Sequence[Taken]) -> str:
-    """Medians of several runs, and the range of the CPU time."""
+    """A row of the table: medians of several runs, and the range of the CPU time.
+
+    Args:
+        name: The tool.
+        in_flight: How many questions are in flight.
+        floor: The seconds that the server alone takes.
+        runs: What each run took.
+    """
     wall = statistics.median(run.wall for run in runs)
     cpu = statistics.median(run.cpu for run in runs)
     memory = statistics.median(run.memory for run in runs)
@@ -184,7 +220,7 @@ def table_row(name: str, in_flight: int, floor: float, runs: Sequence[Taken]) ->
 
 
 def side_by_side(given: argparse.Namespace, folder: Path, rows: Path) -> None:
-    """Print rows of the harness and the bare client, which take turns."""
+    """Print rows of the harness and of the bare client, which take turns at one server."""
     with stand_in(given.delay) as url:
         for in_flight in given.in_flight:
             floor = given.questions / in_flight * given.delay
@@ -201,8 +237,8 @@ def side_by_side(given: argparse.Namespace, folder: Path, rows: Path) -> None:
 
 
 def fleets(given: argparse.Namespace, folder: Path, rows: Path) -> None:
-    """Print rows of a fleet of four servers: well; one that takes five times as long, and one that
-    ends after an eighth of the questions."""
+    """Print rows of a fleet of four servers: all well; one that takes five times as long and one
+    that ends after an eighth of the questions."""
     well = [(given.delay, 0)] * 4
     ill = [*well[:2], (5 * given.delay, 0), (given.delay, given.questions // 8)]
     for name, servers in (("four servers", well), ("one slow, one ends", ill)):
@@ -219,6 +255,7 @@ def fleets(given: argparse.Namespace, folder: Path, rows: Path) -> None:
 
 
 def main() -> None:
+    """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

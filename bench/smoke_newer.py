@@ -143,6 +143,7 @@ def _totals(model: str, keys: list[Key], cells: Cells) -> str:
 
 
 def main() -> None:
+    """Run what is left, and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

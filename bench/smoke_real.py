@@ -45,7 +45,13 @@ INTERRUPTED = 130
 
 
 class Key(NamedTuple):
-    """A cell of the matrix; the model by its name in MODELS."""
+    """A cell of the matrix.
+
+    Args:
+        method: The preset of the method.
+        dataset: The data set.
+        model: The model, by its name in MODELS.
+    """
 
     method: str
     dataset: str
@@ -53,7 +59,13 @@ class Key(NamedTuple):
 
 
 class Folders(NamedTuple):
-    """The folders of rows and of results."""
+    """The folders of rows and of results.
+
+    Args:
+        data: The folder of real rows.
+        out: The folder of results.
+        max_bytes: Bytes of a text that the other models read; None for whole texts.
+    """
 
     data: Path
     out: Path
@@ -64,8 +76,13 @@ class Folders(NamedTuple):
 class Cell:
     """The stored run of a cell.
 
-    done, failed, truncated: its questions; seconds: of all phases; errors: messages; score: mean of
-    the headline over the questions that have it, None without one.
+    Args:
+        done: How many questions have a record.
+        failed: How many of them failed.
+        truncated: How many had a text cut.
+        seconds: The seconds of all phases.
+        errors: The messages of the failed ones.
+        score: The mean of the headline over the questions that have it; None without one.
     """
 
     done: int
@@ -82,7 +99,7 @@ Refused = dict[Key, str]
 
 
 def _key_of(run: StoredRun) -> Key:
-    """The cell of a run; a preset with a stand-in counts under its own name."""
+    """The cell that a run belongs to; a preset with a stand-in counts under its own name."""
     model = run.config.model.name
     for short, name in MODELS.items():
         if name == model:
@@ -101,7 +118,8 @@ def _seconds_of(run: StoredRun) -> float:
 
 
 def _score_of(run: StoredRun) -> float | None:
-    """The mean headline score of the questions that have it; a failed one has 0."""
+    """The mean headline score of the questions that have it, failed ones with 0; None where none
+    has."""
     headline = run.config.dataset.scorers[0]
     found = []
     for record in run.records:
@@ -114,7 +132,7 @@ def _score_of(run: StoredRun) -> float | None:
 
 
 def cell_of(folder: Path) -> tuple[Key, Cell]:
-    """The cell in a run folder. Raises DataError."""
+    """Read a run folder: (its cell, what it holds). Raises DataError where it cannot be read."""
     run = read_run(folder)
     errors = []
     truncated = 0
@@ -134,7 +152,7 @@ def cell_of(folder: Path) -> tuple[Key, Cell]:
 
 
 def stored(out: Path) -> Cells:
-    """The newest run of each cell in the results folder."""
+    """Cell -> its newest run in a folder of results."""
     cells: Cells = {}
     if not out.is_dir():
         return cells
@@ -146,12 +164,12 @@ def stored(out: Path) -> Cells:
 
 
 def _changed(folder: Path) -> float:
-    """When a folder was changed last."""
+    """When a folder was changed last, in seconds; a sort key."""
     return folder.stat().st_mtime
 
 
 def refused_in(out: Path) -> Refused:
-    """The stored cells that did not run, with the reason of each."""
+    """Cell -> why it did not run, as stored in a folder of results."""
     path = out / REFUSED
     refused: Refused = {}
     if path.exists():
@@ -161,13 +179,13 @@ def refused_in(out: Path) -> Refused:
 
 
 def _write_refused(refused: Refused, out: Path) -> None:
-    """Store the cells that did not run."""
+    """Store which cells did not run, and why, in a folder of results."""
     rows = [[*key, why] for key, why in refused.items()]
     (out / REFUSED).write_text(json.dumps(rows, indent=1), "utf-8")
 
 
 def _parameters(method: str) -> dict[str, str]:
-    """The parameters of a preset's layers as text."""
+    """Name -> value, as text, of the parameters in a preset's layers."""
     found = {}
     for _, layer in presets.read("methods", method):
         for name, value in (layer.get("params") or {}).items():
@@ -176,8 +194,13 @@ def _parameters(method: str) -> dict[str, str]:
 
 
 def own_settings(method: str, out: Path) -> dict[str, str]:
-    """Settings that a preset alone needs: LLMLingua-2's classifier, a limit of replies, leave to
-    run code."""
+    """Settings that only this preset needs: a classifier, a limit of replies, leave to run code; {}
+    for most.
+
+    Args:
+        method: The preset.
+        out: The folder of results, in which a classifier is made.
+    """
     if method.startswith(("hipporag", "lightrag", "a-rag")):
         # The default model repeats itself up to 2,048 tokens.
         return {"method.reply_tokens": "96"}
@@ -189,13 +212,14 @@ def own_settings(method: str, out: Path) -> dict[str, str]:
 
 
 def source_of(method: str) -> list[str]:
-    """The presets that a preset takes a number from: they must be in its command."""
+    """The presets that a preset takes a number from ("from:NAME"): they must be in its command."""
     values = _parameters(method).values()
     return [value.removeprefix("from:") for value in values if value.startswith("from:")]
 
 
 def command_of(key: Key, folders: Folders) -> list[str]:
-    """The arguments of the command that runs a cell."""
+    """The arguments of the `harness` command that runs a cell; also makes the model, the script and
+    the rows that it needs."""
     max_bytes = folders.max_bytes
     sets = own_settings(key.method, folders.out)
     model = key.model
@@ -221,8 +245,19 @@ def command_of(key: Key, folders: Folders) -> list[str]:
 
 
 def run_cell(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]:
-    """Run a cell. Returns its run folder, and why it did not run; a question that fails is in the
-    folder."""
+    """Run a cell.
+
+    Args:
+        key: The cell.
+        folders: The folders of rows and of results.
+        retry: Whether failed questions are asked again.
+
+    Returns:
+        (its run folder or None, why it did not run or ""); a question that fails is in the folder.
+
+    Raises:
+        KeyboardInterrupt: The run was interrupted.
+    """
     print(f"=== {key.dataset}: {key.method}, {key.model}", file=sys.stderr, flush=True)
     words = command_of(key, folders)
     if retry:
@@ -240,7 +275,8 @@ def run_cell(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]
 
 
 def _folder_in(said: Said) -> Path | None:
-    """The folder of the last run that a command names with --json."""
+    """The folder of the last run that a command names in what it printed (--json); None for
+    none."""
     for line in reversed(said.text.splitlines()):
         if line.startswith('{"run": "'):
             return Path(json.loads(line)["run"])
@@ -248,7 +284,7 @@ def _folder_in(said: Said) -> Path | None:
 
 
 def _last_line(said: Said) -> str:
-    """The last line of an output with words."""
+    """The last line with words in what a command printed, or its exit code."""
     for line in reversed(said.text.splitlines()):
         if line.strip():
             return line.strip()
@@ -256,8 +292,14 @@ def _last_line(said: Said) -> str:
 
 
 def cells_left(keys: list[Key], cells: Cells, refused: Refused, retry: bool = False) -> list[Key]:
-    """The cells that are not answered whole and not refused; with `retry` those too, and those with
-    failures."""
+    """The cells that still have to be run: those that are neither answered whole nor refused.
+
+    Args:
+        keys: The cells.
+        cells: The stored runs.
+        refused: Why others did not run.
+        retry: Whether refused ones and those with failures are run again too.
+    """
     left = []
     for key in keys:
         cell = cells.get(key)
@@ -269,7 +311,7 @@ def cells_left(keys: list[Key], cells: Cells, refused: Refused, retry: bool = Fa
 
 
 def keys_of(models: list[str], methods: list[str], datasets: list[str]) -> list[Key]:
-    """The cells of a matrix, a data set after the other."""
+    """The cells of a matrix, one data set after the other."""
     keys = []
     for dataset in datasets:
         for model in models:
@@ -280,8 +322,16 @@ def keys_of(models: list[str], methods: list[str], datasets: list[str]) -> list[
 def run_cells(
     model: str, methods: list[str], datasets: list[str], folders: Folders, retry: bool = False
 ) -> None:
-    """Run the cells of a model that are left, data sets with short texts first; store which were
-    refused."""
+    """Run the cells of a model that are left, data sets with short texts first, and store which did
+    not run.
+
+    Args:
+        model: The model.
+        methods: The presets.
+        datasets: The data sets.
+        folders: The folders of rows and of results.
+        retry: Whether failures and refusals are run again.
+    """
     refused = refused_in(folders.out)
     keys = keys_of([model], methods, datasets)
     for key in cells_left(keys, stored(folders.out), refused, retry):
@@ -317,7 +367,7 @@ def table(models: list[str], methods: list[str], datasets: list[str], out: Path)
 
 
 def asked_alone(keys: list[Key], out: Path) -> tuple[Cells, Refused]:
-    """Those of the stored and of the refused cells that are asked for."""
+    """(stored runs, refusals) in a folder of results, but only those of the cells `keys`."""
     cells = stored(out)
     refused = refused_in(out)
     for key in cells.keys() - set(keys):
@@ -328,12 +378,18 @@ def asked_alone(keys: list[Key], out: Path) -> tuple[Cells, Refused]:
 
 
 def _columns(values: Iterable[object]) -> str:
-    """Values below each other in a table."""
+    """Values as columns of a table, each ten characters wide."""
     return "".join(f"{value:>10}" for value in values)
 
 
 def _counts(keys: list[Key], cells: Cells, refused: Refused) -> list[str]:
-    """The numbers of a line of the table, in the order of HEADS."""
+    """The numbers of a line of the table, in the order of HEADS.
+
+    Args:
+        keys: The cells that the line is about.
+        cells: The stored runs.
+        refused: Why others did not run.
+    """
     counts = dict.fromkeys(HEADS, 0.0)
     counts["left"] = len(cells_left(keys, cells, refused))
     for key in keys:
@@ -349,7 +405,8 @@ def _counts(keys: list[Key], cells: Cells, refused: Refused) -> list[str]:
 
 
 def reasons(cells: Cells, refused: Refused) -> list[str]:
-    """Every sentence of failed questions and of cells that did not run, with the cells below it."""
+    """The end of the table: every sentence of failed questions and of cells that did not run, with
+    the cells below it."""
     rows: dict[str, list[str]] = defaultdict(list)
     for key, cell in sorted(cells.items(), key=_by_key):
         for error, count in Counter(cell.errors).items():
@@ -372,7 +429,7 @@ def reasons(cells: Cells, refused: Refused) -> list[str]:
 
 
 def _by_key(item: tuple[Key, Cell]) -> Key:
-    """A cell's place in an order by name."""
+    """The cell of an item of a mapping; a sort key."""
     return item[0]
 
 
@@ -387,7 +444,8 @@ def data_folder() -> Path:
 
 
 def until_interrupted(run: Callable[[], None]) -> None:
-    """Run something that the same command goes on with, and end with exit code 130 when stopped."""
+    """Run something; where the user stops it, say that the same command goes on, and end with code
+    130."""
     try:
         run()
     except KeyboardInterrupt:
@@ -396,12 +454,18 @@ def until_interrupted(run: Callable[[], None]) -> None:
 
 
 def chosen(known: Iterable[str], asked: str) -> list[str]:
-    """Those of the known names that are asked for, in their own order."""
+    """The known names that are asked for, in their own order.
+
+    Args:
+        known: The known names.
+        asked: Names divided by commas.
+    """
     names = asked.split(",")
     return [name for name in known if name in names]
 
 
 def main() -> None:
+    """Run what is left, and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -429,7 +493,7 @@ def main() -> None:
         folders = Folders(data_folder(), flags.out.resolve(), flags.bytes)
 
         def run() -> None:
-            """Run what is left, a model after the other."""
+            """Run the cells that are left, a model after the other."""
             for model in models:
                 run_cells(model, methods, datasets, folders, flags.retry)
 

@@ -35,8 +35,8 @@ OPTIONS = {"options": ["Ada", "Bo", "Cy", "Di"], "answer": ["Ada"]}
 
 
 def _chats(number: int, text: str) -> Row:
-    """A row of LongMemEval with a session for each paragraph of `text`; the second row is to be
-    declined."""
+    """A row of LongMemEval with a session for each paragraph of a text; the second row is one that
+    should be declined."""
     sessions = []
     dates = []
     for day, paragraph in enumerate(text.split("\n\n"), start=1):
@@ -126,12 +126,13 @@ def _with_text(
 
 
 def _each(prefix: str, names: Iterable[str], make: Make) -> dict[str, Make]:
-    """The same maker for several data sets of a family."""
+    """Name of each data set of a family -> the same maker: {"beam/100k": make, "beam/500k":
+    make}."""
     return dict.fromkeys((f"{prefix}/{name}" for name in names), make)
 
 
 def _makers() -> dict[str, Make]:
-    """Data set -> what makes its rows."""
+    """Data set -> the function that makes a row of it from (number of the row, text)."""
     made: dict[str, Make] = {"locomo": _conversation}
     made |= _each("beam", ("100k", "500k", "1m"), _chat)
     made["browsecomp-plus"] = partial(_without_text, more_rows.browsecomp_plus)
@@ -181,7 +182,12 @@ MADE_FOLDERS: dict[str, Callable[[], dict[str, bytes]]] = {
 
 
 def made_rows(dataset: str, out: Path) -> Path:
-    """The rows of a data set of MADE or MADE_FOLDERS, a file or a folder in the results folder."""
+    """Make the rows of a data set in its official layout; returns their file, or folder.
+
+    Args:
+        dataset: A data set of MADE or MADE_FOLDERS.
+        out: The folder of results, in which they are written.
+    """
     path = out / "made" / dataset.replace("/", "~")
     if dataset in MADE_FOLDERS:
         for name, content in MADE_FOLDERS[dataset]().items():
@@ -202,8 +208,12 @@ def made_rows(dataset: str, out: Path) -> Path:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a data set. file: below the folder `data`, "" for made-up rows; sets: settings
-    that they need."""
+    """Where the rows of a data set are.
+
+    Args:
+        file: The file below the folder `data`; "" for made-up rows.
+        sets: Settings that they need.
+    """
 
     file: str = ""
     sets: dict[str, str | int] = field(default_factory=dict)
@@ -229,7 +239,7 @@ LONGBENCH_LONG = (
 
 
 def _longbench(names: Iterable[str]) -> dict[str, Rows]:
-    """LongBench's sets and, where there are such, LongBench-E's, which take the same rows."""
+    """Preset -> rows, for data sets of LongBench, and of LongBench-E, which takes the same rows."""
     known = presets.names("datasets")
     found = {}
     for name in names:
@@ -247,7 +257,7 @@ NOLIMA: dict[str, str | int] = {"dataset.tokens": TOKENS, "dataset.depths": QUES
 
 
 def _made_up() -> dict[str, Rows]:
-    """The data sets whose rows are made up."""
+    """Data set -> rows, for those whose rows are made up."""
     found = {}
     for name in (*MADE, *MADE_FOLDERS):
         sets = {}
@@ -286,8 +296,13 @@ DATA: dict[str, Rows] = {  # shortest texts first
 
 
 def shorten_file(file: Path, out: Path, max_bytes: int) -> Path:
-    """A copy of a file of rows, or of a folder of them, whose texts are cut to `max_bytes` of
-    UTF-8; made once."""
+    """A copy of a file of rows, or of a folder of them, with shorter texts; it is made once.
+
+    Args:
+        file: The file or folder.
+        out: The folder of results, in which the copy is.
+        max_bytes: How many bytes of UTF-8 a text keeps.
+    """
     folder = out / "shortened" / str(max_bytes)
     copy = folder / file.parent.name / file.name
     if file.is_dir():
@@ -305,8 +320,14 @@ def shorten_file(file: Path, out: Path, max_bytes: int) -> Path:
 
 
 def _shorten_lines(file: Path, copy: Path, max_bytes: int) -> None:
-    """Write the rows of `file` to `copy` with shorter texts; both are gzipped where the name says
-    so."""
+    """Write the rows of a file to another one with shorter texts; both are gzipped where the name
+    says so.
+
+    Args:
+        file: The file with a row a line.
+        copy: The file to write.
+        max_bytes: How many bytes of UTF-8 a text keeps.
+    """
     opened: Any = open
     if file.suffix == ".gz":
         opened = gzip.open
@@ -323,8 +344,15 @@ def _shorten_lines(file: Path, copy: Path, max_bytes: int) -> None:
 
 
 def rows_file(dataset: str, data: Path, out: Path, max_bytes: int | None) -> Path | None:
-    """The file or folder for --data; None where the loader makes the texts. max_bytes: of a text,
-    None: all."""
+    """The file or folder that --data names for a data set; None where the loader makes the texts.
+    Made-up rows and shorter copies are written first.
+
+    Args:
+        dataset: The data set.
+        data: The folder of real rows.
+        out: The folder of results.
+        max_bytes: How many bytes a text keeps; None for whole texts.
+    """
     if dataset in MADE or dataset in MADE_FOLDERS:
         return made_rows(dataset, out)
     if not DATA[dataset].file:
@@ -338,10 +366,14 @@ def rows_file(dataset: str, data: Path, out: Path, max_bytes: int | None) -> Pat
 def row_settings(
     dataset: str, data: Path, out: Path, max_bytes: int | None = None
 ) -> dict[str, str | int]:
-    """The settings of a data set's rows; documents that its sample lacks are written to the results
-    folder.
+    """The settings that a data set's rows need. Files that they name and that are not there are
+    written to the folder of results.
 
-    max_bytes: documents are named as copies whose texts are cut to so many bytes.
+    Args:
+        dataset: The data set.
+        data: The folder of real rows.
+        out: The folder of results.
+        max_bytes: How many bytes a text of a named file keeps; None for whole texts.
     """
     made: dict[str, str | int] = {"dataset.max_answer_tokens": "32"}
     if dataset in MADE_FOLDERS:
