@@ -55,7 +55,8 @@ class JsonAnswer:
 
         Args:
             answer: As the method gave it.
-            lost: Gets the places of numbers that are not finite, which become null.
+            lost: Written into: gets the place of each number that is not finite ("steps[2].p_yes"),
+                which becomes null in the values.
 
         Raises:
             TypeError: The answer holds what JSON cannot hold.
@@ -76,10 +77,11 @@ class Attempt:
 
     Attributes:
         example: The question with its gold answers.
-        meter: Counts the cost.
+        meter: Counts what this try costs.
         began: When it began, by time.perf_counter.
         reply: The answer; without a text until the method has answered.
-        error: Why there is no answer, or that it is not scored yet.
+        error: Why there is no answer, {"type", "message", ...}, or NOT_SCORED_YET once there is
+            one; None while it is being answered.
         notes: What its record will say under "notes".
     """
 
@@ -93,7 +95,12 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Unscored:
-    """An answer that is on disk. record: as it is stored, without scores."""
+    """An answer, or the reason why there is none, that is on disk and not scored.
+
+    Attributes:
+        example: The question with its gold answers.
+        record: The record as it is stored, without scores.
+    """
 
     example: Example
     record: StoredRecord
@@ -103,18 +110,20 @@ class AnswerQuestion:
     """Answers the questions of a run, one a call, and stores each answer."""
 
     def __init__(self, run: OpenRun) -> None:
+        """Keep the open run, whose models, indexes and store every question uses."""
         self.run = run
         self._plan = run.plan
         self._config = run.plan.config
 
     def __call__(self, example: Example) -> Unscored | None:
-        """Answer a question; None where a limit of the command is reached."""
+        """Answer a question and store the answer; None, without asking, where a limit of the
+        command (--max-tokens and its like) is reached."""
         if not self.run.budget.may_continue():
             return None
         return self.finish(self.attempt(example))
 
     def attempt(self, example: Example) -> Attempt:
-        """A new try to answer a question."""
+        """A new try to answer a question, with a meter that has counted nothing yet."""
         documents = ",".join(example.question.document_ids)
         keeps_requests = self._config.keep_prompts
         meter = Meter("answer", keeps_requests=keeps_requests, document=documents)
@@ -145,14 +154,20 @@ class AnswerQuestion:
         return self.store(attempt)
 
     def failed(self, example: Example, error: Exception) -> Unscored:
-        """Store that a question failed elsewhere, as its worker processes ended."""
+        """Store a question that failed outside of `finish`, as where its worker process ended.
+
+        Args:
+            example: The question.
+            error: Why it has no answer; its record says so.
+        """
         attempt = self.attempt(example)
         attempt.error = describe_failure(error)
         return self.store(attempt)
 
     def documents_for(self, attempt: Attempt) -> View:
-        """The documents of a question, or what was retrieved for it, as the method sees them: with
-        a view "evidence" their supporting parts alone, and joined for a method that takes one."""
+        """The documents that the method sees for a question: those of the question, or with a
+        corpus the passages that were retrieved for it. With the view "evidence" only their
+        supporting parts remain, and for a method that takes one document they are joined."""
         question = attempt.example.question
         documents = [self._plan.dataset.documents[name] for name in question.document_ids]
         if self._plan.corpus is not None:
@@ -165,8 +180,8 @@ class AnswerQuestion:
         )
 
     def retrieved(self, question: Question, meter: Meter) -> list[Document]:
-        """Search the corpus with the question: the best passages, as documents. None of them
-        without a corpus, or for a method that searches by itself.
+        """Search the corpus with the question: the best passages, each as a document. Returns none
+        for a run without a corpus, and for a method that searches by itself.
 
         Args:
             question: Its text is the query.
@@ -243,8 +258,8 @@ class AnswerQuestion:
         return with_places(answer, documents, dataset.pages)
 
     def searches_for(self, attempt: Attempt) -> list[StoredSearch] | None:
-        """The searches of an attempt as its record holds them; None for a run without a corpus
-        whose method does not search."""
+        """The searches of an attempt as its record holds them (query, seconds, passages found with
+        their places); None for a run without a corpus whose method does not search."""
         if self._plan.corpus is None and not self._plan.method.traits.searches:
             return None
         dataset = self._plan.dataset
@@ -255,8 +270,8 @@ class AnswerQuestion:
         return found
 
     def as_json(self, answer: Answer, attempt: Attempt) -> JsonAnswer:
-        """The answer as JSON values; the attempt's notes get the places of numbers that are not
-        finite.
+        """The answer as JSON values. Also writes into the attempt's notes, under "not_finite", the
+        places of numbers that are not finite.
 
         Raises TypeError for what JSON cannot hold, so that this question fails now, and not after
         it was scored.
@@ -268,8 +283,8 @@ class AnswerQuestion:
         return reply
 
     def record_of(self, attempt: Attempt) -> StoredRecord:
-        """The record of an attempt, without scores. Counts its cost against the command's
-        limits."""
+        """The record of an attempt, without scores: its answer, cost, searches, error and notes.
+        Also adds the cost to what the command has spent against its limits."""
         question = attempt.example.question
         documents = self._plan.dataset.documents
         notes = {**attempt.notes, "seconds": round(time.perf_counter() - attempt.began, 6)}
@@ -294,7 +309,9 @@ class AnswerQuestion:
         )
 
     def store(self, attempt: Attempt) -> Unscored:
-        """Write the answer of an attempt: it is on disk before it is scored."""
+        """Write the record of an attempt to disk, where it waits to be scored. Also writes the
+        texts that it quotes, or takes them out of it (dataset.keep_texts), and the requests that
+        were sent where they are kept (--keep-prompts)."""
         record = self.record_of(attempt)
         store = self.run.store
         if self._config.dataset.keep_texts:

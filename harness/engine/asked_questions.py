@@ -18,7 +18,12 @@ from harness.method import Method
 
 @dataclass(frozen=True)
 class AskedQuestions:
-    """The questions of a run. config: of the data set, as it was loaded."""
+    """The questions of a run.
+
+    Attributes:
+        dataset: The questions with their documents.
+        config: The data set's settings by which they were loaded.
+    """
 
     dataset: Dataset
     config: DatasetConfig

@@ -19,16 +19,25 @@ Ask = Callable[[Sequence[Example]], None]
 
 @dataclass(frozen=True)
 class Waiting:
-    """A question whose request is in the next batch. expected: the most that it costs."""
+    """A question whose request goes with the next batch.
+
+    Attributes:
+        example: The question.
+        expected: The most that its request may cost; counted as spent until its reply is here.
+    """
 
     example: Example
     expected: Usage
 
 
 class BatchRounds:
-    """Rounds of one run. answer_question: answers a question once its reply is here."""
+    """The rounds in which the questions of one run are asked: in each, requests that are not
+    answered yet are collected, sent as one batch, and their questions are asked again with the
+    replies."""
 
     def __init__(self, answer_question: AnswerQuestion) -> None:
+        """Begin with no question waiting. answer_question: answers a question once its reply is
+        here."""
         self._answer_question = answer_question
         self._run = answer_question.run
         self._paid: set[str] = set()  # questions whose requests a batch has answered
@@ -38,7 +47,11 @@ class BatchRounds:
         """Call `ask` with the examples, send the requests that it left as a batch, wait for the
         replies, and call it again with the questions of these, until no question waits.
 
-        Raises what Batches raise.
+        Args:
+            examples: The questions.
+            ask: Answers questions by `answer` and records them.
+
+        Raises what sending or reading a batch raises, as CannotRun.
         """
         if not examples:
             return
@@ -71,8 +84,9 @@ class BatchRounds:
             return None
 
     def _wait(self, attempt: Attempt, request: WaitsForBatch) -> None:
-        """Note that a question waits for the next batch, count the most that its request may cost,
-        and what it has sent already, as to an encoder (the run's `earlier`)."""
+        """Put a question among those that wait for the next batch. Also counts as spent the most
+        that its request may cost, and what this try has sent already (to an encoder, for example),
+        which is kept in the run's `earlier`, as the question will be asked anew."""
         budget = self._run.budget
         self._waiting.append(Waiting(attempt.example, budget.spend(request.expected)))
         before = sent(budget.spend(attempt.meter.usage()))

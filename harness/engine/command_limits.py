@@ -54,18 +54,19 @@ class LimitHook(Hook):
                 _check_prices_are_known(plan)
 
     def ready(self, plan: PlannedRun) -> PlannedRun:
-        """Return the plan; raise LimitReached for one that has no run folder yet, once a limit is
-        hit."""
+        """Return the plan. Raises LimitReached for a run that has no folder yet, once a limit is
+        hit; one that has a folder is opened, as its answers may be complete."""
         if not (self._out / plan.folder / RUN).exists() and not self._budget.may_continue():
             raise LimitReached(f"not begun, as {self._budget.hit_text()} is reached")
         return plan
 
     def started(self, plan: PlannedRun) -> None:
-        """Count what earlier starts of the run spent."""
+        """Count what earlier starts of the run spent; from now on its prices count."""
         self._budget.open_run(self._out / plan.folder, plan.config.stored().prices)
 
     def closed(self) -> int:
-        """Print the command that resumes, where a limit was hit. Returns 0."""
+        """Print the command that resumes, where a limit was hit. Returns 0, as no exit code is
+        asked for."""
         if self._budget.hit:
             self._note("what was answered is saved; the same command with a higher limit resumes:")
             words = command_with_higher_limit(self._budget, self._command)
@@ -94,7 +95,8 @@ def command_with_higher_limit(budget: Budget, command: Sequence[str]) -> list[st
 
 
 def _check_flops_are_counted(plan: PlannedRun) -> None:
-    """Raise UserError for a model whose sizes are unknown."""
+    """Raise UserError where the sizes of a model or encoder of the run are unknown, so that
+    --max-tflops cannot be counted."""
     for role in sorted(plan.identities):
         if shape_of_role(plan, role) is None:
             raise UserError(
@@ -104,7 +106,8 @@ def _check_flops_are_counted(plan: PlannedRun) -> None:
 
 
 def _check_prices_are_known(plan: PlannedRun) -> None:
-    """Raise UserError for a model or a served encoder without a price."""
+    """Raise UserError where nobody said the price of a model, of a served encoder or of the
+    retriever, so that --max-money cannot be counted."""
     models = list(plan.models.values()) or [plan.config.model]
     for model in models:
         # An application may say what an answer costs; where it does not, the run stops.
@@ -122,7 +125,12 @@ def _check_prices_are_known(plan: PlannedRun) -> None:
 
 
 def _unpriced(name: str, setting: str) -> UserError:
-    """The error for a model or encoder without a price. setting: what gives it one."""
+    """The error for a model or encoder without a price.
+
+    Args:
+        name: The model or encoder.
+        setting: The settings that give it one: "reranker.price=...".
+    """
     return UserError(
         f"--max-money: what '{name}' takes is not known; give its price per million tokens "
         f"(--set {setting}), or that of an hour (--price-per-gpu-hour P)"

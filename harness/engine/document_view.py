@@ -20,8 +20,8 @@ text."""
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The view's text[start : start + length] is text[origin : origin + length] of the document
-    `document_id`."""
+    """Where a part of a view's document comes from: text[start : start + length] of the view's
+    document is text[origin : origin + length] of the data set's document `document_id`."""
 
     start: int
     length: int
@@ -34,8 +34,9 @@ class View:
     """Documents as a method sees them.
 
     Attributes:
-        documents: The documents.
-        pieces: Id of a document of the view -> where its characters come from.
+        documents: The documents of the view.
+        pieces: Id of a document of the view -> the parts of the data set's documents that it
+            consists of, in the order of its text.
         evidence: EVIDENCE or NO_EVIDENCE where the supporting parts alone are shown, else None.
         joined: How many documents are joined into one; 0 for none.
     """
@@ -47,7 +48,8 @@ class View:
 
     @property
     def notes(self) -> dict[str, object]:
-        """What the record of the question says of the view."""
+        """What the record's notes say of the view: {"view": "evidence", "joined": 3}, each only
+        where it applies."""
         notes: dict[str, object] = {}
         if self.evidence is not None:
             notes["view"] = self.evidence
@@ -57,7 +59,7 @@ class View:
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> View:
-        """The view of the documents as they are."""
+        """The view of the documents as they are: each consists of one piece, itself."""
         pieces: dict[str, tuple[Piece, ...]] = {}
         for document in documents:
             pieces[document.id] = (Piece(0, len(document.text), document.id, 0),)
@@ -65,6 +67,7 @@ class View:
 
     def original(self, answer: Answer) -> Answer:
         """The answer with what was shown, in its steps too, as spans of the data set's documents.
+        Its stop reason becomes NO_EVIDENCE where the view has no supporting part.
 
         Raises ValueError when a span names a document the method was not handed, or leaves its
         text.

@@ -12,8 +12,13 @@ from harness.engine.tools import seed_everything
 
 @contextlib.contextmanager
 def warn_of_global_draws(note: Callable[[str], None], seed: int) -> Iterator[None]:
-    """Seed the global generators, which questions in flight share, and warn by `note` if the block
-    drew from them."""
+    """Seed the global random generators, which all questions in flight share, and warn if the block
+    drew from them.
+
+    Args:
+        note: Gets the warning.
+        seed: What they are seeded with.
+    """
     seed_everything(seed)
     before = _generator_states()
     yield
@@ -28,7 +33,8 @@ def warn_of_global_draws(note: Callable[[str], None], seed: int) -> Iterator[Non
 
 
 def _generator_states() -> dict[str, object]:
-    """Library -> state of its global random generator, comparable by ==."""
+    """Library -> state of its global random generator, as a value that == compares; "torch" only
+    where it is loaded."""
     name, keys, *rest = np.random.get_state()
     states: dict[str, object] = {
         "Python": random.getstate(),

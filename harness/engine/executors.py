@@ -88,12 +88,13 @@ class InFlight(InTurn):
     """Several questions at once, each in a thread; changes no prediction in float32."""
 
     def __init__(self, most: int) -> None:
-        """most: Questions in flight at once, if memory has room."""
+        """most: how many questions are answered at once, if memory has room for as many. How many
+        it has room for is found out when the models are loaded (`_places`)."""
         self._most = most
         self._places: int | None = None  # once the models are loaded
 
     def in_flight(self) -> int:
-        """As many as were asked for; fewer where memory has no room."""
+        """As many as were asked for; the models' memory may allow fewer once they are loaded."""
         return self._most
 
     def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
@@ -118,7 +119,8 @@ class InFlight(InTurn):
             in_flight(examples, places, answer, record, run.indexer.choose_next)
 
     def _load(self, record: RecordAnswer) -> int:
-        """Load the models at the first call; returns how many questions they have room for."""
+        """Load the models, at the first call alone; returns how many questions they have room
+        for."""
         if self._places is None:
             run = record.run
             self._places = places_for(
@@ -165,7 +167,8 @@ def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
 
 
 def _default_in_flight(plan: PlannedRun) -> int:
-    """Questions in flight where nothing says it; may take the import of torch."""
+    """How many questions are answered at once where --parallel is not given: many for a model on a
+    GPU or in an engine that computes many together, else 1. May take the import of torch."""
     if any(backend_of(model).runs_many_at_once for model in plan.models.values()):
         return IN_FLIGHT_ON_A_GPU
     if all(model.backend != "hf" for model in plan.models.values()):

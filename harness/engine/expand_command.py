@@ -66,7 +66,12 @@ def command_runs(
 
 
 def _check_sets(shared: Choices, datasets: Sequence[str]) -> None:
-    """Raise UserError for a setting of a data set that is not run. datasets: all, () if unknown."""
+    """Raise UserError for a setting of a data set (--set datasets.NAME.KEY=...) that is not run.
+
+    Args:
+        shared: Settings of all runs.
+        datasets: All data sets of the command; () if they are unknown, where nothing is checked.
+    """
     folded = {presets.fold(name) for name in datasets}
     for setting in shared.sets:
         root, _, rest = setting.partition(".")

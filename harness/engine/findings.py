@@ -23,11 +23,12 @@ class Findings:
     missing: list[str] = field(default_factory=list)
 
     def add(self, sentence: str) -> None:
-        """Add a mistake."""
+        """Add a mistake, as a UserError with this sentence."""
         self.problems.append(UserError(sentence))
 
     def raise_problems(self) -> None:
-        """Raise UserError for one mistake, ConfigError for several; nothing for none."""
+        """Raise the mistakes found so far: UserError for one, ConfigError for several; nothing for
+        none."""
         raise_all(self.problems)
 
     def allow_missing(self) -> None:

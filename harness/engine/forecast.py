@@ -27,18 +27,18 @@ NOTHING_ANSWERED = "no question is answered yet"
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What one run has still to spend; None is unknown.
+    """What one run has still to spend; None where that is unknown.
 
     Attributes:
         method: The method, with its point of a sweep: "bm25 k=3".
         dataset: The data set's name.
         questions: How many the run asks, 0 if unknown.
         done: How many of these are recorded.
-        tokens: Of the questions that are left, with their indexes; likewise the next three.
-        tflops: Compute.
-        money: In the currency of the prices.
-        hours: Time.
-        how: From what these four were extrapolated.
+        tokens: Tokens that the questions left will read and write, with their indexes.
+        tflops: TFLOPs of the questions left and their indexes.
+        money: What these cost in the currency of the prices.
+        hours: How long these take.
+        how: From what these four were extrapolated, or why they are unknown.
     """
 
     method: str
@@ -120,6 +120,7 @@ class Extrapolated:
     unpriced: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        """Begin without money where the reader has no price."""
         self.unpriced = self.prices.of("reader") is None
 
     @property
@@ -137,7 +138,13 @@ class Extrapolated:
         return self.money
 
     def add(self, usages: Sequence[Usage], count: int) -> None:
-        """Add `count` times the mean of `usages` to the sums; nothing where there are none."""
+        """Add what `count` questions or indexes will cost, each the mean of `usages`, to the sums.
+        Where there are no usages, nothing is added.
+
+        Args:
+            usages: What some of them have cost, by phase.
+            count: How many are still to be paid for.
+        """
         if not usages:
             return
         spent = sum_phases(usages)

@@ -75,15 +75,15 @@ class Indexer:
         progress: Progress,
         budget: Budget,
     ) -> None:
-        """Begin without any index.
+        """Begin without any index. `_failed` holds, by index, why it could not be built.
 
         Args:
             plan: The run.
-            models: Build the indexes.
+            models: The models that build indexes.
             cache: Holds indexes of all runs.
             store: Gets the lines of documents.jsonl, and requests.
             progress: Shows long steps.
-            budget: Counts costs.
+            budget: Counts what indexes cost.
         """
         self._plan, self._models, self._cache = plan, models, cache
         self._store, self._progress, self._budget = store, progress, budget
@@ -123,8 +123,8 @@ class Indexer:
             self._indexed.update(question.document_ids)
 
     def indexes(self, documents: Sequence[Document], question: Question) -> list[Index]:
-        """The index of each document, every one a fresh copy. Raises IndexFailed when one cannot be
-        built."""
+        """The index of each document, every one a fresh copy that a method may change; {} for a
+        method that builds none. Raises IndexFailed when one cannot be built."""
         if not self._plan.builds_indexes:
             return [{} for _ in documents]
         owner = None
@@ -133,8 +133,16 @@ class Indexer:
         return [self._index(document, owner) for document in documents]
 
     def _index(self, document: Document, question: Question | None) -> Index:
-        """A fresh copy of the index of a document; question: whose index it is, None where all
-        share it. Raises IndexFailed."""
+        """A fresh copy of the index of a document: from memory, from the cache, or built now.
+        Another question that needs the same index meanwhile waits for it.
+
+        Args:
+            document: The document.
+            question: Whose index it is, None where all questions share it.
+
+        Raises:
+            IndexFailed: It cannot be built, now or before.
+        """
         wanted = _WantedIndex(document, question, index_key(self._plan, document, question))
         with self._building.hold(wanted.digest):
             entry = self._from_memory(wanted.digest)
@@ -180,7 +188,12 @@ class Indexer:
         return entry
 
     def _build(self, wanted: _WantedIndex) -> Entry:
-        """Call the method's `index`. Raises IndexFailed, now and the next time."""
+        """Build the index by the method's `index`. A failure is recorded and remembered, so that
+        the document's other questions fail at once. Also stores the requests where they are kept.
+
+        Raises:
+            IndexFailed: The method raised an error.
+        """
         meter = Meter("index", keeps_requests=self._plan.config.keep_prompts)
         try:
             value = self._call_method(wanted, meter)
@@ -197,8 +210,16 @@ class Indexer:
                 self._store.keep_requests(request_rows(meter.requests, owner))
 
     def _call_method(self, wanted: _WantedIndex, meter: Meter) -> Index:
-        """What the method's `index` returns; meter: gets the cost. Raises TypeError where that is
-        no index, and whatever the method raises."""
+        """What the method's `index` returns, called with settings and tools that refuse what the
+        index is not stored under.
+
+        Args:
+            wanted: The index.
+            meter: Counts what building it costs.
+
+        Raises:
+            TypeError: It returned no dict. Also whatever the method raises.
+        """
         method = copy.copy(self._plan.method)
         method.config = _IndexSettings(self._plan.method)
         build = IndexBuild(method.index_roles, self._cache, wanted.key)
@@ -242,6 +263,7 @@ class _IndexSettings:
     """
 
     def __init__(self, method: Method) -> None:
+        """Keep the method, and the names of the settings that its index may read."""
         self._method = method
         self._fields = {*index_fields(method.Config), "prompts"}
 
@@ -268,11 +290,11 @@ def _prompts_of_index(method: Method) -> dict[str, str]:
 
 
 def index_key(plan: PlannedRun, document: Document, question: Question | None) -> IndexKey:
-    """The key of the index of a document.
+    """The key of the index of a document: all on which the index depends.
 
     Args:
         plan: The run, with its method.
-        document: As the method sees it.
+        document: The document as the method sees it.
         question: Whose index it is; None for an index of scope "document".
     """
     method = plan.method

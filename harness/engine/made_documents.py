@@ -97,7 +97,10 @@ def joined_view(view: View) -> View:
 
 
 def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sort spans and merge those that overlap; empty ones are left out."""
+    """Sort spans (start, end) and merge those that overlap; empty ones are left out.
+
+    [(5, 9), (0, 6), (9, 12), (3, 3)] -> [(0, 9), (9, 12)]
+    """
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if start >= end:

@@ -86,8 +86,8 @@ def utc_now() -> str:
 
 
 def git_state(root: Path) -> GitState | None:
-    """The state of the git checkout whose top folder is `root` (commit None before the
-    first), else None."""
+    """The commit that the checkout with top folder `root` is at, and whether files differ from it.
+    None where `root` is no top folder of a checkout; the commit is None before the first one."""
 
     def git(*words: str) -> str | None:  # what the command prints; None if it fails
         """What a git command prints; None if it fails."""
@@ -132,8 +132,8 @@ def made_by() -> MadeBy:
 
 
 def describe(plan: PlannedRun) -> RunManifest:
-    """The parts of a plan's manifest that are known before it starts: no times, command or first
-    prompts."""
+    """What a plan's manifest says before the run starts; times, command and first prompts are not
+    known yet. Home folders are written ~, but not in prompts, which stay as they are sent."""
     made = made_by()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     served = server_shapes(plan.models)
@@ -191,7 +191,8 @@ def _with_what_some_runs_have(
 
 
 def _amounts(plan: PlannedRun) -> dict[str, Amount]:
-    """The parameters that the paper prints for the data set, or that another run gave."""
+    """Parameter -> its number and where it comes from, for those that the paper prints for this
+    data set, and those that another run gave."""
     amounts: dict[str, Amount] = {}
     for name in numbers_from_runs(plan.method):
         origin = plan.origins.get(f"method.params.{name}", "")
@@ -207,8 +208,12 @@ def _amounts(plan: PlannedRun) -> dict[str, Amount]:
 def _shapes(
     plan: PlannedRun, served: Mapping[str, ModelShape | None]
 ) -> dict[str, dict[str, int | bool] | None]:
-    """Role -> the sizes of its model, None if unknown; served: the same for models behind
-    servers."""
+    """Role -> the sizes of its model, {"layers": 16, ...}; None where they are unknown.
+
+    Args:
+        plan: The run.
+        served: Role -> sizes, for the models behind servers.
+    """
     shapes: dict[str, dict[str, int | bool] | None] = {}
     for role in plan.identities:
         shape = served[role] if role in served else shape_of_role(plan, role)
@@ -219,7 +224,8 @@ def _shapes(
 
 
 def _dataset(plan: PlannedRun) -> DatasetRows:
-    """The data set's part of a manifest."""
+    """What a manifest says of the data set: fingerprint and source of its rows, number of
+    questions, rows left out by reason; for an entity-swapped copy also how it was made."""
     dataset = plan.dataset
     rows = DatasetRows(
         name=dataset.name,
@@ -235,10 +241,11 @@ def _dataset(plan: PlannedRun) -> DatasetRows:
 
 
 def with_hashed(described: RunManifest, plan: PlannedRun) -> RunManifest:
-    """The described run with what its hash covers and no other key holds, so that anyone can
-    compute the hash again.
+    """The described run with what its hash covers and no other key holds (`hashed`), so that anyone
+    can compute the hash again from the files. Checks that by computing it.
 
-    Without it where the hash covers a path of the user's home folder, which the files hold as ~.
+    Without `hashed` where the hash covers a path of the user's home folder, which the files hold as
+    ~.
     """
     config, _ = used_settings(plan.config.model_dump(mode="json"), plan.origins)
     stored = StoredConfig.from_json(without_home(config))
@@ -278,12 +285,13 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
 
 
 def with_start(before: RunManifest, described: RunManifest, command: list[str]) -> RunManifest:
-    """The manifest with one more start; a new one where there is none before.
+    """The manifest with one more start, which is "running". For a folder without a manifest: a new
+    one, with an id drawn at random.
 
     Args:
-        before: The manifest of the folder.
+        before: The manifest of the folder; without values where it has none.
         described: The manifest of this plan and machine (`describe`).
-        command: What was typed.
+        command: The words that were typed.
     """
     start = Start(
         command=list(map(masked, command_without_home(command))),
@@ -310,8 +318,13 @@ def with_start(before: RunManifest, described: RunManifest, command: list[str]) 
 
 
 def changes(before: RunManifest, other: RunManifest) -> RunManifest:
-    """The keys of the manifest `other` (of a later start or process) that differ from `before`,
-    with new values."""
+    """What a later start or process has otherwise than the first description: its keys of the
+    manifest that differ, with their new values. {} in JSON where nothing differs.
+
+    Args:
+        before: The manifest as it was first described.
+        other: That of the later start or process.
+    """
     left_out = set(_FIXED)
     if not before.has("shapes"):  # older runs have the sizes of servers alone
         left_out.add("shapes")
@@ -322,8 +335,13 @@ def changes(before: RunManifest, other: RunManifest) -> RunManifest:
 
 
 def with_first_prompts(manifest: RunManifest, prompts: Mapping[str, FirstPrompt]) -> RunManifest:
-    """The manifest with `prompts` (role -> first prompt) of roles it has none of; the same object
-    if none is new."""
+    """The manifest with the first prompts of roles that it has none of, and with the name of the
+    GPU where it has none; the same object if no prompt is new.
+
+    Args:
+        manifest: The manifest.
+        prompts: Role -> the first prompt that its model was sent.
+    """
     before = manifest.first_prompts
     new = {role: prompt for role, prompt in prompts.items() if role not in before}
     if not new:
@@ -335,7 +353,13 @@ def with_first_prompts(manifest: RunManifest, prompts: Mapping[str, FirstPrompt]
 
 
 def with_end(manifest: RunManifest, state: str) -> RunManifest:
-    """The manifest with its last start ended. state: finished, interrupted or stopped."""
+    """The manifest with its last start ended now.
+
+    Args:
+        manifest: The manifest.
+        state: How it ended: "finished", "interrupted" or "stopped"; only the first sets the run's
+            own time of finishing.
+    """
     now = utc_now()
     last = manifest.last_start.with_values(finished=now, state=state)
     finished = None

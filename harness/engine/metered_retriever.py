@@ -62,7 +62,12 @@ class MeteredRetriever:
         return self._with_known_pages([self._with_text(hit) for hit in hits])
 
     def _book(self, took: Took, tries: Tries) -> None:
-        """Count a search, also one that failed."""
+        """Record a search on the meter, also one that failed.
+
+        Args:
+            took: How long it took, and how long it waited before.
+            tries: How often it was sent again.
+        """
         event = Event(
             OWN_RETRIEVER,
             self.name,
@@ -79,7 +84,8 @@ class MeteredRetriever:
         self._meter.record(event, None)
 
     def _with_text(self, hit: Hit) -> Hit:
-        """The hit with a text. Raises ModelOutputError for a page that is not there."""
+        """The hit with a text: its own, else the text of the page that it names. Raises
+        ModelOutputError where no page of the documents has this name."""
         if hit.text is not None:
             return hit
         text = self._text_of_page(hit.page)
@@ -91,14 +97,15 @@ class MeteredRetriever:
         return replace(hit, text=text)
 
     def _with_known_pages(self, hits: list[Hit]) -> list[Hit]:
-        """The hits; without pages where none of them is a page of the documents, as names of other
-        things (ids of points) would count as wrong pages."""
+        """The hits as they are where one of them names a page of the documents. Else all without
+        pages: they are names of other things (ids of points), and would count as wrong pages."""
         if any(self._text_of_page(hit.page) is not None for hit in hits):
             return hits
         return [replace(hit, page="") for hit in hits]
 
     def _text_of_page(self, name: str) -> str | None:
-        """The text of a page, section or document of the data set."""
+        """The text of the page, section or document of the data set that has this name; None for
+        none."""
         documents = self._dataset.documents
         for document_id, named in self._dataset.pages.items():
             if name in named:

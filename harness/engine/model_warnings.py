@@ -23,7 +23,12 @@ def embedded_notice(model: ModelConfig) -> str:
 
 
 def embedded_caveat(model: StoredModel, dataset: StoredDataset) -> str:
-    """What an embedded model's numbers on a data set are worth."""
+    """The sentence that says what an embedded model's numbers on a data set are worth.
+
+    Args:
+        model: The model of a stored run; "random" is one of older runs.
+        dataset: The data set of that run.
+    """
     name = model.name
     if model.backend == "random":
         return f"{name} is a random model: its answers are noise"
@@ -41,7 +46,7 @@ def is_made_for(dataset: StoredDataset) -> bool:
 
 
 def small_model_note(model: str, before_run: bool = False) -> str:
-    """What the numbers of a model that is marked as small are worth.
+    """The sentence that says what the numbers of a model that is marked as small are worth.
 
     Args:
         model: Its name.
@@ -53,9 +58,8 @@ def small_model_note(model: str, before_run: bool = False) -> str:
 
 
 def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:
-    """A warning for each embedded model that was not trained on what the method asks of it now.
-
-    Which skills its training covered, the model's package says.
+    """A warning for each embedded model that was not trained on what the method asks of it now, by
+    the card that came with it.
 
     Args:
         models: The models of the run.

@@ -28,12 +28,13 @@ Pages = Mapping[str, Mapping[str, Support]]
 
 
 def with_places(answer: Answer, documents: Sequence[Document], pages: Pages) -> Answer:
-    """The answer with the places of what it names.
+    """The answer with the places, in the documents, of the pages that it names and the texts that
+    it quotes; what is not found stays as it is.
 
     Args:
         answer: The answer of a method.
         documents: The documents of its question.
-        pages: Their named parts.
+        pages: Id of a document -> name of a part of it -> its span.
     """
     shown: list[Shown] = []
     for piece in answer.shown:
@@ -46,7 +47,8 @@ def with_places(answer: Answer, documents: Sequence[Document], pages: Pages) -> 
 
 
 def _placed_step(step: Step, documents: Sequence[Document]) -> Step:
-    """The step with the place of a text that it quotes, where it has one place."""
+    """The step with its quoted text as a span of the documents; unchanged where it quotes nothing,
+    or the text is not found whole."""
     if step.shown is None or step.shown.kind != "quote":
         return step
     whole = _quoted(step.shown.text, documents)
@@ -54,12 +56,12 @@ def _placed_step(step: Step, documents: Sequence[Document]) -> Step:
 
 
 def _placed(piece: Shown, documents: Sequence[Document], pages: Pages) -> Shown:
-    """A named page with its place; any other piece as it is.
+    """A shown piece that names a page, with the page's place; any other piece as it is.
 
     Args:
         piece: What an application showed.
         documents: The documents of the question.
-        pages: Named parts of these documents.
+        pages: Id of a document -> name of a part of it -> its span.
     """
     if piece.kind == "source":
         place = _page(piece.text, documents, pages)
@@ -69,8 +71,9 @@ def _placed(piece: Shown, documents: Sequence[Document], pages: Pages) -> Shown:
 
 
 def _spans_of_quote(piece: Shown, documents: Sequence[Document]) -> list[Shown]:
-    """The spans of a text, or of its paragraphs where it is not found as one: headings, for
-    example, are written otherwise in the documents. The text itself where nothing is found."""
+    """The span of a quoted text. Where it is not found as one, the spans of those of its paragraphs
+    that are found, as headings are written otherwise in some documents; the quote itself where
+    nothing is."""
     whole = _quoted(piece.text, documents)
     if whole is not None:
         return [whole]
@@ -84,12 +87,12 @@ def _spans_of_quote(piece: Shown, documents: Sequence[Document]) -> list[Shown]:
 
 
 def _page(name: str, documents: Sequence[Document], pages: Pages) -> Support | None:
-    """The span of the page, section or document of a name; None where there is none.
+    """The span of the page, section or document with this name; None where none has it.
 
     Args:
-        name: As an application gives it.
+        name: The name that an application gives: "setup.md".
         documents: The documents of the question.
-        pages: Named parts of these documents.
+        pages: Id of a document -> name of a part of it -> its span.
     """
     for document in documents:
         named = pages.get(document.id, {})
@@ -101,7 +104,8 @@ def _page(name: str, documents: Sequence[Document], pages: Pages) -> Support | N
 
 
 def _quoted(text: str, documents: Sequence[Document]) -> Shown | None:
-    """The first span of the documents with the words of a text."""
+    """The first span of the documents that has the words of a text in their order, whatever the
+    white space; None where no document has them."""
     sought = " ".join(text.split())
     if not sought:
         return None
@@ -130,7 +134,8 @@ class _Spaced:
     origins: Sequence[int]
 
     def origin(self, at: int) -> int:
-        """Where a character of a word was."""
+        """Where a character of `text` stands in the text as it was; at: its position, inside a
+        word."""
         word = bisect.bisect_right(self.starts, at) - 1
         return self.origins[word] + at - self.starts[word]
 
@@ -138,7 +143,10 @@ class _Spaced:
 # Many texts are looked for in the documents of one question.
 @lru_cache(maxsize=64)
 def _spaced(text: str) -> _Spaced:
-    """The words of a text joined by single spaces, with where each word starts in both texts."""
+    r"""The text with one space between words, and where each word starts in both texts.
+
+    "Two\n  years" -> _Spaced("Two years", starts=[0, 4], origins=[0, 6])
+    """
     words: list[str] = []
     starts = array("q")
     origins = array("q")

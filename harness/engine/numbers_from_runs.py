@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.config import presets
 from harness.cost.flops import DEFAULT, Event, Kind, ModelShape, flops
@@ -44,17 +45,44 @@ Call = tuple[Kind, int, int, ModelShape | None]
 """A call of a model: kind, new tokens, cached ones, sizes of the model (None: unknown)."""
 
 
+class Cost(NamedTuple):
+    """What calls of models cost.
+
+    Attributes:
+        tokens: Tokens read and written together, those from a cache left out.
+        flops: Floating-point operations by formula; None where the sizes of a model are unknown.
+    """
+
+    tokens: int
+    flops: float | None
+
+
+class _Mean(NamedTuple):
+    """The number that a run gives.
+
+    Attributes:
+        value: The number, an integer.
+        mean: The mean a question of the run that it was made from.
+        unit: The unit of the mean: "nodes", "TFLOPs" or "tokens".
+    """
+
+    value: int
+    mean: float
+    unit: str
+
+
 @dataclass(frozen=True)
 class NumberFromRun:
     """A number that a run gave, as it stands in a manifest.
 
     Attributes:
         value: The number.
-        note: What tables say of it.
-        mean: What it was rounded from.
+        note: What tables say of it: "k = 7, the same TFLOPs as graph (1.2 a question, mean of
+            ...)".
+        mean: The mean a question of the run that it was made from.
         unit: The unit of the mean: "nodes", "TFLOPs" or "tokens".
-        source: The run's method.
-        run: Its folder.
+        source: The name of the run's method.
+        run: The run's folder.
         dataset: The run's data set.
         model: The run's model.
         questions: How many it answered.
@@ -108,19 +136,20 @@ def number_from_run(method: Method, preset: str, name: str, text: str) -> Number
     records = [record for record in run.records if record.error is None]
     if not records:
         raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
-    if numbers_from_runs(method)[name] == NODES:
-        value, mean, unit = _mean_nodes(name, run, records)
-        gave = f"as many nodes as {{}} visits ({mean:.2f}, {{}})"
-    else:
-        value, mean, unit = _pieces_of_equal_cost(method, name, run, records)
-        gave = f"the same {unit} as {{}} ({mean:.4g} a question, {{}})"
     failed = len(run.records) - len(records)
     source = run.config.method.name
+    questions = _questions(run, len(records), failed)
+    if numbers_from_runs(method)[name] == NODES:
+        found = _mean_nodes(name, run, records)
+        origin = f"as many nodes as {source} visits ({found.mean:.2f}, {questions})"
+    else:
+        found = _pieces_of_equal_cost(method, name, run, records)
+        origin = f"the same {found.unit} as {source} ({found.mean:.4g} a question, {questions})"
     return NumberFromRun(
-        value=value,
-        note=f"{name} = {value}, " + gave.format(source, _questions(run, len(records), failed)),
-        mean=mean,
-        unit=unit,
+        value=found.value,
+        note=f"{name} = {found.value}, {origin}",
+        mean=found.mean,
+        unit=found.unit,
         source=source,
         run=str(run.path),
         dataset=run.config.dataset.name,
@@ -183,7 +212,7 @@ def _finished_run(preset: str, name: str, text: str) -> StoredRun:
 
 
 def _is_preset(name: str) -> bool:
-    """Whether a method is called so."""
+    """Whether a method's preset has this name, case and punctuation aside."""
     folded = presets.fold(name)
     return any(presets.fold(known) == folded for known in presets.names("methods"))
 
@@ -205,10 +234,8 @@ def _questions(run: StoredRun, answered: int, failed: int) -> str:
     return words
 
 
-def _mean_nodes(
-    name: str, run: StoredRun, records: Sequence[StoredRecord]
-) -> tuple[int, float, str]:
-    """(Rounded mean, mean, unit) of the nodes that answered questions visited.
+def _mean_nodes(name: str, run: StoredRun, records: Sequence[StoredRecord]) -> _Mean:
+    """The mean number of nodes that an answered question visited, and that number rounded.
 
     Args:
         name: The parameter, for messages.
@@ -223,7 +250,7 @@ def _mean_nodes(
         raise UserError(
             f"method.{name} cannot come from {run.path}: its records name no visited nodes"
         )
-    return max(1, math.floor(mean + 0.5)), mean, NODES
+    return _Mean(max(1, math.floor(mean + 0.5)), mean, NODES)
 
 
 def visited_nodes(record: StoredRecord) -> int:
@@ -233,8 +260,12 @@ def visited_nodes(record: StoredRecord) -> int:
 
 
 def nearest_count(cost: Callable[[int], float], target: float) -> int:
-    """The k >= 1 whose increasing `cost` is nearest to `target`; of two equally near the
-    smaller."""
+    """The k >= 1 whose cost is nearest to `target`; of two that are equally near the smaller.
+
+    Args:
+        cost: Increases with k.
+        target: A cost.
+    """
     k = 1
     while cost(k) < target:
         k += 1
@@ -245,7 +276,7 @@ def nearest_count(cost: Callable[[int], float], target: float) -> int:
 
 def _pieces_of_equal_cost(
     method: Method, name: str, run: StoredRun, records: Sequence[StoredRecord]
-) -> tuple[int, float, str]:
+) -> _Mean:
     """How many pieces cost about what a question of a run cost on average (the module's k).
 
     Args:
@@ -255,22 +286,24 @@ def _pieces_of_equal_cost(
         records: Its answered questions.
 
     Returns:
-        (k, that average cost, its unit: "TFLOPs", or "tokens" where FLOPs are unknown).
+        k, with that average cost: in TFLOPs, or in tokens where FLOPs are unknown.
     """
     usages = [record.usage for record in records]
     spent = sum_phases(usages, "search", "answer")
     written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
     piece = int(getattr(method.config, numbers_from_runs(method)[name]))
-    frame, query = _prompt_tokens(run, records)
+    prompt = _prompt_tokens(run, records)
     embed: list[Call] = []
     if "encoder" in method.encoders:
-        embed.append(("embed", round(query), 0, _shape(run, "encoder")))
-    cost = cost_of(_FRAME + frame, piece, written, _shape(run, "reader"), *embed)
-    if not spent.get("uncounted") and cost(1)[1] is not None:
+        embed.append(("embed", round(prompt.question), 0, _shape(run, "encoder")))
+    cost = cost_of(_FRAME + prompt.around_pieces, piece, written, _shape(run, "reader"), *embed)
+    if not spent.get("uncounted") and cost(1).flops is not None:
         mean_flops = spent.get("flops", {}).get(DEFAULT, 0.0) / len(records)
-        return nearest_count(lambda k: cost(k)[1] or 0.0, mean_flops), mean_flops / 1e12, "TFLOPs"
+        k = nearest_count(lambda k: cost(k).flops or 0.0, mean_flops)
+        return _Mean(k, mean_flops / 1e12, "TFLOPs")
     mean_tokens = tokens_of(spent) / len(records)
-    return nearest_count(lambda k: cost(k)[0], mean_tokens), mean_tokens, "tokens"
+    k = nearest_count(lambda k: cost(k).tokens, mean_tokens)
+    return _Mean(k, mean_tokens, "tokens")
 
 
 def _shape(run: StoredRun, role: str) -> ModelShape | None:
@@ -278,15 +311,32 @@ def _shape(run: StoredRun, role: str) -> ModelShape | None:
     return run.manifest.shape(role)
 
 
-def _prompt_tokens(run: StoredRun, records: Sequence[StoredRecord]) -> tuple[float, float]:
-    """Estimated mean tokens of (instruction, question and options; the question alone)."""
+class _PromptTokens(NamedTuple):
+    """Mean tokens of parts of the prompts of a run, estimated.
+
+    Attributes:
+        around_pieces: Instruction, question and options together.
+        question: The question alone.
+    """
+
+    around_pieces: float
+    question: float
+
+
+def _prompt_tokens(run: StoredRun, records: Sequence[StoredRecord]) -> _PromptTokens:
+    """The estimated mean tokens of a prompt of the run around the pieces that it shows.
+
+    Args:
+        run: The run, for its instruction.
+        records: Its answered questions.
+    """
     questions = [str(record.question or "") for record in records]
-    query = sum(map(text_tokens, questions)) / len(records)
+    question = sum(map(text_tokens, questions)) / len(records)
     options = 0.0
     for record in records:
         options += sum(map(text_tokens, record.options or ()))
     instruction = text_tokens(run.config.dataset.instruction or "")
-    return instruction + query + options / len(records), query
+    return _PromptTokens(instruction + question + options / len(records), question)
 
 
 def text_tokens(text: str) -> float:
@@ -296,9 +346,8 @@ def text_tokens(text: str) -> float:
 
 def cost_of(
     prompt: float, piece: int, written: int, reader: ModelShape | None, *embed: Call
-) -> Callable[[int], tuple[int, float | None]]:
-    """Return the function cost(k) above, in (tokens, FLOPs); FLOPs are None where a model's sizes
-    are unknown.
+) -> Callable[[int], Cost]:
+    """Return the function k -> what an answer costs that reads k pieces (the module's cost(k)).
 
     Args:
         prompt: f, tokens of the prompt around the pieces.
@@ -308,8 +357,8 @@ def cost_of(
         embed: The call embed(q); nothing for a method without an encoder.
     """
 
-    def cost(k: int) -> tuple[int, float | None]:
-        """(tokens, FLOPs) of an answer that reads k pieces."""
+    def cost(k: int) -> Cost:
+        """What an answer costs that reads k pieces."""
         read = round(prompt + k * piece)
         calls: list[Call] = [("prefill", read, 0, reader), ("decode", written, read, reader)]
         return tokens_and_flops([*calls, *embed])
@@ -317,9 +366,8 @@ def cost_of(
     return cost
 
 
-def tokens_and_flops(calls: Iterable[Call]) -> tuple[int, float | None]:
-    """Sum the tokens and, by formula, the FLOPs of `calls`; None where the sizes of a model are
-    unknown.
+def tokens_and_flops(calls: Iterable[Call]) -> Cost:
+    """Sum the tokens of calls and, by formula, their FLOPs, None where a model's sizes are unknown.
 
     Logits: of the last position in a prefill, of each token in decoding.
     An encoder's attention is not counted.
@@ -339,5 +387,5 @@ def tokens_and_flops(calls: Iterable[Call]) -> tuple[int, float | None]:
         event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
         total += flops(event, shape, DEFAULT)
     if has_unknown:
-        return tokens, None
-    return tokens, total
+        return Cost(tokens, None)
+    return Cost(tokens, total)

@@ -20,19 +20,19 @@ from harness.types import Example
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run whose folder is open.
+    """A run whose folder is open: what is needed to answer, record and sum up its questions.
 
     Attributes:
         plan: The run.
         store: Its folder.
         progress: Shows what is done.
         budget: The limits of the command, and what is spent.
-        models: Loaded at their first use.
+        models: Its models, loaded at their first use.
         searches: What its questions search in.
-        indexer: Has its indexes.
+        indexer: Has the indexes of its documents.
         examples: The questions to ask, answered ones too.
         manifest: The manifest of this start; a worker has its own, which the driver merges.
-        earlier: Question -> what its earlier tries cost.
+        earlier: Question id -> what its earlier tries sent.
         problems: Sentences about what could not be written.
     """
 
@@ -75,8 +75,9 @@ class OpenRun:
         return cls(plan, store, progress, budget, models, searches, indexer, examples, manifest)
 
     def longest_context(self) -> int:
-        """About the tokens of the longest context: bytes of a question's documents / 3 (a token has
-        3 to 5) + 1,024."""
+        """An estimate of the tokens of the longest context that a question needs: the bytes of its
+        documents / 3 (a token has 3 to 5 bytes), and 1,024 for the rest of the prompt and the
+        answer."""
         sizes: dict[str, int] = {}  # bytes of each document
         for name, document in self.plan.dataset.documents.items():
             sizes[name] = len(document.text.encode())

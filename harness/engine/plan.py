@@ -42,23 +42,23 @@ class PlannedRun:
 
     Attributes:
         config: Its settings, with the parts that are used.
-        origins: Path of a value -> what set it.
+        origins: Path of a value ("method.params.k") -> what set it ("--set").
         method: The method.
-        dataset: The questions; without any where its rows are in `missing`, and `rows` is then the
-            official number.
+        dataset: The questions; where their rows are in `missing`, none, and its `rows` says how
+            many there are officially.
         task: What every method is asked to do.
-        models: By role, of every role that the method uses.
-        encoders: By role, likewise.
+        models: Role -> settings of its model, for every role that the method uses.
+        encoders: "encoder" and "reranker" -> its settings, where the method uses it.
         identities: Role -> what identifies its model or encoder.
-        hash8: Covers what changes a prediction.
-        folder: The run's folder, below the results.
+        hash8: Eight hexadecimal digits over what changes a prediction.
+        folder: The run's folder, below the results folder.
         warnings: A sentence each.
         code: Hashes of the user's own code (storage/own_code_hash.py).
         choices: What the plan was made from.
         numbers: Parameter -> the number that a finished run gave.
         missing: What is not on this machine, so that it cannot run here: "weights of owner/name".
         unused: Settings that the method does not use: "reranker".
-        corpus: What is searched, None for each question's own documents.
+        corpus: What is searched; None where each question's own documents are.
     """
 
     config: RunConfig
@@ -101,8 +101,12 @@ class PlannedRun:
 
     @property
     def method_name(self) -> str:
-        """How messages call the method, with its point of a sweep: "bm25 k=3"."""
-        return " ".join(filter(None, [self.config.method.name, point_text(self.choices.point)]))
+        """How messages call the method: with its values of a sweep, if it has any, "bm25 k=3"."""
+        name = self.config.method.name
+        point = point_text(self.choices.point)
+        if not point:
+            return name
+        return f"{name} {point}"
 
     @property
     def run_name(self) -> str:
@@ -122,13 +126,22 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> PlannedRun:
         UserError: One mistake.
         ConfigError: Several.
     """
-    with without_weights() if elsewhere else contextlib.nullcontext():
-        return plan(resolve(choices, mistakes_in_parts), elsewhere)
+    downloads: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+    if elsewhere:
+        downloads = without_weights()
+    with downloads:
+        settings = resolve(choices, mistakes_in_parts)
+        return plan(settings, elsewhere)
 
 
 def mistakes_in_parts(parts: Parts, origins: Mapping[str, str]) -> list[HarnessError]:
     """Mistakes in a method's parameters, and in what a data set's settings ask for, found before
-    anything is fetched or looked for."""
+    anything is fetched or looked for.
+
+    Args:
+        parts: The method and the data set as they are resolved; either may be None.
+        origins: Path of a value -> what set it, for messages.
+    """
     problems: list[HarnessError] = []
     if parts.method is not None:
         attempt(problems, make_method, parts.method, origins)
@@ -141,7 +154,16 @@ def mistakes_in_parts(parts: Parts, origins: Mapping[str, str]) -> list[HarnessE
 
 
 def plan(settings: Settings, elsewhere: bool = False) -> PlannedRun:
-    """Check settings against code, data and models; arguments and errors as in `plan_choices`."""
+    """Check settings against code, data and models, and make the plan of their run.
+
+    Args:
+        settings: The run's settings.
+        elsewhere: Plan a run for another machine: files missing here are no error.
+
+    Raises:
+        UserError: One mistake.
+        ConfigError: Several.
+    """
     findings = Findings(warnings=list(settings.warnings))
     if settings.general.keep_prompts and not settings.dataset.keep_texts:
         findings.add(
@@ -182,8 +204,9 @@ def _questions(
 
 
 def _official_number(settings: Settings) -> AskedQuestions:
-    """No questions, as the rows are not here; with their official number if it is the official
-    split."""
+    """Stands in for a run's questions where their rows are not on this machine: a data set without
+    questions, whose `rows` is the official number of the preset, or 0 where --set chose another
+    split, subset or repository."""
     name = settings.dataset.name
     chosen = [settings.origins.get(f"dataset.{key}") for key in ("split", "subset", "hub")]
     rows = 0
@@ -205,7 +228,8 @@ class _CheckedParts:
 
 
 def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
-    """The run with its hash and folder; `findings` gets further warnings."""
+    """The run with its hash and folder, from parts without mistakes. Also adds to `findings` a
+    warning for each number that comes from a run with another data set or model."""
     method, models, dataset = parts.settled.method, parts.models, parts.asked.dataset
     config = _used_config(parts)
     _warn_of_sources(parts.settled, config, findings)
@@ -238,7 +262,9 @@ def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
 
 
 def _used_config(parts: _CheckedParts) -> RunConfig:
-    """The configuration of the run with those of its parts that are used."""
+    """The run's settings with only those parts that the method uses: roles that it does not need
+    are left out, encoder, reranker and retriever are None where unused. The method's name gets what
+    tables show of it ("bm25[wiki]"), its mark what differs from the preset."""
     settings, settled, models = parts.settings, parts.settled, parts.models
     marks = [mark_of(settled, settings.dataset.name)]
     if parts.corpus is not None:

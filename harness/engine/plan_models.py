@@ -65,7 +65,17 @@ class PlannedModels:
 
 @dataclass
 class ModelPlanner:
-    """Checks the models and encoders of one run."""
+    """Checks the models and encoders of one run; every mistake and warning goes to `findings`.
+
+    Attributes:
+        settings: The run's settings.
+        settled: The run's method with its parameters.
+        findings: Gets mistakes and warnings.
+        _identities: Role -> what identifies its model, encoder or retriever, for those checked so
+            far.
+        _facts: Settings of a model as JSON -> what its small files say, so that roles that share a
+            model read them once.
+    """
 
     settings: Settings
     settled: SettledMethod
@@ -74,11 +84,13 @@ class ModelPlanner:
     _facts: dict[str, ModelFacts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Keep the method and the name by which messages call it."""
         self._method = self.settled.method
         self._name = self.settled.choice.name
 
     def plan(self) -> PlannedModels:
-        """All models and encoders, with every mistake in the findings."""
+        """Check all models and encoders. Mistakes do not end the check: they are added to the
+        findings."""
         sentences = attempt(self.findings.problems, self._method.problems)
         for sentence in sentences or ():
             self.findings.add(sentence)
@@ -98,7 +110,11 @@ class ModelPlanner:
         return PlannedModels(models, encoders, self._identities, name, retriever, unused)
 
     def _model(self, role: str) -> ModelConfig:
-        """The checked model of a role."""
+        """The settings of a role's model, checked. Also records what identifies the model.
+
+        Raises UserError or ConfigError where mistakes were found and this model would first be
+        converted, which takes a minute.
+        """
         config = self._with_adapters(role, self.settings.model_of(role))
         if self.findings.problems and config.backend == "hf" and needs_conversion(config):
             # A minute's conversion is not worth the mistakes that are left.
@@ -126,8 +142,8 @@ class ModelPlanner:
                 self.findings.problems.append(Missing(sentence, absent))
 
     def _with_adapters(self, role: str, config: ModelConfig) -> ModelConfig:
-        """The model of a role with the adapters that the method uses; one that is missing is a
-        mistake."""
+        """The settings of a role's model with the adapters that the method uses; adds a mistake for
+        one that the method must have and the model lacks."""
         used = used_adapters(self._method, role).values()
         if not used:
             return config
@@ -171,7 +187,8 @@ class ModelPlanner:
         )
 
     def _check_window(self, role: str, facts: ModelFacts) -> None:
-        """Add mistakes of the method's own checks, and a window without room for the answer."""
+        """Add what the method itself says against a role's model, and a mistake for a reader whose
+        window has no room beside the longest answer."""
         sizes: dict[str, object] = {}
         if facts.sizes:
             sizes = {**facts.sizes, "weights": facts.identity["weights"]}
@@ -248,7 +265,9 @@ class ModelPlanner:
             origin = origins.get(f"roles.{role}.name", "")
             if role not in self._method.needs and not origin.startswith(("suite ", "profile ")):
                 unused.append(f"roles.{role}")
-        unused += sorted({"encoder", "reranker"} & set_by_user - encoders.keys())
+        for role in ("encoder", "reranker"):
+            if role in set_by_user and role not in encoders:
+                unused.append(role)  # noqa: PERF401
         return tuple(unused)
 
     def _warn_of_compressor(self) -> None:
@@ -305,7 +324,8 @@ class ModelPlanner:
             self.findings.warnings += unknown_prompts(folders)
 
     def _retriever(self) -> RetrieverConfig | None:
-        """The checked retriever that takes the place of the method's ranking; None for none."""
+        """The settings of the run's retriever, checked; None where the run has none, the method
+        takes none, or it has a mistake, which is added. Also records what identifies it."""
         config = self.settings.general.retriever
         traits = self._method.traits
         if config is None or not (traits.takes_retriever or traits.searches):
@@ -318,8 +338,9 @@ class ModelPlanner:
         return config
 
     def _encoder_roles(self, retriever: RetrieverConfig | None) -> list[str]:
-        """The roles of encoders that are used: with a retriever the encoder makes the vectors of
-        queries, if anything."""
+        """The roles of encoders that are used. A retriever takes the place of the method's encoder,
+        so the role "encoder" remains only where the retriever's requests hold a vector of the
+        query."""
         if retriever is None:
             return list(self._method.encoders)
         roles = [role for role in self._method.encoders if role != "encoder"]
@@ -342,7 +363,8 @@ class ModelPlanner:
         return encoders
 
     def _check_encoder(self, role: str, config: EncoderConfig) -> None:
-        """Check one encoder, and whether it cuts the method's chunks."""
+        """Check one encoder, and warn where it cuts the method's chunks. Also records what
+        identifies it."""
         facts = encoder_info.encoder_facts(config, role)
         self._add_problems(facts)
         self._identities[role] = facts.identity
@@ -352,8 +374,8 @@ class ModelPlanner:
                 self.findings.warnings.append(cut)
 
     def _chunk_tokens(self) -> int | None:
-        """Tokens of the method's chunks; None for chunks of whole sentences, which are mostly
-        shorter than chunk_tokens."""
+        """Tokens of the method's chunks; None where it has none, or has chunks of whole sentences,
+        which are mostly shorter than chunk_tokens."""
         config = self._method.config
         if getattr(config, "chunks", None) in ("sentences", "words"):
             return None
@@ -361,7 +383,8 @@ class ModelPlanner:
         return tokens
 
     def _named_by_encoders(self, encoders: Mapping[str, EncoderConfig]) -> str:
-        """The method's name, with each encoder that is not the preset's own."""
+        """The method's name followed by each encoder that is not the preset's own:
+        "dragon[minilm]"."""
         name = self._name
         for role, config in encoders.items():
             own: str | None = getattr(self.settled.choice, role, None)
@@ -373,13 +396,14 @@ class ModelPlanner:
 
 
 def _names_by_backend(models: Mapping[str, ModelConfig], name: str) -> list[str]:
-    """The names of the models of a back end, each once."""
+    """The names of the models of a back end, each once: ("endpoint") -> ["gpt-4o"]."""
     names = [model.name for model in models.values() if model.backend == name]
     return list(dict.fromkeys(names))
 
 
 def server_shapes(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:
-    """Role -> sizes of its model (None where unknown), of the models behind a server."""
+    """Role -> sizes of its model, for the roles whose model is behind a server; None where the
+    sizes are unknown."""
     return {
         role: endpoint_shape(model) for role, model in models.items() if model.backend == "endpoint"
     }

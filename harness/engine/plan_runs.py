@@ -31,13 +31,19 @@ class _Mistake:
 
 @dataclass
 class _Mistakes:
-    """Mistakes of the runs of a command. missing: what only this machine lacks."""
+    """Mistakes of the runs of a command.
+
+    Attributes:
+        wrong: What has to be mended in the command or in a file.
+        missing: What only this machine lacks, such as weights.
+    """
 
     wrong: list[_Mistake] = field(default_factory=list)
     missing: list[_Mistake] = field(default_factory=list)
 
     def add(self, error: UserError, run: str) -> None:
-        """Add the sentences of an error."""
+        """Add each sentence of an error, to `wrong` or to `missing`; run: the run's name in
+        messages."""
         for sentence in error.sentences:
             kind = self.missing if sentence in error.missing else self.wrong
             kind.append(_Mistake(sentence, run))
@@ -81,8 +87,8 @@ def plan_runs(
 def _check_plans(
     choices: Sequence[Choices], plans: Sequence[PlannedRun], note: Callable[[str], None]
 ) -> None:
-    """Note the retriever and the settings that runs do not use. Raises UserError for a retriever
-    that no run uses.
+    """Note which methods run without the retriever of the command, and settings that no run uses.
+    Raises UserError for a retriever that no run uses.
 
     Args:
         choices: What the user chose, run by run.
@@ -136,7 +142,8 @@ def _note_unused(plans: Sequence[PlannedRun], note: Callable[[str], None]) -> No
 
 
 def _check_names(choices: Sequence[Choices]) -> None:
-    """Raise UserError, or ConfigError, with every name and key that is wrong in any run."""
+    """Resolve every run's settings, without data or models. Raises UserError, or ConfigError for
+    several, with every name and key that is wrong in any run."""
     mistakes: list[HarnessError] = []
     for run in choices:
         attempt(mistakes, resolve, run)
@@ -165,8 +172,12 @@ def _plan_one(run: Choices, elsewhere: bool, planned: Planned, mistakes: _Mistak
 
 
 def _sentences(mistakes: Sequence[_Mistake], max_repeats: int) -> list[str]:
-    """One line for each mistake, or one for all runs of a sentence that more than `max_repeats`
-    share."""
+    """The lines that report mistakes: one for each, but a sentence that more than `max_repeats`
+    runs share is said once.
+
+    [_Mistake("no file x", "bm25 on a"), _Mistake("no file x", "bm25 on b")], 1
+        -> ["2 runs (bm25 on a, ...): no file x"]
+    """
     counts = Counter(mistake.sentence for mistake in mistakes)
     shared: dict[str, str] = {}
     single: list[str] = []

@@ -20,11 +20,11 @@ class PlannedCorpus:
     """The corpus of a run.
 
     Attributes:
-        place: The folder or address.
+        place: The corpus's folder, or the address of a served one.
         passages: How many of the best form the document that the method reads; None for a method
             that searches by itself.
-        described: As of CorpusFacts.
-        identity: As of CorpusFacts.
+        described: What the manifest says of it: the kind of ranking, file, number of documents.
+        identity: What identifies its index, for the run's hash.
     """
 
     place: str
@@ -43,7 +43,8 @@ class PlannedCorpus:
 
     @property
     def mark(self) -> str:
-        """What tables add to the name of the method."""
+        """What tables add to the name of the method: "corpus wiki.jsonl bm25 1a2b, 20 passages",
+        the number only where it is not the default."""
         text = f"corpus {self.searched}"
         if self.passages not in (None, GeneralSettings.model_fields["corpus_passages"].default):
             text += f", {self.passages} passages"
@@ -51,11 +52,12 @@ class PlannedCorpus:
 
     @property
     def hashed(self) -> dict[str, object]:
-        """What of it changes a prediction."""
+        """What of the corpus changes a prediction: the index's identity and the number of
+        passages."""
         return {"index": self.identity, "passages": self.passages}
 
     def as_json(self) -> dict[str, object]:
-        """The corpus as a manifest has it."""
+        """The corpus as manifest.json has it: its description, `searched` and `hashed`."""
         return {**self.described.to_json(), "searched": self.searched, "hashed": self.hashed}
 
 

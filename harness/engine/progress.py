@@ -32,7 +32,7 @@ class Counted:
 
     @classmethod
     def of(cls, record: StoredRecord) -> Counted:
-        """What is counted of a record."""
+        """What is counted of the question of a record."""
         return cls(record.question_id, record.error is not None, record.scores, record.usage)
 
 
@@ -43,14 +43,23 @@ class Progress:
     _live = False  # whether a line of the terminal is rewritten
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """stream: where notes are printed, None for stderr."""
+        """Begin without any question.
+
+        Args:
+            stream: Where notes are printed, None for stderr.
+        """
         self._stream = sys.stderr if stream is None else stream
         self._total = self._done = 0
         self._closed = False
         self._lock = threading.RLock()
 
     def start(self, total: int, headline: str) -> None:
-        """Begin a run over `total` questions; headline: the scorer that it is known by."""
+        """Begin a run.
+
+        Args:
+            total: How many questions it asks.
+            headline: The scorer that the run is known by; shown by subclasses.
+        """
         self._total = total
 
     def more(self, count: int) -> None:
@@ -58,7 +67,7 @@ class Progress:
         self._total += count
 
     def seen(self, question: Counted) -> None:
-        """Count a question of an earlier start."""
+        """Count a question that an earlier start of the run has recorded."""
         self._done += 1
 
     @property
@@ -67,11 +76,11 @@ class Progress:
         return self._total - self._done
 
     def done(self, question: Counted) -> None:
-        """Count a question of this start."""
+        """Count a question that this start has recorded."""
         self.seen(question)
 
     def part(self, done: int, total: int, what: str) -> None:
-        """Take notice of a long step inside a question.
+        """Called at a step inside a question that takes long; shown by subclasses.
 
         Args:
             done: Units of the step that are done.
@@ -84,7 +93,7 @@ class Progress:
         self._write(text + "\n")
 
     def stop(self) -> None:
-        """End the display."""
+        """Called when the run ends; subclasses end their display."""
 
     def _write(self, text: str) -> None:
         """Write `text` in place of the live line; nothing any more once the terminal is closed."""
@@ -104,9 +113,10 @@ class Silent(Progress):
     """Counts and shows nothing. Notes are kept in `notes`."""
 
     def __init__(self) -> None:
+        """Begin without notes."""
         super().__init__()
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
-        """Keep the note."""
+        """Add the note to `notes`."""
         self.notes.append(text)

@@ -33,7 +33,9 @@ class ProgressLine(Progress):
     """Whether the scores are printed after the last line, which then leaves them out."""
 
     def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
-        """Begin without any question.
+        """Begin without any question. The attributes are the sums that `line` shows; `_done_now`
+        counts the questions of this start alone, `_tenth` is the tenth of the questions that a log
+        said last.
 
         Args:
             stream: Where the line is written; None for stderr.
@@ -77,7 +79,13 @@ class ProgressLine(Progress):
             self._draw()
 
     def part(self, done: int, total: int, what: str) -> None:
-        """Show a long step inside a question; arguments as of Progress.part."""
+        """Show a long step inside a question. On a terminal at once; a log gets a line a minute.
+
+        Args:
+            done: Units of the step that are done.
+            total: All of its units.
+            what: The step in words: "indexing chunks".
+        """
         with self._lock:
             self._part = f"{what} {done}/{total}"
             if self._live:
@@ -129,8 +137,8 @@ class ProgressLine(Progress):
         return f"{self._name} {self.line()}".lstrip()
 
     def _time(self) -> str:
-        """The time left, by the mean of this start's questions; at the end the time that it
-        took."""
+        """The time left, "3 min left", by the mean of this start's questions; once all are done,
+        the time that they took, "14 min"."""
         passed = time.monotonic() - self._begun
         left = self._total - self._done
         if left <= 0:
@@ -138,7 +146,8 @@ class ProgressLine(Progress):
         return f"{duration(round(passed / self._done_now * left))} left"
 
     def _draw(self) -> None:
-        """Redraw the live line, or log a line when another tenth of the questions is done."""
+        """On a terminal: redraw the bar and the line, but not more often than every REDRAW seconds.
+        In a log: write a line when another tenth of the questions is done."""
         if not self._live:
             tenth = 10 * self._done // max(self._total, 1)
             if tenth != self._tenth:
@@ -157,6 +166,6 @@ class ProgressLine(Progress):
             self._write(f"{bar} {printable(self._named_line())}"[:width])
 
     def _log(self) -> None:
-        """Write the line to a log."""
+        """Write the line to a log, as a line of its own."""
         self._drawn = time.monotonic()
         self._write(self.line() + "\n")

@@ -57,12 +57,16 @@ class RecordAnswer:
             self.append(records)
 
     def _scored(self, answer: Unscored) -> StoredRecord:
-        """The record of an answer with its scores."""
+        """The record of an answer with its scores added."""
         with phase("scores"):
             return score_record(answer.record, self.run.plan.config.dataset, answer.example.gold)
 
     def append(self, records: Sequence[StoredRecord]) -> None:
-        """Write lines of records.jsonl, and show them once they are on disk."""
+        """Write the records to records.jsonl, and show them as done once they are on disk. Also
+        writes the first prompt of each model to the manifest, where texts may be kept.
+
+        Raises FirstFailure, under `fail_fast`, where one of the questions failed.
+        """
         if not records:
             return
         self.run.store.append_records(records)
@@ -76,7 +80,8 @@ class RecordAnswer:
                 self._stop_at_failure(record)
 
     def _stop_at_failure(self, record: StoredRecord) -> None:
-        """Raise FirstFailure where the question failed (--fail-fast)."""
+        """Raise FirstFailure where the record says that its question failed; called under
+        --fail-fast."""
         failure = record.error
         if failure is None:
             return

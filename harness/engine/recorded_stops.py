@@ -62,7 +62,12 @@ def with_stops(
 
 
 def _check_given_once(runs: Sequence[Choices], chosen: Mapping[str, float]) -> None:
-    """Raise UserError for a field that --set gives, too."""
+    """Raise UserError where --set gives an option's field in any run, too.
+
+    Args:
+        runs: The runs of the command.
+        chosen: Field name -> value of the options that are given.
+    """
     for name in chosen:
         if any(f"method.{name}" in run.sets for run in runs):
             raise UserError(
@@ -76,8 +81,8 @@ def _report_refused(
     """Say which methods do not take an option.
 
     Args:
-        refused: Option -> these methods.
-        runs: As they are set now.
+        refused: Field name of an option -> the methods that do not take it.
+        runs: The runs with their options set.
         note: Gets a sentence for each option that some methods do not take.
 
     Raises:
@@ -94,12 +99,13 @@ def _report_refused(
 def _check_recorded(
     chosen: Mapping[str, float], method: MethodChoice, fields: Collection[str]
 ) -> None:
-    """Raise UserError for a t_p for which the method records no stops.
+    """Raise UserError where --record-t-p is given for a method that records stops, but no number of
+    stops is set.
 
     Args:
-        chosen: The options that are given.
-        method: The method of a run.
-        fields: The parameters of the method.
+        chosen: Field name -> value of the options that are given.
+        method: The settings of a run's method.
+        fields: The names of the method's parameters.
     """
     needs_stops = _T_P in chosen and _STOPS not in chosen
     if needs_stops and _STOPS in fields and method.params.get(_STOPS) is None:
@@ -111,13 +117,14 @@ def _check_recorded(
 def _settings_for(
     run: Choices, chosen: Mapping[str, float], fields: Collection[str], mixed: bool
 ) -> dict[str, float]:
-    """The settings that the options make for one run.
+    """The settings that the options make for one run: {"method.record_stops": 8}.
 
     Args:
         run: The run.
-        chosen: The options that are given.
-        fields: The parameters of its method.
-        mixed: Whether there are several methods: one that refuses them has none.
+        chosen: Field name -> value of the options that are given.
+        fields: The names of its method's parameters.
+        mixed: Whether the command has several methods. One that refuses these settings then gets
+            none; where there is only one, its mistake is reported when it is planned.
     """
     settings = {f"method.{name}": value for name, value in chosen.items() if name in fields}
     if not mixed or not settings:
@@ -129,7 +136,12 @@ def _settings_for(
 
 
 def _applies_to_none(name: str, methods: Iterable[str]) -> UserError:
-    """The error for an option that no run can use; methods: the methods of the runs."""
+    """The error for an option that no run of the command can use; it names the methods that could.
+
+    Args:
+        name: The field of the option.
+        methods: The methods of the runs.
+    """
     known: list[str] = []
     for preset in presets.names("methods"):
         info = method_and_parameters(Choices(method=preset))
@@ -145,7 +157,7 @@ def _applies_to_none(name: str, methods: Iterable[str]) -> UserError:
 
 
 def _is_valid(run: Choices) -> bool:
-    """Whether the run's method takes its settings."""
+    """Whether the run's method accepts its settings; the data set and models are not looked at."""
     try:
         part = resolve_method(run)
         make_method(part.value, part.origins)

@@ -44,7 +44,8 @@ def distinct_repeats(
 
 
 def _key_without_seed(run: Choices) -> str:
-    """A text that is equal for runs that differ in their seeds alone."""
+    """The run's settings as text, without the seed: equal for runs that differ in their seeds
+    alone."""
     seedless = replace(run, point={**run.point, "seed": None}, sets={**run.sets, "seed": None})
     return repr(seedless)
 

@@ -108,16 +108,16 @@ def _corrected_questions(stored: StoredRun, dataset: Dataset, before: str) -> fr
 
 
 def _original_rows(stored: StoredRun, fingerprint: str, where: str) -> Dataset:
-    """The rows that a run was made with, read from where they were then.
+    """The rows that a run was made with, read from where they were then. Gold answers of other rows
+    would score other questions.
 
     Args:
         stored: The run.
         fingerprint: The hash of these rows.
-        where: The beginning of the error.
+        where: The beginning of the error's sentence.
 
     Raises:
-        UserError: They are not there any more; gold answers of other rows would score other
-            questions.
+        UserError: They are not there any more.
     """
     config = dataset_of_run(stored.config, str(stored.path))
     original = attempt([], datasets.load, config, None)
@@ -132,17 +132,21 @@ def _original_rows(stored: StoredRun, fingerprint: str, where: str) -> Dataset:
 def _rescore_config(
     stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None, every: bool = False
 ) -> tuple[DatasetConfig, dict[str, str | None]]:
-    """The run's data set with the scorers to compute, and all scorers -> version, "" for these.
+    """What is scored again, and by which scorers.
 
     Args:
         stored: The run.
         scorers: Those that the user names.
         only: They replace the run's own.
-        data: Where the rows are now, None: where they were.
-        every: Compute those, too, of which every answer has a score.
+        data: Where the rows are now; None where they were then.
+        every: Compute also scorers by which every answer has a score already.
+
+    Returns:
+        The settings of the run's data set, whose scorers are those to compute; and all scorers of
+        the run from now on -> the version that computed their scores, "" for those to compute.
 
     Raises:
-        UserError: There is none to compute.
+        UserError: There is no scorer to compute.
     """
     config = dataset_of_run(stored.config, str(stored.path))
     before = stored.manifest.scorers
@@ -166,7 +170,8 @@ def _rescore_config(
 
 
 def _complete_scorers(stored: StoredRun, names: set[str]) -> set[str]:
-    """The names of `scorers` that gave every answer a score."""
+    """Those of `names` by which every answer of the run has a score, or a flag why it has none.
+    None of them where an answer is not scored yet."""
     complete = names
     for record in stored.records:
         if lacks_only_scores(record.error):
@@ -183,11 +188,12 @@ class _Rescoring:
 
     Attributes:
         stored: The run as it was.
-        config: Its data set with the scorers to compute.
-        versions: All scorers -> version, "" for those to compute (`_rescore_config`).
+        config: The settings of its data set, whose scorers are those to compute.
+        versions: All scorers of the run -> the version that computed their scores, "" for those to
+            compute.
         dataset: The rows; None if they are not read. Records get the texts of it that they lack.
-        corrected: Questions that get other gold answers from `dataset`, and keep their former
-            scores in `notes.uncorrected`.
+        corrected: Ids of questions that get other gold answers from `dataset`, and keep their
+            former scores in `notes.uncorrected`.
     """
 
     stored: StoredRun
@@ -220,11 +226,13 @@ class _Rescoring:
         return summary
 
     def _fingerprint(self) -> str | None:
-        """The fingerprint of the rows that the run was made with."""
+        """The fingerprint of the rows that the run was made with; None where its manifest has
+        none."""
         return self.stored.manifest.dataset.fingerprint
 
     def _known_fingerprint(self) -> str | None:
-        """The fingerprint that the folder must have."""
+        """The fingerprint that the run folder must have to be opened: that of the rows that are
+        read, but where gold answers are corrected that of the rows before."""
         if self.dataset is None or self.corrected:
             return self._fingerprint()
         return self.dataset.fingerprint
@@ -240,7 +248,7 @@ class _Rescoring:
             rows = rescored(StreamedRecords(path), self.config, None, keep)
             if any(":" in name for name in self.config.scorers):
                 return rows  # what a function of the user's own raises is not about gold answers
-            return _tell_gold(rows, path)
+            return _errors_about_gold(rows, path)
         gold = {example.question.id: example.gold for example in self.dataset.examples}
         rows = rescored(StreamedRecords(path), self.config, gold, keep)
         if not self.corrected:
@@ -248,10 +256,12 @@ class _Rescoring:
         return _with_corrected_gold(rows, self.stored, self.corrected, gold)
 
     def _manifest(self, manifest: RunManifest) -> RunManifest:
-        """The manifest with the versions of the scorers.
+        """The manifest with the versions of the scorers. Where gold answers were corrected, also
+        with the new fingerprint of the rows, and a `Correction` that holds the former one and the
+        former scores.
 
-        Where gold answers were corrected, with the new fingerprint of the rows and a `Correction`
-        that holds the former one and the former scores.
+        Args:
+            manifest: The folder's manifest.
         """
         versions: dict[str, str | None] = {}
         for name, recorded in self.versions.items():
@@ -289,13 +299,14 @@ def _with_corrected_gold(
     corrected: frozenset[str],
     gold: Mapping[str, Gold],
 ) -> Iterator[StoredRecord]:
-    """Yield the records with the gold answers of now; the corrected ones keep the scores of before.
+    """Yield the records; those of corrected questions with the gold answers of now, and with their
+    scores before the first correction in `notes.uncorrected`.
 
     Args:
         records: With their new scores, in the order of the folder.
         stored: The run as it was.
-        corrected: Questions with other gold answers.
-        gold: Gold answers by question.
+        corrected: Ids of questions with other gold answers.
+        gold: Question id -> gold answers.
     """
     for record, old in zip(records, StreamedRecords(stored.path / RECORDS), strict=True):
         if record.question_id not in corrected:
@@ -310,9 +321,14 @@ def _with_corrected_gold(
         yield changed
 
 
-def _tell_gold(records: Iterable[StoredRecord], path: Path) -> Iterator[StoredRecord]:
-    """Yield the records; an error while one is scored becomes a DataError about the gold answers in
-    the file `path`."""
+def _errors_about_gold(records: Iterable[StoredRecord], path: Path) -> Iterator[StoredRecord]:
+    """Yield the records, each scored as it is asked for; an error meanwhile becomes a DataError
+    about the gold answers that the records hold.
+
+    Args:
+        records: Scored one at a time as they are read.
+        path: The file that they come from.
+    """
     try:
         yield from records
     except STOPS:

@@ -44,13 +44,14 @@ def bring_up_to_date(store: RunStore, plan: PlannedRun, note: Note, retry_failed
 
 
 def _rescore_records(store: RunStore, plan: PlannedRun, note: Note, retry_failed: bool) -> None:
-    """Score all records again where other scorers, or other versions of them, scored any.
+    """Score all records again where other scorers, or other versions of them, scored any; also
+    writes the versions of today to the manifest.
 
     Args:
-        store: As of `bring_up_to_date`.
-        plan: As of `bring_up_to_date`.
-        note: As of `bring_up_to_date`.
-        retry_failed: As of `bring_up_to_date`.
+        store: Writes the folder.
+        plan: The run as it is now.
+        note: Gets a sentence on what was scored again.
+        retry_failed: Whether to score all again, too, if a scorer failed on one.
     """
     manifest = store.manifest()
     before = manifest.scorers
@@ -80,13 +81,13 @@ def _with_versions(versions: Mapping[str, str | None]) -> str:
 def _score_unscored(
     store: RunStore, plan: PlannedRun, note: Note, unscored: Mapping[str, StoredRecord]
 ) -> None:
-    """Append the records of answers that a stopped run left unscored.
+    """Score the answers that a stopped run left unscored, and append their records.
 
     Args:
-        store: As of `bring_up_to_date`.
-        plan: As of `bring_up_to_date`.
-        note: As of `bring_up_to_date`.
-        unscored: The answers by question.
+        store: Writes the folder.
+        plan: The run as it is now.
+        note: Gets a sentence on how many were scored.
+        unscored: Question id -> the record of its answer, without scores.
     """
     if not unscored:
         return
@@ -97,8 +98,13 @@ def _score_unscored(
 
 
 def _gold_by_id(plan: PlannedRun, records: Mapping[str, StoredRecord]) -> dict[str, Gold]:
-    """Gold answers by question id; of all questions if `records` (by question id) go beyond the
-    plan's limit."""
+    """Question id -> its gold answers. Where a record belongs to a question beyond the plan's
+    limit, the data set is read again without the limit.
+
+    Args:
+        plan: The run as it is now.
+        records: Records by question id.
+    """
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if records.keys() <= gold.keys():
         return gold
@@ -107,8 +113,8 @@ def _gold_by_id(plan: PlannedRun, records: Mapping[str, StoredRecord]) -> dict[s
 
 
 def _scored_by(record: StoredRecord, names: Collection[str]) -> bool:
-    """Whether a record's scores and flags come from exactly the scorers `names`; judges are
-    ignored."""
+    """Whether a record has a score, or a flag why there is none, from each of these scorers and
+    from no other one; judges are ignored. A question without an answer needs none."""
     scored = record.scores.keys() - record.judgements.keys()
     expected = set(names)
     if not scored <= expected:
@@ -160,7 +166,14 @@ def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Note) -> N
 
 
 def _add_texts(store: RunStore, dataset: Dataset, note: Note) -> None:
-    """Add the data set's texts to the records that have none; arguments as of `update_texts`."""
+    """Add the data set's texts to the records that have none: question, gold answers and what was
+    shown.
+
+    Args:
+        store: Writes the folder.
+        dataset: Has the texts; a question that it does not have stays as it is.
+        note: Gets a sentence on how many records were changed.
+    """
     examples = {example.question.id: example for example in dataset.examples}
     records = {record.question_id: record for record in store.records()}
     long_texts: dict[str, str] = {}
@@ -177,7 +190,8 @@ def _add_texts(store: RunStore, dataset: Dataset, note: Note) -> None:
 
 
 def _remove_texts(store: RunStore, note: Note) -> None:
-    """Remove the data set's texts from all files of the folder."""
+    """Remove the data set's texts from all files of the folder: records, the file of long texts,
+    the first prompts in the manifest."""
     records = {record.question_id: record for record in store.records()}
     changed = 0
     for name, record in records.items():

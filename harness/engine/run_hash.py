@@ -51,7 +51,8 @@ class HashInputs:
     corpus: Mapping[str, object] | None = None
 
     def hash8(self) -> str:
-        """Eight hexadecimal digits."""
+        """The hash: the first eight hexadecimal digits of the digest of all inputs as JSON. Inputs
+        that most runs lack (code, sampling, batch, corpus) are left out where they are empty."""
         method: dict[str, object] = {
             "implementation": self.implementation,
             "view": self.view,
@@ -117,6 +118,7 @@ def recorded_inputs(config: StoredConfig, manifest: RunManifest) -> HashInputs |
 
 
 def _chosen_sampling(model: StoredModel) -> dict[str, float | int | None]:
-    """The settings of how replies are drawn that are not the defaults: {"temperature": 0.7}."""
+    """How replies are drawn, where a setting is not its default: {"temperature": 0.7}; {} for
+    greedy."""
     defaults = StoredModel(name=model.name).sampling
     return {name: value for name, value in model.sampling.items() if value != defaults[name]}

@@ -67,6 +67,12 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
+        """Keep the folder, and the command as one line of shell text with secrets masked.
+
+        Args:
+            folder: The run folder.
+            command: Words of the command line.
+        """
         self.folder, self.resume_command = folder, shlex.join(map(masked, command))
         super().__init__(f"interrupted; partial results are in {folder}")
 
@@ -186,7 +192,13 @@ def check_questions(plan: PlannedRun) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StoredQuestion:
-    """A question that has a record. earlier: what tries before that record sent."""
+    """What stays in memory of a record that the run folder holds already.
+
+    Attributes:
+        has_answer: Whether the question was answered, its answer scored or not.
+        counted: Its scores and its cost, for the progress line.
+        earlier: What tries before the record's own sent; None for no such try.
+    """
 
     has_answer: bool
     counted: Counted
@@ -207,6 +219,8 @@ class Job:
     ) -> None:
         """Open the manifest, the models (none is loaded) and the indexes of a start.
 
+        `_known` holds the ids of questions that are answered already, or that this start has asked.
+
         Args:
             plan: The run.
             store: Its open folder.
@@ -225,12 +239,15 @@ class Job:
 
     @cached_property
     def executor(self) -> Executor:
-        """Who has the questions answered; found out only where one is asked, as it may take the
-        import of torch."""
+        """The executor of this start: that of the options, else the one for this process. It is
+        chosen at the first use, where a question is asked, as the choice may take the import of
+        torch."""
         return self.options.executor or executor_for(self.plan, self.options.parallel)
 
     def begin(self) -> None:
-        """Read which questions are answered already, and write the manifest of this start."""
+        """Read which questions are answered already, count their cost and show them as done; then
+        write the manifest of this start. Of questions that are asked again, the stored requests are
+        dropped."""
         self._progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         asked = {example.question.id for example in self.examples}
         records = self._stored_records()
@@ -249,7 +266,7 @@ class Job:
             self.store.drop_requests(asked - self._known)
 
     def _stored_records(self) -> dict[str, StoredQuestion]:
-        """Question id -> the numbers of its last record; texts do not stay in memory."""
+        """Question id -> what its last record says; the records' texts do not stay in memory."""
         questions: dict[str, StoredQuestion] = {}
         for record in self.store.known_records():
             counted = Counted.of(record)
@@ -259,8 +276,9 @@ class Job:
         return questions
 
     def _count_stored(self, question_id: str, question: StoredQuestion) -> None:
-        """Count the cost of a stored record, and show its question as done; with --retry-failed one
-        without an answer is asked again, and its cost goes to the run's `earlier`."""
+        """Count the cost of a stored record against the command's limits, and show its question as
+        done. With --retry-failed, one without an answer is not shown as done: it is asked again,
+        and its cost becomes that of an earlier try (the run's `earlier`)."""
         usage = question.counted.usage
         cost = self.options.budget.spend_stored(usage, question.earlier)
         if self.options.retry_failed and not question.has_answer:
@@ -281,7 +299,9 @@ class Job:
             when = " by other processes"
             days = [str(start.started)[:10] for start in self.run.manifest.earlier_starts]
             if days:
-                when = f" on {' to '.join(dict.fromkeys([days[0], days[-1]]))}"
+                when = f" on {days[0]}"
+                if days[-1] != days[0]:
+                    when += f" to {days[-1]}"
             self._progress.note(f"{stored} of {len(asked)} answers were stored{when}")
         if beyond:
             self._progress.note(
@@ -303,7 +323,15 @@ class Job:
                 self.executor.ask(list(to_ask.values()), self._answer, self._record)
 
     def finished(self, early_stop: EarlyStop | None = None) -> RunResult:
-        """Write summary and manifest of the finished run; early_stop: why questions are left."""
+        """Write the summary and the manifest of the finished run, note what was odd, and return the
+        result.
+
+        Args:
+            early_stop: Why questions are left on purpose; None where all were asked.
+
+        Raises:
+            LimitReached: Questions are left because a limit of the command was reached.
+        """
         budget = self.options.budget
         left = self._progress.left
         if budget.hit and left:
@@ -336,7 +364,8 @@ class Job:
             self.store.delete_if_nothing_recorded()
 
     def _note_odd_results(self, summary: RunSummary) -> None:
-        """Note texts that an encoder cut, scorers without a score, and what made models slow."""
+        """Note texts that an encoder cut, scorers that gave no question a score, what made models
+        slow, and what each server of a fleet did."""
         note = self._progress.note
         cut = summary.texts_cut
         if cut is not None:
@@ -377,7 +406,8 @@ class Job:
         return summary
 
     def _summarise(self) -> RunSummary:
-        """Sort the records as the data set's questions; return the numbers of the summary."""
+        """Put the stored records into the order of the data set's questions, and return the numbers
+        of the summary: means of the scores, sums of the costs."""
         self.store.sort_records([e.question.id for e in self.plan.dataset.examples])
         return summarise(
             self.store.records(),
@@ -387,7 +417,8 @@ class Job:
 
 
 def questions_to_ask(plan: PlannedRun, part: Part | None) -> tuple[Example, ...]:
-    """The questions of a run up to its limit, or those of a part of it."""
+    """The first questions of the data set up to the run's limit; with a part, those of them that
+    this process asks."""
     examples = plan.dataset.examples[: plan.config.limit]
     if part is None:
         return examples

@@ -19,7 +19,8 @@ class Hook:
     """Base of what a command does around its runs; a subclass overrides the calls that it needs."""
 
     def ready(self, plan: PlannedRun) -> PlannedRun:
-        """The plan as it can run, called before it runs. Raises UserError."""
+        """Called before a run: returns its plan, or a changed one that is run in its place. Raises
+        UserError where it must not run."""
         return plan
 
     def started(self, plan: PlannedRun) -> None:
@@ -36,7 +37,13 @@ class Hook:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run that had its turn: its result, or the exception that ended it."""
+    """A run that had its turn.
+
+    Attributes:
+        plan: The run.
+        result: Its result; None where it did not end well.
+        error: The exception that ended it, else None.
+    """
 
     plan: PlannedRun
     result: RunResult | None = None
@@ -45,8 +52,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Lost:
-    """An incomplete run: not started, stopped midway, with failed questions or not saved; why: in a
-    sentence."""
+    """An incomplete run: not started, stopped midway, with failed questions or not saved.
+
+    Attributes:
+        run: Its name in messages: "bm25 k=3 on musique".
+        why: The reason in a sentence.
+    """
 
     run: str
     why: str
@@ -72,7 +83,8 @@ def in_turn(
     execute: Callable[[PlannedRun], RunResult],
     hooks: Sequence[Hook] = (),
 ) -> Iterator[Outcome]:
-    """Run each plan, and yield its Outcome, errors included.
+    """Run each plan, and yield its Outcome; an error of one run does not keep the next from being
+    run.
 
     Args:
         plans: In the order of the command.

@@ -144,8 +144,8 @@ def _verdict_of(sheet: scorers.ScoreSheet, notes: Mapping[str, object]) -> Verdi
 
 
 def unanswered_verdict(dataset: DatasetConfig, gold: Gold) -> Verdict:
-    """The scores of a question without an answer: 0 by every scorer that applies, and the counts of
-    an empty answer."""
+    """The verdict on a question without an answer: 0 by every scorer that applies to it, and, for
+    scores of a whole corpus (BLEU), the counts of an empty answer."""
     scores = {name: 0.0 for name in dataset.scorers if scorer_applies(name, gold)}
     counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
     sheet = _score_empty_answer(counting, gold)
@@ -167,7 +167,7 @@ def scorer_applies(name: str, gold: Gold) -> bool:
 
 
 def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet | None:
-    """The scores of an empty answer; None where a scorer fails on it."""
+    """The scores of an empty answer by the named scorers; None where one of them fails on it."""
     try:
         return scorers.score_answer(names, "", (), gold, math.inf)
     except STOPS:
@@ -177,7 +177,8 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
 
 
 def _seconds_of(record: StoredRecord) -> float | None:
-    """The seconds of searching and answering, None where a record does not say them."""
+    """How long a question took: the seconds of its phases search and answer together; None where
+    its record says neither."""
     phases = [record.usage.get(phase, {}) for phase in ("search", "answer")]
     known = [float(phase["seconds"]) for phase in phases if "seconds" in phase]
     if not known:
@@ -253,7 +254,8 @@ def _verdict_on_answer(
 
 
 def _scores_that_stay(record: StoredRecord, keep: Sequence[str]) -> set[str]:
-    """The names of scores that no scorer of the data set gives: of judges, other tools, `keep`."""
+    """The names of scores that are not computed again: those of judges, of other tools (their names
+    begin with LOGGED), and `keep`."""
     logged = [name for name in record.scores if name.startswith(LOGGED)]
     return {*record.judgements, *keep, *logged}
 
@@ -278,7 +280,7 @@ def _notes_of_scored(record: StoredRecord, verdict: Verdict, stay: set[str]) -> 
 
 
 def _named(values: Mapping[str, T], names: set[str]) -> dict[str, T]:
-    """The values with these names."""
+    """The entries of `values` whose key is one of `names`."""
     return {name: value for name, value in values.items() if name in names}
 
 

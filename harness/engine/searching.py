@@ -38,12 +38,13 @@ class Searcher:
     documents: Sequence[Document]
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The best passages for a query, best first.
+        """The best passages for a query, best first. Also records the search on the meter: its
+        cost, and the search itself, which the question's record will show.
 
         Args:
-            query: As the method wrote it.
-            k: How many.
-            meter: Counts the search, with its cost, and keeps it.
+            query: The query, as the method wrote it.
+            k: How many passages.
+            meter: Records the search.
         """
         began = time.perf_counter()
         n_before = len(meter.events)
@@ -58,13 +59,14 @@ class Searcher:
         return hits
 
     def search_by(self, retriever: Retriever, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The best passages by the retriever of the user's own, which counts its cost itself.
+        """The best passages by the retriever of the user's own, which counts its cost itself. Also
+        records the search on the meter.
 
         Args:
             retriever: The run's retriever.
-            query: As the method wrote it.
-            k: How many.
-            meter: Keeps the search.
+            query: The query, as the method wrote it.
+            k: How many passages.
+            meter: Records the search.
         """
         began = time.perf_counter()
         hits = [_hit_of(found) for found in retriever.search(query, k)]
@@ -73,22 +75,27 @@ class Searcher:
         return hits
 
     def _hits(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The best passages, from the corpus or from the question's documents; arguments as of
-        `search`."""
+        """The k best passages for a query, from the corpus, or from the question's own documents by
+        BM25."""
         if self.index is None:
             return search_documents(self.documents, query, k)
         return self.index.search(query, k, meter)
 
     @property
     def name(self) -> str:
-        """What is searched, in events."""
+        """What is searched, as events of the meter name it: "corpus" or "own documents"."""
         if self.index is None:
             return "own documents"
         return "corpus"
 
 
 def _hit_of(found: Hit) -> SearchHit:
-    """A passage of a retriever; its page is its title, and page and text are its id."""
+    """A hit of a search, made from a passage of a retriever: its page is the title, page and text
+    together are the id.
+
+    Hit("setup.md", "Press ...", 7.2) -> SearchHit("setup.md: Press ...", "setup.md", "Press ...",
+    7.2, ...)
+    """
     text = found.text or ""
     shown = Shown("quote", text=text)
     return SearchHit(f"{found.page}: {text}", found.page, text, found.score or 0.0, shown)
@@ -98,12 +105,18 @@ class RunSearches:
     """What the questions of a run search in; the corpus is opened at the first search."""
 
     def __init__(self, corpus: PlannedCorpus | None) -> None:
+        """Begin without an open corpus.
+
+        Args:
+            corpus: The run's corpus; None where questions search their own documents.
+        """
         self.corpus = corpus
         self._index: OpenIndex | None = None
         self._lock = threading.Lock()
 
     def searcher(self, documents: Sequence[Document]) -> Searcher:
-        """What a question with these documents searches in. Raises as open_corpus."""
+        """What a question searches in: the run's corpus, which the first call opens, else these
+        documents of the question. Raises as open_corpus."""
         if self.corpus is None:
             return Searcher(None, documents)
         with self._lock:
@@ -166,7 +179,7 @@ def searches_of(meter: Meter, documents: Sequence[Document], pages: Pages) -> tu
     Args:
         meter: The meter of the question, which has its searches.
         documents: Its own documents, in which texts and titles that were found get their places.
-        pages: Named parts of these documents.
+        pages: Id of a document -> its named parts.
     """
     titled = _places_by_title(documents, pages)
     searches: list[Searched] = []
@@ -188,8 +201,8 @@ def _found(
     Args:
         hit: A hit of a search.
         documents: The documents of the question.
-        pages: Named parts of these documents.
-        titled: As of `_places_by_title`.
+        pages: Id of a document -> its named parts.
+        titled: Title in lower case -> the places of what has it (document id, start, end).
     """
     placed = with_places(Answer("", (hit.shown,)), documents, pages)
     places = titled.get(_title_key(hit.title), ())

@@ -63,7 +63,8 @@ def settle_method(settings: Settings) -> SettledMethod:
 
 
 def _answering(method: Method) -> list[Prompt]:
-    """The prompts of a method before which a run's system prompt stands."""
+    """The prompts by which a method asks for an answer; a run's system prompt stands before
+    these."""
     return [prompt for prompt in method.templates() if prompt.answers]
 
 
@@ -115,7 +116,8 @@ def _turns(prompts: Mapping[str, object], name: str) -> dict[str, object]:
 def _numbers_from_runs(
     choice: MethodChoice, origins: Mapping[str, str]
 ) -> dict[str, NumberFromRun]:
-    """The numbers of the parameters that name a finished run. Raises UserError."""
+    """Parameter -> the number that it gets, for the parameters whose value names a finished run
+    ("from:RUN_FOLDER"). Raises UserError where a run gives no number."""
     asked = parameters_naming_runs(registry.method_class(choice.implementation), choice.params)
     if not asked:
         return {}
@@ -151,7 +153,16 @@ def make_method(choice: MethodChoice, origins: Mapping[str, str]) -> Method:
 
 
 def _check_prompts(preset: str, method: Method) -> None:
-    """Raise UserError, or ConfigError for several, for prompts that replace none of the method's."""
+    """Check the prompts that the settings replace: each has to be one of the method's, with its
+    turns and fields.
+
+    Args:
+        preset: The method's name, for messages.
+        method: The method with its settings.
+
+    Raises:
+        UserError: One of them is wrong; ConfigError for several.
+    """
     prompts = {prompt.name: prompt for prompt in method.templates()}
     problems = []
     for name, turns in method.config.prompts.items():

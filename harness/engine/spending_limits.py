@@ -40,10 +40,11 @@ class Budget:
     """
 
     def __init__(self, limits: Mapping[str, float | None], price: float | None = None) -> None:
-        """Begin to count.
+        """Begin to count hours, tokens, TFLOPs and money from now on; `_unknown` holds limits that
+        what was spent cannot be counted for.
 
         Args:
-            limits: As of the class; None for no limit.
+            limits: "tokens", "tflops", "hours" or "money" -> the most of it; None for no limit.
             price: Money of an hour; None: 0.
 
         Raises:
@@ -88,7 +89,7 @@ class Budget:
         """Count what a question or an index sent.
 
         Args:
-            usage: The cost by phase, as `usage_of` sums it.
+            usage: The cost by phase: {"answer": {...}, "search": {...}}.
             sign: -1 takes an estimate back, once the real cost is known.
 
         Returns:
@@ -98,10 +99,10 @@ class Budget:
         return usage
 
     def spend_stored(self, usage: Usage, earlier: SentUsage | None) -> SentUsage:
-        """Count and return what a stored question sent, in all of its tries.
+        """Count what a stored question sent, in all of its tries, and return that sum.
 
         Args:
-            usage: What its record's try sent, by phase.
+            usage: What the try sent that its record tells of, by phase.
             earlier: What the tries before that sent; None for none.
         """
         spent = sent(usage, earlier)
@@ -126,22 +127,27 @@ class Budget:
                 self._unknown.add("money")
 
     def spend_index(self, line: IndexLine) -> None:
-        """Count the cost of an index, once a run, and of each try that failed; line: its line of
-        documents.jsonl."""
+        """Count the cost of an index: once a run for one that was built, however many lines name
+        it, and each time for one that failed.
+
+        Args:
+            line: Its line of documents.jsonl.
+        """
         if line.failed or line.identity not in self._indexes:
             self.spend(line.usage)
         if not line.failed:
             self._indexes.add(line.identity)
 
     def spent(self) -> dict[str, float]:
-        """What was spent so far: {"tokens", "tflops", "hours", "money"}."""
+        """What was spent so far, by the names of the limits: {"tokens": 5000, "tflops": 0.2,
+        "hours": 0.1, "money": 0.4}."""
         hours = self._earlier + (time.monotonic() - self._begun) / 3600
         spent = self._money + hours * self.price
         return {"tokens": self._tokens, "tflops": self._tflops, "hours": hours, "money": spent}
 
     def may_continue(self) -> bool:
-        """Whether another question may be asked. Once False it stays False, and `hit` names the
-        limit."""
+        """Whether another question may be asked. The first time that a limit is reached, `hit` is
+        set to that limit, and the answer stays False."""
         with self._lock:
             spent = self.spent()
             for name, limit in self.limits.items():
@@ -178,7 +184,7 @@ def number_text(value: float) -> str:
 
 
 def _hours(start: Start) -> float:
-    """How long a start of a run took; 0 where it has not ended."""
+    """How many hours a start of a run took; 0 where it was killed, so that its end is not known."""
     if start.started is None or start.finished is None:
         return 0.0
     took = datetime.fromisoformat(start.finished) - datetime.fromisoformat(start.started)

@@ -23,7 +23,7 @@ class StartManifest:
     def __init__(
         self, plan: PlannedRun, store: RunStore, command: list[str], part: Part | None = None
     ) -> None:
-        """Add this start to the manifest of the folder; nothing is written yet.
+        """Add this start to the manifest of the folder, in memory; nothing is written yet.
 
         Args:
             plan: The run.
@@ -40,7 +40,7 @@ class StartManifest:
 
     @property
     def skipped(self) -> dict[str, int]:
-        """Rows that the loader left out, by reason."""
+        """Reason -> how many rows the loader left out for it."""
         return self.value.dataset.skipped
 
     @property
@@ -105,6 +105,6 @@ class StartManifest:
         self._write(manifests.with_end(self.value.with_last_start(last), state))
 
     def _write(self, manifest: RunManifest) -> None:
-        """Write a manifest, which becomes `value`."""
+        """Write a manifest to the folder; it becomes `value`."""
         self.value = manifest
         self._store.write_manifest(manifest)

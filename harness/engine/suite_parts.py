@@ -13,8 +13,13 @@ from harness.config.suites import Suite
 
 @dataclass(frozen=True)
 class RunKey:
-    """Identifies a run of a command: preset and data set, as the user named them, and its point of
-    a sweep."""
+    """Identifies a run of a command.
+
+    Attributes:
+        method: The preset as the user named it, without differences of case.
+        dataset: The data set, likewise.
+        point: Its values of a sweep: {("method.k", "3")}.
+    """
 
     method: str
     dataset: str
@@ -22,7 +27,7 @@ class RunKey:
 
     @classmethod
     def of(cls, choices: Choices) -> RunKey:
-        """The key of a run."""
+        """The key of a run, from what the user chose for it."""
         point = frozenset((name, str(value)) for name, value in choices.point.items())
         method = presets.fold(choices.method or "")
         dataset = presets.fold(choices.dataset or "")
@@ -31,7 +36,13 @@ class RunKey:
 
 @dataclass(frozen=True)
 class PartToRun:
-    """A part of a suite, with the methods and data sets that are run of it."""
+    """A part of a suite, with what of it a command runs.
+
+    Attributes:
+        part: The part.
+        methods: The methods of it that are run.
+        datasets: The data sets that these are run on.
+    """
 
     part: Suite
     methods: list[str]
@@ -79,7 +90,13 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
 
 
 def _settings_key(run: Choices, part: Suite) -> str:
-    """A key that is equal for runs that two parts would run alike; part: the run's part."""
+    """A text that is equal for runs that two parts would run alike: their own settings and those of
+    their part.
+
+    Args:
+        run: A run.
+        part: The part of the suite that it belongs to.
+    """
     settings = (part.sets, part.methods.get(str(run.method)), part.profile, part.limit)
     return repr((run.method, run.dataset, run.model, run.point, settings))
 
@@ -95,7 +112,7 @@ def _common_settings(suite: Suite) -> list[str]:
 
 
 def _without(sets: Mapping[str, object], keys: Collection[str]) -> dict[str, object]:
-    """The settings but those with these keys."""
+    """The settings whose keys are not among `keys`."""
     return {key: value for key, value in sets.items() if key not in keys}
 
 

@@ -78,16 +78,24 @@ def _global_draws_restored(seed: int) -> Iterator[None]:
 
 
 class Models:
-    """The models of a plan by role, loaded at first use; equal configs share one.
+    """The models of a plan by role, loaded at first use; roles with equal configs share one model.
 
     Attributes:
         plan: The run.
-        seed: What the last `reseed` seeded with.
-        workers: Other processes that answer questions -> the slow paths of their models.
+        seed: What the last `reseed` seeded the global random generators with.
+        workers: A process that answers questions too -> the slow paths of its models, a sentence
+            each.
     """
 
     def __init__(self, plan: PlannedRun, note: Callable[[str], None]) -> None:
-        """note: gets a sentence if replies cannot be cached."""
+        """Begin with nothing loaded. Loaded models are kept by the JSON of their config, caches of
+        replies by role.
+
+        Args:
+            plan: The run.
+            note: Gets a sentence where replies cannot be cached, and what happens to a model's
+                servers.
+        """
         self.plan = plan
         self._note = note
         self._loaded: dict[str, LanguageModel] = {}
@@ -116,10 +124,15 @@ class Models:
 
     def slow_paths(self) -> list[str]:
         """Why the batches of the loaded models, and of `workers`, ran slower than they could, a
-        sentence each."""
+        sentence each; also that several models shared a GPU's memory."""
         loaded: list[Any] = self.loaded()
-        of_models = [model.slow_paths() for model in loaded if hasattr(model, "slow_paths")]
-        sentences = list(dict.fromkeys(chain(*of_models, *self.workers.values())))
+        slow: list[str] = []
+        for model in loaded:
+            if hasattr(model, "slow_paths"):
+                slow += model.slow_paths()
+        for paths_of_worker in self.workers.values():
+            slow += paths_of_worker
+        sentences = list(dict.fromkeys(slow))
         sharing = [model for model in loaded if getattr(model, "contexts_make_room", False)]
         if len(sharing) > 1:
             names = [f"'{model.name}'" for model in sharing]
@@ -130,12 +143,13 @@ class Models:
         return sentences
 
     def server_figures(self) -> list[str]:
-        """What each server of a fleet did, a sentence each."""
+        """What each server of a fleet did, a sentence each: how many requests it answered, for
+        example."""
         return list(chain.from_iterable(model.figures() for model in self.loaded()))
 
     def model(self, role: str) -> LanguageModel:
-        """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun
-        from loading."""
+        """The model of `role`, loaded at the first call. Raises LookupError for a role the method
+        does not declare, CannotRun from loading."""
         config = self.plan.models.get(role)
         if config is None:
             raise LookupError(_undeclared_role("needs", role, self.plan.models))
@@ -148,7 +162,8 @@ class Models:
         return self._loaded[key]
 
     def replies(self, role: str) -> ReplyCache:
-        """The cached replies of the model of `role` (--cache replies). Raises as `model` does."""
+        """The cache of replies of the model of `role` (--cache replies), opened at the first call.
+        Raises as `model` does."""
         loaded, name = self.model(role), self.plan.models[role].name
         with self._loading.hold("replies"):
             if role not in self._replies:
@@ -158,10 +173,11 @@ class Models:
     def encoder(
         self, load: Callable[[EncoderConfig, Meter, str, bool], T], role: str, meter: Meter
     ) -> T:
-        """The encoder or reranker of a role, loaded at its first use.
+        """The encoder or reranker of a role, loaded at its first use and bound to a meter.
 
         Args:
-            load: load_encoder or load_reranker.
+            load: load_encoder or load_reranker; called with the config, the meter, the role and
+                whether the run is deterministic.
             role: "encoder" or "reranker".
             meter: Counts what it does.
 
@@ -180,7 +196,8 @@ class Models:
             return load(config, meter, role, self.plan.config.model.deterministic)
 
     def retriever(self) -> ServedRetriever | None:
-        """The retriever of the run, None for none. Raises CannotRun where it does not answer."""
+        """The retriever of the run, tried once before its first use; None where the run has none.
+        Raises CannotRun where it does not answer."""
         config = self.plan.config.retriever
         if config is None:
             return None
@@ -192,7 +209,8 @@ class Models:
         return self._retriever
 
     def first_prompts(self) -> dict[str, FirstPrompt]:
-        """Role -> the first prompt sent to its model, where the back end keeps it."""
+        """Role -> the first prompt that was sent to its model since it was loaded; only roles whose
+        back end keeps it."""
         prompts = {}
         for role, config in self.plan.models.items():
             by_role = getattr(self._loaded.get(config.model_dump_json()), "first_prompts", {})
@@ -268,8 +286,11 @@ class EngineTools:
 
     @property
     def task(self) -> Task:
-        """The data set's instruction and answer length; with solved examples while a question is
-        set."""
+        """The data set's instruction and answer length. While a question is set, solved examples
+        for it are appended to the instruction (dataset.shots).
+
+        Raises LookupError where an index is built that belongs to the document alone.
+        """
         if self._task is None:
             raise LookupError(
                 "an index of scope 'document' cannot depend on the task; use scope 'question'"
@@ -285,10 +306,16 @@ class EngineTools:
 
     @task.setter
     def task(self, task: Task) -> None:
+        """Replace the task, which gets solved examples as before when it is read."""
         self._task = task
 
     def model(self, role: str = "reader") -> MeteredModel:
-        """The language model of `role`, metered. Raises LookupError for an undeclared role."""
+        """The language model of `role`, metered. The reader draws its replies as model.temperature
+        and its like say while a question is answered; in an index, and in every other role, it is
+        greedy.
+
+        Raises LookupError for an undeclared role.
+        """
         self._check_role(role)
         config, loaded = self._models.plan.config, self._models.model(role)
         sampling = replies = None
@@ -327,7 +354,7 @@ class EngineTools:
         return self._models.encoder(load_reranker, role, self.meter)
 
     def retriever(self) -> Retriever | None:
-        """The run's retriever, metered; None where it has none."""
+        """The run's retriever, bound to the meter; None where the run has none."""
         served, plan = self._models.retriever(), self._models.plan
         if served is None or plan.config.retriever is None:
             return None
@@ -335,7 +362,7 @@ class EngineTools:
         return MeteredRetriever(served, price, self.meter, plan.dataset, self._query_vector)
 
     def _query_vector(self, query: str) -> Sequence[float]:
-        """The vector of a query by the run's encoder."""
+        """The vector of a query by the run's encoder, for a retriever whose requests hold it."""
         (vector,) = self.encoder().encode([query], "query")
         values: list[float] = vector.tolist()
         return values
@@ -388,8 +415,8 @@ class EngineTools:
     def share(
         self, name: str, role: str, needs: Mapping[str, object], fn: Callable[[], Any]
     ) -> Any:
-        """Return what an index of any method shared under this name for equal needs, else fn(),
-        which is shared from now on. Tuples come back as lists.
+        """Return what an index of any method stored under this name for equal needs; where there is
+        nothing, the result of fn(), which is stored. Tuples come back as lists.
 
         Args:
             name: The name of the part: "tree".
@@ -411,9 +438,10 @@ class EngineTools:
         return share(self._build.cache, self._build.key, part, draw_apart, self.meter)
 
     def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), run with global generators seeded by `key` and then restored.
+        """Return fn(), run with the global random generators seeded by `key` and then restored. So
+        a part that comes from the cache, not from fn, changes no later random number.
 
-        So a part that comes from the cache, not from fn, changes no later random number.
+        With several questions in flight, which share these generators, fn() is called without that.
         """
         if current() is not None:
             return fn()
@@ -423,8 +451,8 @@ class EngineTools:
             return fn()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Count costs of the block under `name`; while an index is built all costs count under
-        "index"."""
+        """Count the costs of the block under the phase `name` ("search", "answer"). Raises
+        ValueError while an index is built, whose costs all count under "index"."""
         if self._build is not None and name != "index":
             raise ValueError(f"building an index costs phase 'index', not '{name}'")
         return self.meter.phase(name)
