@@ -84,13 +84,14 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     def __init__(
         self, name: str, window: int, meter: Meter, role: str, shape: ModelShape | None = None
     ) -> None:
-        """
+        """Open an empty context.
+
         Args:
-            name: Of the model.
-            window: Tokens of context, output included.
+            name: The model's name, for messages and for its costs.
+            window: The most tokens of the context, output included.
             meter: Counts the costs.
-            role: That they are counted under.
-            shape: Of the model; None where its sizes are unknown.
+            role: The role that the costs are counted under: "reader".
+            shape: The model's sizes, for FLOPs; None where they are unknown.
         """
         self._name = name
         self._window = window
@@ -103,8 +104,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     # ---------------------------------------------------------------------------------------------------
 
     def begin_text(self) -> None:
-        """Put BOS (else EOS) before the first turn where neither chat template nor tokenizer begins
-        with it."""
+        """Put BOS (else EOS) before the first turn, where neither chat template nor tokenizer
+        begins a context with it. Does nothing for a model behind a server."""
 
     def system(self, text: str) -> Span:
         """Begin the context with a system turn, return its text's span. Raises CannotRun where the
@@ -114,18 +115,25 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return self._begin_turn("system", text)
 
     def user(self, text: str = "") -> Span:
-        """Open a user turn, put `text` in it and return the span of `text`."""
+        """Open a user turn, put `text` in it and return the span of `text`. Raises ValueError where
+        a user turn is open already."""
         if self._turn == "user":
             raise ValueError("user() inside an open user turn: call reply() or write() first")
         return self._begin_turn("user", text)
 
     def feed(self, text: str, watch: Sequence[Span] = ()) -> Span:
-        """Append `text` to the open turn, encoded on its own; markers of the chat template in it
-        stay plain text.
+        """Append `text` to the open user turn, and return its span. It is encoded on its own:
+        markers of the chat template in it stay plain text.
 
-        watch: earlier spans; the attention of the text's tokens to them is measured. Raises
-        WindowExceeded when the text does not fit, ForgedTurn for a control token in the text,
-        CannotRun for `watch` without attention.
+        Args:
+            text: The text.
+            watch: Earlier spans; the attention that the text's tokens pay them is measured, and is
+                in the span that is returned.
+
+        Raises:
+            WindowExceeded: The text does not fit.
+            ForgedTurn: It has a control token.
+            CannotRun: `watch` is given, and the model gives no attention.
         """
         self._need_user_turn("feed")
         self._check_watch(watch)
@@ -141,8 +149,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return self._begin_turn("reply", text)
 
     def flush(self) -> None:
-        """Run the model on the tokens that are queued: those of `feed` wait for the next
-        request."""
+        """Run the model now on the tokens that are queued; without it they run with the next
+        request. Does nothing where a back end queues none."""
 
     @contextmanager
     def branch(self) -> Iterator[None]:
@@ -159,11 +167,16 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     # ----------------------------------------------------------------------------------------------
 
     def probe(self, labels: Sequence[str], after: str = "") -> Probe:
-        """Next-token probabilities of `labels` as if the user turn ended here and the reply began
-        with `after`.
+        """Probabilities that the next token is the first one of each label, as if the user turn
+        ended here and the reply began with `after`. The context stays as it is.
 
-        The context is unchanged. Raises ValueError when two labels share their first token,
-        CannotRun where the model gives no probabilities or takes no `after`.
+        Args:
+            labels: What the reply may be: ["Yes", "No"].
+            after: How the reply begins before the label; "" for nothing.
+
+        Raises:
+            ValueError: Two labels share their first token, or one is empty.
+            CannotRun: The model gives no probabilities, or takes no `after`.
         """
         self._need_user_turn("probe", after)
         self._require("probe")
@@ -176,8 +189,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return probe
 
     def score(self, text: str) -> list[float]:
-        """Log-probability (nats) of each token of `text` in this context, which is unchanged. May
-        raise CannotRun."""
+        """Log-probability (nats) of each token of `text`, were it to follow the context, which
+        stays as it is. Raises CannotRun where the model cannot say."""
         self._require("score")
         with self._meter.request(self._role, "score", lambda: self._text() + text) as replies:
             scores = self._score(text)
@@ -214,17 +227,19 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         begin: str = "",
         schema: str = "",
     ) -> Written:
-        """Close the user turn and let the model reply.
+        """Close the user turn, let the model reply and return the reply, which is in the context
+        from then on.
 
         Args:
             max_tokens: Most tokens of the reply.
             stop: The reply ends before the first of these texts.
             temperature: 0 is greedy.
-            top_p: Of a sampled reply.
-            seed: Of a sampled reply.
+            top_p: Of a sampled reply, the share of probability that it is drawn from.
+            seed: Of a sampled reply, the seed of its draws.
             watch: Earlier spans, as for `feed`.
             begin: The reply begins with it; it is not returned.
-            schema: JSON text of a JSON schema that a server is asked to hold the reply to.
+            schema: JSON text of a JSON schema that a server is asked to hold the reply to; "" for
+                none.
 
         Raises:
             WindowExceeded: Context and `max_tokens` exceed the window.
@@ -282,7 +297,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return written
 
     def _without_thinking(self, written: Written) -> Written:
-        """The reply without the thinking of a known model, which is counted."""
+        """The reply without the thinking of a known reasoning model, as it is where it has none.
+        Also counts the reply as one that reasoned, and takes the thinking out of the context."""
         answer = written.without_thinking()
         if answer is written:
             return written
@@ -325,16 +341,30 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
     @abc.abstractmethod
     def _open(self, turn: str) -> None:
-        """Append what the chat template puts between `self._turn` and `turn`: "system", "user" or
-        "reply"."""
+        """Append what the chat template puts between the turn that is open (`self._turn`) and the
+        next one.
+
+        Args:
+            turn: The next turn: "system", "user" or "reply".
+        """
 
     @abc.abstractmethod
     def _append(self, text: str) -> Span:
-        """Append text from data, or of a reply, to the open turn; return its span."""
+        """Append a text to the open turn and return its span. Text from data cannot forge a
+        turn."""
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
-        """Return `span`, whose text is `text`, with its attention to `watch`; for back ends that
-        have "attention"."""
+        """Measure the attention that a text pays to earlier spans; for back ends that have
+        "attention".
+
+        Args:
+            span: The text's span, which ends the context.
+            text: The text.
+            watch: The earlier spans.
+
+        Returns:
+            The span with its attention to each of them.
+        """
         raise NotImplementedError
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
@@ -351,12 +381,18 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
     @abc.abstractmethod
     def _first_token(self, label: str) -> Any:
-        """The first token of a label, in any form that can be compared; None for an empty one."""
+        """The first token of a label, as a text or an id that can be compared with others; None for
+        an empty label."""
 
     @abc.abstractmethod
     def _probe(self, labels: Sequence[str], firsts: Sequence[Any], after: str) -> Probe:
-        """Next-token probabilities of `labels`, as `probe`; firsts[i]: the first token of
-        labels[i]."""
+        """Probabilities of the labels as the next token, for `probe`.
+
+        Args:
+            labels: The labels.
+            firsts: The first token of each label.
+            after: How the reply begins before the label; "" for nothing.
+        """
 
     def _score(self, text: str) -> list[float]:
         """Log-probability of each token of `text`, as `score`; for back ends that have "score"."""
@@ -364,8 +400,12 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
     @abc.abstractmethod
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Let the model write the reply whose turn is open, and append it to the context; watch: as
-        for `write`."""
+        """Let the model write the reply whose turn is open, and append it to the context.
+
+        Args:
+            decoding: How the reply is written.
+            watch: Earlier spans; the reply has the attention of its tokens to them.
+        """
 
     def _skip_thinking(self) -> None:
         """Begin a reasoning model's reply with an empty thinking, so that what follows is the
@@ -377,22 +417,30 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
     @abc.abstractmethod
     def _save(self) -> Any:
-        """The state that `_restore` goes back to, without `_turn`; nothing is queued."""
+        """What `_restore` needs to bring the context back to where it is now. Nothing is queued
+        when it is called."""
 
     @abc.abstractmethod
     def _restore(self, state: Any) -> None:
-        """Go back to the `state` that `_save` returned."""
+        """Bring the context back to where it was when `_save` returned `state`."""
 
     def _book(self, kind: Kind, new: int, cached: int = 0, **counts: Any) -> None:
-        """Record one call of the model on the meter; kind, new, cached, counts: fields of its
-        Event."""
+        """Record one call of the model on the meter.
+
+        Args:
+            kind: What was done: "prefill", "decode", "probe".
+            new: Tokens that the model read or wrote.
+            cached: Tokens before them whose keys were there already.
+            **counts: Further fields of the event (harness/cost/flops.py).
+        """
         event = Event(
             self._role, self._name, self._meter.current_phase, kind, new, cached, **counts
         )
         self._meter.record(event, self._shape)
 
     def _require(self, capability: str) -> None:
-        """Raise CannotRun where the model lacks `capability`, one of CAPABILITIES."""
+        """Raise CannotRun where the model lacks a capability. Here: it has all; a back end says
+        otherwise."""
 
     def _text_if_probed(self, after: str) -> str:
         """The context as text if the user turn ended here and the reply began with `after`."""
@@ -408,7 +456,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             self._require("attention")
 
     def _sampled(self, decoding: Decoding) -> Decoding:
-        """`decoding`, drawn as `sampling` says where that is set."""
+        """How the next reply is written: as asked, or, where the run draws replies (`sampling`),
+        drawn as that says."""
         if self.sampling is None:
             return decoding
         return self.sampling.applied_to(decoding, self._text)
@@ -436,7 +485,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             )
 
     def _check_window(self, tokens: int) -> None:
-        """Raise WindowExceeded where `tokens` more tokens do not fit the window."""
+        """Raise WindowExceeded where so many more tokens do not fit the window."""
         if tokens > self.room():
             raise WindowExceeded(
                 f"{self.length()} tokens of context and {tokens} more do not fit the window of "
@@ -445,7 +494,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             )
 
     def _first_tokens(self, labels: Sequence[str]) -> list[Any]:
-        """First token of each label. Raises ValueError when two labels share it or one is empty."""
+        """The first token of each label. Raises ValueError when two labels share it or one is
+        empty."""
         firsts = [self._first_token(label) for label in labels]
         if any(first is None for first in firsts) or len(set(firsts)) < len(firsts):
             raise ValueError(
@@ -459,6 +509,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
+        """Close the session at the end of its `with` block."""
         self.close()
 
 
@@ -479,9 +530,9 @@ class LanguageModel(abc.ABC):
     """A model with its tokenizer.
 
     Attributes:
-        name: As in tables.
-        capabilities: Some of CAPABILITIES.
-        window: Tokens of context, output included.
+        name: The name that tables show.
+        capabilities: What it can do beyond reading and writing: some of CAPABILITIES.
+        window: The most tokens of a context, output included.
         shape: Its sizes, for FLOPs; None where unknown.
         identity: Everything that changes its output (hash of weights or revision, dtype, attention
             kernel, hashes of tokenizer and template), for cache keys and the manifest.
@@ -498,8 +549,13 @@ class LanguageModel(abc.ABC):
 
     @abc.abstractmethod
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Session:
-        """Open an empty context whose costs `meter` counts under `role`; adapter: the one to switch
-        on, by its name."""
+        """Open an empty context.
+
+        Args:
+            meter: Counts its costs.
+            role: The role that they are counted under.
+            adapter: The name of the adapter to switch on; None for the model without one.
+        """
 
     @abc.abstractmethod
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -511,16 +567,16 @@ class LanguageModel(abc.ABC):
         included."""
 
     def tell(self, note: Callable[[str], None]) -> None:  # noqa: B027
-        """Say by `note` from now on what happens to the model: that one of its servers went
-        away."""
+        """Take a function that from now on is called with a sentence when something happens to the
+        model: when one of its servers goes away. Most models never call it."""
 
     def figures(self) -> list[str]:
-        """What its servers did, a sentence each; none for most."""
+        """What each of its servers did, a sentence each; [] for a model without several servers."""
         return []
 
     def system_turn_tokens(self, text: str) -> int:
-        """Tokens that a system turn of `text` adds to those of `turn_tokens`. Raises CannotRun as
-        Session.system."""
+        """Tokens that a system turn with this text adds to a context, beside those of
+        `turn_tokens`. Raises CannotRun where the model takes no system turn."""
         return self.count(text)
 
     def count(self, text: str) -> int:
@@ -541,12 +597,14 @@ class MeteredModel:
         replies: ReplyCache | None = None,
         keep_thinking: bool = False,
     ) -> None:
-        """
+        """Bind a model. What a method may ask of the model is taken over as attributes: name,
+        window, counts of tokens.
+
         Args:
             model: The model.
             meter: Counts its costs.
-            role: That they are counted under.
-            adapter: Switched on in sessions that name none.
+            role: The role that they are counted under.
+            adapter: The adapter switched on in sessions that name none; None for none.
             sampling: How replies are drawn that a method leaves greedy; None: greedily.
             replies: The cache of replies; None for none.
             keep_thinking: Whether thinking between markers of known models stays in replies.

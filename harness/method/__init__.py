@@ -46,12 +46,12 @@ Indexes = Sequence[Index]
 
 
 class MethodConfig(BaseModel):
-    """Base of every method's settings (harness/method/settings.py says how to declare one).
+    """Base of every method's settings (harness/method/settings.py says how to declare one). Unknown
+    keys are refused, values are frozen.
 
-    Unknown keys are refused, values are frozen.
-
-    prompts: replacements by the name of the prompt (harness/prompts.py); left out of a dump if
-    empty.
+    Attributes:
+        prompts: Name of a prompt -> the text or turns that replace it (harness/prompts.py); left
+            out of a dump if empty.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -115,11 +115,12 @@ class Method(abc.ABC):
     traits: ClassVar[Traits] = Traits()
 
     def __init__(self, config: MethodConfig) -> None:
+        """Keep the settings as `config`."""
         self.config: Any = config
 
     def index(self, document: Document, tools: IndexTools) -> Index:
-        """Build the index of `document`: JSON values and numpy arrays. Not called for scope
-        "none"."""
+        """Build the index of a document: a dict of JSON values and numpy arrays. Not called for
+        scope "none"; a method with another scope has to define it."""
         raise NotImplementedError(
             f"{type(self).__name__} declares scope {self.scope!r} but builds no index"
         )
@@ -128,8 +129,14 @@ class Method(abc.ABC):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Answer `question` about `documents`; indexes[i]: of documents[i], made by `index` ({} for
-        scope "none")."""
+        """Answer a question about documents.
+
+        Args:
+            question: The question.
+            documents: The documents, without any gold answer.
+            indexes: The index of each document, made by `index`; {} for scope "none".
+            tools: Models, encoders and searches, all metered.
+        """
 
     def problems(self) -> list[str]:
         """Sentences that say why the method cannot run with its settings, found without loading
@@ -162,7 +169,7 @@ class Method(abc.ABC):
 
     def templates(self) -> Sequence[Prompt]:
         """Every prompt that this method may send, as its code has it; a configuration may replace
-        any of them."""
+        the text of any of them."""
         return ()
 
     def prompts(self) -> dict[str, str]:
@@ -172,11 +179,9 @@ class Method(abc.ABC):
 
 
 def draws_by_seed(cls: type[Method]) -> bool:
-    """Whether anything but the reader's sampling may depend on the run's seed.
-
-    Only what the class itself declares counts: what a base class says of its own code says nothing
-    of a subclass.
-    """
+    """Whether anything but the reader's sampling may depend on the run's seed; True where the class
+    declares no traits. Only what the class itself declares counts: what a base class says of its
+    own code says nothing of a subclass."""
     own: Traits = vars(cls).get("traits", Traits())
     return own.draws
 
@@ -201,8 +206,8 @@ def misdeclared(cls: type[Method]) -> str | None:
 
 
 def _misdeclared_traits(cls: type[Method]) -> str | None:
-    """What a method class declares wrongly as `traits`, as the end of a sentence; None for
-    nothing."""
+    """The end of a sentence "it has ..." where a method class sets a trait beside `traits`, as an
+    attribute of its own; None where it sets none."""
     for trait in fields(Traits):
         if hasattr(cls, trait.name):
             value = getattr(cls, trait.name)
@@ -211,8 +216,8 @@ def _misdeclared_traits(cls: type[Method]) -> str | None:
 
 
 def _misdeclared_scope(cls: type[Method]) -> str | None:
-    """What a method class declares wrongly as `scope`, as the end of a sentence; None for
-    nothing."""
+    """The end of a sentence "it has ..." where a method class has an unknown `scope`, or builds an
+    index and declares none; None where it is right."""
     scope = str(cls.scope)
     if scope not in ("document", "question", "none"):
         return f"scope {scope!r}; it should be 'document', 'question' or 'none'"
@@ -224,8 +229,8 @@ def _misdeclared_scope(cls: type[Method]) -> str | None:
 
 
 def _misdeclared_needs(cls: type[Method]) -> str | None:
-    """What a method class declares wrongly as `needs`, as the end of a sentence; None for
-    nothing."""
+    """The end of a sentence "it has ..." where `needs` of a method class is no dict of sets; None
+    where it is one."""
     is_mapping = isinstance(cls.needs, dict)
     if not is_mapping or any(isinstance(own, str) for own in cls.needs.values()):
         return (
@@ -236,8 +241,9 @@ def _misdeclared_needs(cls: type[Method]) -> str | None:
 
 
 def _misdeclared_names(cls: type[Method]) -> str | None:
-    """What in `needs`, `encoders` or `index_roles` is unknown or no tuple, as the end of a
-    sentence; None for nothing."""
+    """The end of a sentence "it has ..." where `needs`, `encoders` or `index_roles` of a method
+    class has a name that is unknown, or is a text where it should be a tuple; None where all are
+    right."""
     capabilities = frozenset[str]().union(*cls.needs.values())
     declared: list[tuple[str, Any, Iterable[str]]] = [
         ("needs", cls.needs, ROLES[:5]),

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 
 class AdapterUse(NamedTuple):
-    """The name of an adapter of a model, and whether the model must have it."""
+    """How a method uses an adapter of a model.
+
+    Attributes:
+        name: The adapter's name.
+        needed: Whether the model must have it.
+    """
 
     name: str
     needed: bool
@@ -33,26 +38,29 @@ class AdapterUse(NamedTuple):
 
 @runtime_checkable
 class UsesAdapters(Protocol):
-    """Switches adapters of its models on for some requests.
+    """A method that switches adapters of its models on for some requests.
 
-    without_adapters: how to run without them, the end of the error that a model lacks them.
+    Attributes:
+        without_adapters: How to run without them; ends the error that a model lacks them.
     """
 
     without_adapters: str
 
     def adapters(self) -> dict[str, dict[str, AdapterUse]]:
-        """Role -> {task: the adapter of the role's model that is switched on for it}."""
+        """Which adapter is switched on for which task of which model: {"reader": {"answer":
+        AdapterUse("qa", needed=True)}}."""
 
 
 @runtime_checkable
 class ReplaysSearches(Protocol):
-    """Says where a recorded search would have stopped by another stopping rule."""
+    """A method that can say where a recorded search would have stopped by another stopping rule."""
 
     def stop_rule(self) -> dict[str, Any]:
         """The parameters of the stopping rule that `replay` can vary: {"t_n": 1, "t_p": 0.5}."""
 
     def recorded_rule(self) -> dict[str, Any]:
-        """The rule, as in `stop_rule`, at which recordings end; `replay` cannot go beyond it."""
+        """The parameters of the stopping rule at which recordings end, by the same names; `replay`
+        cannot go beyond it."""
 
     def replay(self, steps: Sequence[Mapping[str, object]], **rule: Any) -> int | None:
         """Find where a recorded search would have stopped.
@@ -68,7 +76,8 @@ class ReplaysSearches(Protocol):
 
 @runtime_checkable
 class ChecksStops(Protocol):
-    """Says whether the steps of a search may have ended for the reason that a record gives."""
+    """A method that can say whether the steps of a search may have ended for the reason that a
+    record gives."""
 
     def may_stop(self, reason: str, steps: Sequence[Mapping[str, object]]) -> bool:
         """Whether a search with these steps ends here, and for this reason.
@@ -81,7 +90,7 @@ class ChecksStops(Protocol):
 
 @runtime_checkable
 class ChecksModels(Protocol):
-    """Has demands on a model that its capabilities do not say."""
+    """A method with demands on a model that its capabilities do not say."""
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
         """Find out whether the method can run with a model that is not loaded yet.
@@ -99,7 +108,7 @@ class ChecksModels(Protocol):
 
 @runtime_checkable
 class ChecksIndexPackages(Protocol):
-    """Builds its index with packages whose version changes it."""
+    """A method that builds its index with packages whose version changes it."""
 
     def index_packages(self) -> tuple[str, ...]:
         """Distributions whose version changes the index, by their names on the package index."""
@@ -107,15 +116,17 @@ class ChecksIndexPackages(Protocol):
 
 @runtime_checkable
 class ScoresHeads(Protocol):
-    """Reads a list of attention heads, which bench/heads.py can find.
+    """A method that reads a list of attention heads, which bench/heads.py can find.
 
-    heads_field: the setting that names such a list, or "all".
+    Attributes:
+        heads_field: The setting that names such a list, or "all".
     """
 
     heads_field: str
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
-        """Scores [texts, layers, heads] of each attention head alone."""
+        """Scores of texts for a question by each attention head alone: float [texts, layers,
+        heads]."""
 
 
 def index_packages_of(method: Method) -> tuple[str, ...]:
@@ -126,7 +137,7 @@ def index_packages_of(method: Method) -> tuple[str, ...]:
 
 
 def roles_with_adapters(method: Method) -> frozenset[str]:
-    """The roles whose model has adapters that the method uses."""
+    """The roles for whose model the method names adapters; none for a method that uses none."""
     if not isinstance(method, UsesAdapters):
         return frozenset()
     return frozenset(method.adapters())
@@ -140,7 +151,7 @@ def used_adapters(method: Method, role: str) -> dict[str, AdapterUse]:
 
 
 def needs_trained_adapters(method: Method) -> bool:
-    """Whether a model of the method must have trained adapters."""
+    """Whether the method must have an adapter in one of its models."""
     if not isinstance(method, UsesAdapters):
         return False
     for by_task in method.adapters().values():

@@ -69,12 +69,16 @@ def help_of(field: FieldInfo) -> str:
 
 
 def _declare(default: Any, purpose: Purpose, text: str, limits: dict[str, Any]) -> Any:
+    """A pydantic field with a default, a help text and limits, which says for what the setting
+    is."""
     return Field(
         default=default, description=text, json_schema_extra={"purpose": purpose}, **limits
     )
 
 
 def _names(config: type[BaseModel], purpose: Purpose) -> Iterator[str]:
+    """The names of a configuration's settings with this purpose, in the order of the class;
+    `prompts` is left out."""
     for name, field in config.model_fields.items():
         if name != "prompts" and _purpose(field) == purpose:
             yield name

@@ -59,38 +59,56 @@ class Task(BaseModel):
 class Encoder(Protocol):
     """A sentence encoder bound to a meter: what `tools.encoder()` returns.
 
-    name: as in tables; identity: everything that changes its vectors, for cache keys and the
-    manifest.
+    Attributes:
+        name: The name that tables show.
+        identity: Everything that changes its vectors, for cache keys and the manifest.
     """
 
     name: str
     identity: dict[str, object]
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Vectors of shape [len(texts), width], float32; kind: picks the prefix and the network, if
-        there are two."""
+        """The vectors of texts: float32 [texts, width].
+
+        Args:
+            texts: The texts.
+            kind: What they are; it decides the prefix before them and, where the encoder has two
+                networks, which one reads them.
+        """
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
-        """Scores of shape [passages]: cosine or dot product, as the encoder's config says."""
+        """The scores of passages for a query: float [passages], by cosine or dot product, as the
+        encoder's config says.
+
+        Args:
+            query: The vector of the query [width].
+            passages: The vectors of the passages [passages, width].
+        """
 
 
 class Reranker(Protocol):
-    """A cross-encoder bound to a meter: what `tools.reranker()` returns. name, identity: as of
-    Encoder."""
+    """A cross-encoder bound to a meter: what `tools.reranker()` returns.
+
+    Attributes:
+        name: The name that tables show.
+        identity: Everything that changes its scores, for cache keys and the manifest.
+    """
 
     name: str
     identity: dict[str, object]
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
-        """Scores of shape [passages], higher is better."""
+        """The scores of passages for a query: float [passages], higher is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A passage that a retriever found.
 
-    page: the name of its page, "" where the retriever says none; text: None where it gives none;
-    score: higher is better, None where it gives none.
+    Attributes:
+        page: The name of its page; "" where the retriever says none.
+        text: Its text; None where the retriever gives none.
+        score: Higher is better; None where the retriever gives none.
     """
 
     page: str = ""
@@ -99,7 +117,11 @@ class Hit:
 
 
 class Retriever(Protocol):
-    """A retriever bound to a meter: what `tools.retriever()` returns. name: as in tables."""
+    """A retriever bound to a meter: what `tools.retriever()` returns.
+
+    Attributes:
+        name: The name that tables show.
+    """
 
     name: str
 
@@ -111,11 +133,11 @@ class Tools(Protocol):
     """What a method may use.
 
     Attributes:
-        task: What is asked of every answer.
-        question: The one being answered, or for which an index of scope "question" is built; None
-            for other indexes.
+        task: The instruction and answer length that hold for every question.
+        question: The question that is being answered, or for which an index of scope "question" is
+            built; None while another index is built.
         meter: Counts the cost of everything.
-        seed: Of the run, for a method's own draws.
+        seed: The run's seed, for a method's own draws.
     """
 
     task: Task
@@ -124,8 +146,8 @@ class Tools(Protocol):
     seed: int
 
     def model(self, role: str = "reader") -> MeteredModel:
-        """The language model of a role: reader, builder, searcher, compressor, refiner (default:
-        the reader)."""
+        """The language model of a role: "reader", "builder", "searcher", "compressor" or
+        "refiner"."""
 
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of a role."""
@@ -140,8 +162,8 @@ class Tools(Protocol):
     def search(self, query: str, k: int) -> list[SearchHit]:
         """The `k` best passages for a query, best first; fewer where fewer match.
 
-        Of the run's corpus (--corpus), else by its retriever (--retriever), else of the question's
-        own documents. For methods whose traits have `searches`, while they answer.
+        Searches the run's corpus (--corpus), else asks its retriever (--retriever), else searches
+        the question's own documents. For methods whose traits have `searches`, while they answer.
         """
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
@@ -149,16 +171,21 @@ class Tools(Protocol):
         several at once."""
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return the result stored under `key` if the building of this index was interrupted
-        before, else that of `fn`, which is stored."""
+        """Return the result that an interrupted build of this index stored under `key`; where there
+        is none, that of `fn`, which is stored."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Count the cost of what happens inside as "search" or "answer" (the default while
-        answering)."""
+        """Context manager that counts the cost of its block as "search" or "answer". While
+        answering, what is outside of such a block counts as "answer"."""
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Report that a long step is at `done` of `total`; what: the units that are counted,
-        "gists"."""
+        """Show how far a long step is.
+
+        Args:
+            done: Units that are done.
+            total: All units.
+            what: The units in words: "gists".
+        """
 
 
 class IndexTools(Tools, Protocol):
@@ -169,9 +196,13 @@ class IndexTools(Tools, Protocol):
         self, name: str, role: str, needs: Mapping[str, object], fn: Callable[[], Any]
     ) -> Any:
         """Return the cached result for (name, needs), computing it with `fn` on a miss; the cache
-        is shared by the indexes of all methods.
+        is shared by the indexes of all methods. The cost of `fn` is counted in both cases.
 
-        The cost of fn is counted in both cases. fn uses the model of `role` alone; needs:
-        everything that its result depends on (texts, prompts, sizes), as JSON values, with
-        "version" for the code of fn: raise it when the same needs give another result.
+        Args:
+            name: The name of the result: "tree".
+            role: The only role whose model `fn` uses.
+            needs: Everything else that the result depends on (texts, prompts, sizes), as JSON
+                values, with "version" for the code of `fn`: raise it when the same needs give
+                another result.
+            fn: Computes the result, as JSON values.
         """

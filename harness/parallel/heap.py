@@ -45,5 +45,5 @@ def process_freezes_objects() -> bool:
 
 
 def keep_heap_out_of_collections() -> None:
-    """Freeze what was made since the last call; takes no time."""
+    """Take the objects that exist now out of garbage collections (gc.freeze); takes no time."""
     gc.freeze()

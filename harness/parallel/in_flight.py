@@ -61,20 +61,22 @@ class _Map(Generic[T, R]):
     """The state of one `map_together`.
 
     Attributes:
-        branches: Of the meter, one an item.
-        results: By the item's position.
-        errors: By the item's position.
-        others: Members beside the calling thread that are at work on this map.
+        branches: A branch of the meter for each item, which counts its cost.
+        results: Position of an item -> what the function returned.
+        errors: Position of an item -> what the function raised.
+        others: How many threads beside the calling one are at work on this map.
     """
 
     def __init__(
         self, scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter
     ) -> None:
+        """Begin with no item taken; `_begun` counts those that a thread has taken. Arguments as of
+        `map_together`."""
         self._scheduler, self._fn, self._items = scheduler, fn, items
         self.branches = meter.fork(len(items))
         self.results: dict[int, R] = {}
         self.errors: dict[int, BaseException] = {}
-        self.others = 0  # members beside the calling thread that are at work on this map
+        self.others = 0
         self._begun = 0
         self._changed = threading.Condition()
 
@@ -91,17 +93,22 @@ class _Map(Generic[T, R]):
             n = self._next_index()
 
     def _next_index(self) -> int | None:
-        """Take the next item's position and start a helper if more are left; None to end the
-        thread's work."""
+        """Take the next item, and return its position; None where no item is left or one has
+        failed, which ends the thread's work. Also starts another thread if more items are left and
+        a place is free."""
         with self._changed:
             if self.errors or self._begun == len(self._items):
                 return None
-            n, self._begun = self._begun, self._begun + 1
-            if self._begun < len(self._items):
-                self.others += self._scheduler.start_thread_if_free(self.work, self._member_ended)
+            n = self._begun
+            self._begun += 1
+            has_more = self._begun < len(self._items)
+            if has_more and self._scheduler.start_thread_if_free(self.work, self._member_ended):
+                self.others += 1
         return n
 
     def _member_ended(self) -> None:
+        """Count a thread less at work on this map, and wake the calling thread, which may wait for
+        that."""
         with self._changed:
             self.others -= 1
             self._changed.notify()
@@ -179,11 +186,11 @@ class _Answered(Generic[O]):
 
 
 class _Flight(Generic[E, O]):
-    """The state of one `in_flight`; the arguments are the same.
+    """The state of one `in_flight`.
 
     Attributes:
-        scheduler: Of the threads.
-        errors: Of `answer`, by the example's position.
+        scheduler: Runs the threads.
+        errors: Position of an example -> what `answer` raised for it.
     """
 
     def __init__(
@@ -194,6 +201,8 @@ class _Flight(Generic[E, O]):
         finish: Callable[[Sequence[O]], None],
         choose: Callable[[Iterable[E]], int],
     ) -> None:
+        """Begin with all examples left, as (position, example); no thread runs yet. Arguments as of
+        `in_flight`."""
         self.scheduler = Scheduler(places)
         self.errors: dict[int, BaseException] = {}
         self._answer, self._finish, self._choose = answer, finish, choose
@@ -208,7 +217,7 @@ class _Flight(Generic[E, O]):
         self.scheduler.start_threads(*[self._work] * self._threads)
 
     def _work(self) -> None:
-        """Of each thread: answer examples until none is left, or one fails."""
+        """What each thread does: answer examples until none is left, or one fails."""
         while True:
             self.scheduler.check()
             with self._turn:
@@ -233,12 +242,16 @@ class _Flight(Generic[E, O]):
         return True
 
     def finish_waiting(self) -> None:
-        """Finish what is there."""
+        """Finish the outcomes that have come and are not finished yet, without waiting for more."""
         self._take([])
 
     def _take(self, ended: list[_Answered[O] | _Failed]) -> None:
-        """Finish an outcome and those that have come since; errors are stored in `errors`
-        instead."""
+        """Finish these outcomes and those that have come since, all at once. Errors are put into
+        `errors` instead.
+
+        Args:
+            ended: Outcomes that the caller has taken from the queue; written into.
+        """
         with contextlib.suppress(queue.Empty):
             while True:
                 ended.append(self._ended.get_nowait())
@@ -266,17 +279,17 @@ def places_for(
 ) -> int:
     """How many questions may be in flight.
 
-    Expects the memory of contexts that make room for others, and notes why questions run one after
-    the other.
+    Also tells the models that share a GPU's memory how many contexts to expect, and notes why
+    questions run one after the other.
 
     Args:
-        models: Of the run.
+        models: The loaded models of the run.
         requested: How many are wanted.
         note: Called with a sentence if the number is lower, and for each model that cannot run
             several contexts in one pass.
-        longest: About how many tokens the longest context of a question has; called for a model
-            whose waiting contexts make room for others, as on a GPU. Any other model has room for
-            whole windows.
+        longest: Gives about how many tokens the longest context of a question has; called for a
+            model whose waiting contexts make room for others, as on a GPU. Any other model has room
+            for whole windows.
 
     Returns:
         `requested`, or fewer where fewer contexts of a model fit into memory.

@@ -15,6 +15,7 @@ class KeyedLocks:
     is locked."""
 
     def __init__(self) -> None:
+        """Begin without locks; the lock of a key is made when it is first held."""
         self._lock = threading.Lock()
         self._locks: dict[str, threading.RLock] = {}
 

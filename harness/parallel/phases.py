@@ -18,18 +18,23 @@ from dataclasses import dataclass
 
 @dataclass
 class Phase:
-    """What a phase took so far: seconds without those of phases inside it, and how often it was
-    entered."""
+    """What a phase of a command took so far.
+
+    Attributes:
+        seconds: Seconds inside it, without those of phases inside it.
+        times: How often it was entered.
+    """
 
     seconds: float = 0.0
     times: int = 0
 
 
 class _Phases:
-    """The phases of this process's command. inner: of each thread, seconds of phases inside the
-    one that it is in."""
+    """The phases of this process's command. Each thread keeps, as `_local.inner`, the seconds of
+    the phases inside the one that it is in."""
 
     def __init__(self) -> None:
+        """Begin without a phase; the time of the command counts from now."""
         self._lock = threading.Lock()
         self._local = threading.local()
         self._found: dict[str, Phase] = {}
@@ -43,7 +48,8 @@ class _Phases:
 
     @contextlib.contextmanager
     def measured(self, name: str) -> Iterator[None]:
-        """Count the seconds of the block."""
+        """Context manager that counts the seconds of its block as those of the phase `name`,
+        without the seconds of phases inside it."""
         outer = getattr(self._local, "inner", 0.0)
         self._local.inner = 0.0
         began = time.perf_counter()

@@ -39,8 +39,12 @@ R = TypeVar("R")
 
 @dataclass
 class Took:
-    """Time of a block: `seconds` in which it or its batch ran, and `queued` ones in which it
-    waited."""
+    """The time of a block.
+
+    Attributes:
+        seconds: Seconds in which it, or the batch that it was in, ran.
+        queued: Seconds in which it waited for others.
+    """
 
     seconds: float = 0.0
     queued: float = 0.0
@@ -48,8 +52,8 @@ class Took:
 
 @contextlib.contextmanager
 def timed() -> Iterator[Took]:
-    """Context manager: the time of its block, known once it ends; the calls in a batch took the
-    batch's time each."""
+    """Context manager: gives a Took that is filled in when the block ends. Calls that ran in a
+    batch took the whole batch's time each."""
     took, began, before = Took(), time.perf_counter(), _queued()
     try:
         yield took
@@ -64,29 +68,37 @@ def add_queued(seconds: float) -> None:
 
 
 def _queued() -> float:
+    """Seconds that the calling thread has waited for other calls so far."""
     seconds: float = getattr(this_thread, "queued", 0.0)
     return seconds
 
 
 class Again(NamedTuple):
-    """The outcome of an ask that goes on: `ask` takes its place in the queue, and its member waits
-    on."""
+    """The outcome of a request that goes on: its thread waits on.
+
+    Attributes:
+        ask: The next request, which takes the place of the one before in the queue.
+    """
 
     ask: Any
 
 
 class RequestQueue(Protocol):
-    """Runs asks (requests) of one kind together. ahead: whether they run before those of other
-    queues."""
+    """Runs requests ("asks") of one kind together.
+
+    Attributes:
+        ahead: Whether they run before those of other queues.
+    """
 
     ahead: bool
 
     def take(self, asks: Sequence[Any]) -> Sequence[int]:
-        """Indices of the asks of the next batch, the first one (which waits longest) among them."""
+        """Which of the asks the next batch has, by their indices; the first one, which waits
+        longest, is among them."""
 
     def run(self, asks: Sequence[Any]) -> list[Any]:
-        """The result of each ask, in order; the exception where one failed, an Again where one goes
-        on."""
+        """Run the asks of a batch; returns the result of each in order, or the exception where one
+        failed, or an Again where one goes on."""
 
 
 class _CallQueue:
@@ -95,9 +107,11 @@ class _CallQueue:
     ahead = True
 
     def take(self, asks: Sequence[Any]) -> Sequence[int]:
+        """All of them."""
         return range(len(asks))
 
     def run(self, asks: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The result of each function, or the exception that it raised."""
         return [result_or_error(fn) for fn in asks]
 
 
@@ -113,10 +127,9 @@ def result_or_error(fn: Callable[[], Any]) -> Any:
 
 
 def in_forward_thread(fn: Callable[[], R]) -> R:
-    """Return fn(), run in the thread of the forward passes where several questions are in flight:
-    libraries' tokenizers change their own settings with every call, and a pool of threads for each
-    question would slow all of them down.
-    """
+    """Return fn(). Where several questions are in flight it is run in the thread of the forward
+    passes: libraries' tokenizers change their own settings with every call, and a pool of threads
+    for each question would slow all of them down."""
     scheduler = current()
     if scheduler is None:
         return fn()
@@ -147,10 +160,10 @@ class _WaitingAsk:
     """An ask that is queued.
 
     Attributes:
-        member: Who asks.
-        queue: What runs it.
-        ask: What is asked.
-        asked: When it was, by time.monotonic.
+        member: The thread that asks.
+        queue: The queue that runs it.
+        ask: The request.
+        asked: When it was queued, by time.monotonic.
         since: Since when it waits; later than `asked` where it goes on (`Again`).
         outcome: Its result, or an exception.
         ran: Seconds of the batches that it was in.
@@ -158,6 +171,13 @@ class _WaitingAsk:
     """
 
     def __init__(self, member: object, queue: RequestQueue, ask: Any) -> None:
+        """Queue it now, with its gate closed.
+
+        Args:
+            member: The thread that asks.
+            queue: The queue that runs it.
+            ask: The request.
+        """
         self.member, self.queue, self.ask = member, queue, ask
         self.asked = self.since = time.monotonic()
         self.outcome: Any = None
@@ -168,7 +188,8 @@ class _WaitingAsk:
 
 
 def _run(queue: RequestQueue, batch: Sequence[_WaitingAsk]) -> list[Any]:
-    """Run the asks of a batch together; each is booked the whole time. Returns their outcomes."""
+    """Run the asks of a batch together, and return the outcome of each in order. Also adds the
+    whole batch's seconds to the `ran` of every one."""
     began = time.monotonic()
     outcomes: list[Any] = queue.run([waiting.ask for waiting in batch])
     for waiting in batch:
@@ -177,9 +198,20 @@ def _run(queue: RequestQueue, batch: Sequence[_WaitingAsk]) -> list[Any]:
 
 
 class Scheduler:
-    """At most `slots` threads at work; see the module's docstring."""
+    """At most `slots` threads at work, and one thread that runs their requests as batches; see the
+    module's docstring.
+
+    Attributes:
+        slots: The most threads at work at once.
+        stopped: Whether the run ends.
+    """
 
     def __init__(self, slots: int) -> None:
+        """Start the thread that runs the batches; no other thread runs yet.
+
+        Args:
+            slots: The most threads at work at once.
+        """
         self.slots = slots
         self.stopped = False
         self._working: set[object] = set()  # members that hold a slot and wait for nothing
@@ -200,17 +232,21 @@ class Scheduler:
         self._batches.start()
 
     def start_threads(self, *works: Callable[[], None]) -> None:
-        """Run each function in a thread of its own as soon as a slot is free. It may raise nothing
-        but Stopped."""
+        """Start a thread for each function; each begins as soon as a slot is free. A function may
+        raise nothing but Stopped."""
         with self._lock:
             for work in works:
                 self._start_member(work, reserved=self._held < self.slots)
 
     def start_thread_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
-        """Start one thread as `start_threads` does, unless every slot is taken; returns whether it
-        began. Never waits.
+        """Start one thread as `start_threads` does, unless every slot is taken. Never waits.
 
-        ended() is called when the member ends, even if the run ended before its work began.
+        Args:
+            work: What the thread does.
+            ended: Called when it ends, even if the run ended before its work began.
+
+        Returns:
+            Whether the thread was started.
         """
         with self._lock:
             if self._held >= self.slots or self.stopped:
@@ -269,8 +305,8 @@ class Scheduler:
             self._reserve(this_thread.member)
 
     def _give_slot_back(self) -> None:
-        """Free the calling thread's slot; it no longer counts as working, so a batch need not wait
-        for it."""
+        """Free the calling thread's slot. It no longer counts as working, so no batch waits for it;
+        one that waited for it alone may begin."""
         with self._lock:
             self._held -= 1
             self._forget_member(this_thread.member)
@@ -278,19 +314,20 @@ class Scheduler:
             self._wake_if_ready()
 
     def _forget_member(self, member: object) -> None:
-        """No batch waits for a member that waits itself, or has ended."""
+        """Count a thread as not working, as it waits itself or has ended: no batch waits for it."""
         self._working.discard(member)
         self._late.discard(member)
 
     def _wake_if_ready(self) -> None:
-        """Wake the thread of the batches where its wait may be over."""
+        """Wake the thread of the batches where its wait may be over: all threads wait, or the first
+        request has come, so that the time of waiting has to be counted."""
         if self._working <= self._late or len(self._asks) == 1:
             self._idle.notify()
 
     @contextlib.contextmanager
     def without_slot(self) -> Iterator[None]:
-        """Let another thread run while the block waits for a member. Raises Stopped after it if the
-        run ends."""
+        """Context manager that frees the thread's slot during its block, which waits for another
+        thread. Raises Stopped after the block if the run ends."""
         self._give_slot_back()
         try:
             yield
@@ -300,8 +337,8 @@ class Scheduler:
 
     @contextlib.contextmanager
     def waiting_for_server(self) -> Iterator[None]:
-        """For a block that waits for a server: the slot stays taken, but no batch waits for this
-        member."""
+        """Context manager for a block that waits for a server: the slot stays taken, but no batch
+        waits for this thread."""
         with self._lock:
             self._late.add(this_thread.member)
             self._wake_if_ready()
@@ -317,8 +354,14 @@ class Scheduler:
             raise Stopped
 
     def do(self, queue: RequestQueue, ask: Any) -> Any:
-        """Queue `ask`, wait for a queue.run of it, return its result. Raises the error of `ask`, or
-        Stopped."""
+        """Queue a request, wait until a batch has run it, and return its result.
+
+        Args:
+            queue: The queue that runs it.
+            ask: The request.
+
+        Raises what the request raised, and Stopped where the run ends.
+        """
         waiting = _WaitingAsk(this_thread.member, queue, ask)
         with self._lock:
             self.check()
@@ -338,8 +381,8 @@ class Scheduler:
         return result
 
     def _run_batches(self) -> None:
-        """Wait for requests, run those of one queue together, and return their results: the batch
-        thread."""
+        """What the batch thread does until the run ends: wait for requests, run those of one queue
+        together, and return their results."""
         while True:
             with self._lock:
                 self._wait_until_ready()
@@ -392,20 +435,24 @@ class Scheduler:
             self._ended = time.monotonic()
 
     def _ready(self) -> bool:
-        """Whether a batch may begin: all other members wait, or had MAX_WAIT seconds."""
+        """Whether a batch may begin: there is a request, and all threads wait or had MAX_WAIT
+        seconds."""
         return bool(self._asks) and (self._working <= self._late or self._seconds_left() <= 0)
 
     def _seconds_left(self) -> float:
-        """How long the next batch still waits for members that are at work."""
+        """How many seconds the next batch still waits for threads that are at work; 0 or less for
+        none."""
         # MAX_WAIT counts from the end of the last batch: asks that waited for it join those of its
         # members.
         return max(self._asks[0].since, self._ended) + MAX_WAIT - time.monotonic()
 
     def _hand_out(self, taken: list[_WaitingAsk], outcomes: list[Any]) -> None:
         """Give each of these asks its outcome (a result or an exception), dequeue it and wake its
-        thread.
+        thread. One that goes on (Again) moves to the end of the queue instead.
 
-        One that goes on moves to the end of the queue instead.
+        Args:
+            taken: The asks of a batch.
+            outcomes: The outcome of each.
         """
         done = set(map(id, taken))
         self._asks = [w for w in self._asks if id(w) not in done]
@@ -434,8 +481,9 @@ class Scheduler:
         """Return when all threads have ended; only after `stop`, or when the members end by
         themselves.
 
-        seconds: how long to wait for members after the current batch; the batch itself is always
-        waited for.
+        Args:
+            seconds: How long to wait for members after the current batch, which is always waited
+                for; None for as long as it takes.
         """
         if seconds is not None:  # after `stop` no further batch begins
             self._batches.join()

@@ -15,7 +15,8 @@ _HANDLER = Callable[[int, FrameType | None], object] | int | signal.Handlers | N
 
 
 def _unhandled(numbers: Sequence[signal.Signals]) -> dict[signal.Signals, _HANDLER]:
-    """Those of the signals that are neither ignored nor handled yet, and what is kept for each."""
+    """The handler of each of these signals that is neither ignored nor handled by code of the
+    program yet: that of the system, or Python's own of Ctrl-C."""
     unhandled: dict[signal.Signals, _HANDLER] = {}
     for number in numbers:
         kept = signal.getsignal(number)
@@ -26,10 +27,14 @@ def _unhandled(numbers: Sequence[signal.Signals]) -> dict[signal.Signals, _HANDL
 
 @contextlib.contextmanager
 def on_signals(handler: Callable[[int], None], *numbers: signal.Signals) -> Iterator[None]:
-    """Call `handler` with the number of each of these signals that comes inside the block.
+    """Context manager: a signal that comes inside the block calls `handler` with its number.
 
     A signal that is ignored (nohup) or handled already keeps its handler. Outside the main thread,
     which alone may handle signals, nothing changes.
+
+    Args:
+        handler: Called with the number of a signal.
+        *numbers: The signals.
     """
     before: dict[signal.Signals, _HANDLER] = {}
     if threading.current_thread() is threading.main_thread():
@@ -44,9 +49,10 @@ def on_signals(handler: Callable[[int], None], *numbers: signal.Signals) -> Iter
 
 
 def interrupt_on_signals() -> contextlib.AbstractContextManager[None]:
-    """Raise KeyboardInterrupt for SIGTERM and SIGHUP inside the block."""
+    """Context manager: SIGTERM and SIGHUP raise KeyboardInterrupt inside the block."""
 
     def interrupt(number: int) -> None:
+        """Raise KeyboardInterrupt with the name of the signal."""
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     return on_signals(interrupt, signal.SIGTERM, signal.SIGHUP)
