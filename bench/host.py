@@ -149,7 +149,7 @@ def paper_places() -> int:
     network.shape = unittest.mock.Mock(layers=32, kv_heads=8, head_size=128)
     network._fraction, network._positions = 0.9, 131_072
     network.window = 131_072  # type: ignore[attr-defined]
-    network._pool, network._pool_lock, network._beside = None, threading.Lock(), []
+    network._pool, network._pool_lock, network._other_networks = None, threading.Lock(), []
     network.layers = 32
     vars(network)["pack_problem"] = None
     with unittest.mock.patch("harness.llm.network.free_gpu_bytes", return_value=68 * 10**9):

@@ -46,8 +46,14 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Base:
-    """The model that an adapter is to fit. where: what identifies its weights, as `local_folder`
-    returns it."""
+    """The model that an adapter is to fit.
+
+    Attributes:
+        name: Its name.
+        folder: The folder with its files.
+        where: What identifies its weights, as `local_folder` returns it: {"files": HASH}, or
+            {"hub": "owner/name", "commit": COMMIT}.
+    """
 
     name: str
     folder: Path
@@ -93,13 +99,15 @@ class AdapterSettings:
         )
 
     def stated_ranks(self) -> list[object]:
-        """All ranks that it names."""
+        """All ranks that the settings name: that of all matrices, and those of single ones.
+        Unchecked: any may be no number."""
         if isinstance(self.rank_pattern, dict):
             return [self.rank, *self.rank_pattern.values()]
         return [self.rank, self.rank_pattern]
 
     def scale(self) -> float:
-        """The factor of B A in the sum. Raises ValueError where rank or alpha is no number."""
+        """The factor alpha / rank of B A in the sum W + alpha / rank x B A; alpha / root of the
+        rank where it is rank-stabilised. Raises ValueError where rank or alpha is no number."""
         divisor = float(str(self.rank))
         if self.is_rank_stabilised:
             divisor = math.sqrt(divisor)
@@ -107,13 +115,17 @@ class AdapterSettings:
 
 
 def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> list[str]:
-    """Check that an adapter is whole and fits its base; returns warnings.
+    """Check that an adapter is whole and fits its base.
 
     Args:
         name: The adapter's name, for messages.
         folder: Its folder.
         base: The model that it is to fit.
         merged: It is merged into the weights, which needs no peft.
+
+    Returns:
+        Warnings: that it is stale, that nothing says what it was trained on, or that methods had
+        unequal shares in its training.
 
     Raises:
         CannotRun: It is not whole, or of another base.
@@ -168,16 +180,19 @@ def read_card(folder: Path) -> dict[str, object] | None:
 
 
 def prompt_digests(prompts: Mapping[str, str]) -> dict[str, str]:
-    """16 hex digits that identify each prompt's text, as an adapter's card keeps them. prompts:
-    name -> text."""
+    """Name of a prompt -> 16 hex digits that identify its text, as an adapter's card keeps them.
+
+    Args:
+        prompts: Name -> text.
+    """
     return {name: digest(text)[:16] for name, text in prompts.items()}
 
 
 def prompt_mismatch(
     name: str, folder: str | Path, task: str, prompts: Mapping[str, str]
 ) -> str | None:
-    """A sentence where an adapter's card names other prompts than the method's, or other texts;
-    else None.
+    """Why an adapter does not go with the prompt that it is switched on for, by its card: it was
+    trained on other prompts, or on another text of one.
 
     Args:
         name: The adapter's name, for messages.
@@ -186,18 +201,19 @@ def prompt_mismatch(
         prompts: Name -> text of all prompts of the method.
 
     Returns:
-        The sentence; None where all agree, and for a card that names no prompts.
+        A sentence; None where all agree, and for a card that names no prompts.
 
     Raises:
         CannotRun: The card cannot be read.
     """
     card = read_card(Path(folder)) or {}
-    on_card, in_use = card.get("prompts"), prompt_digests(prompts)
+    on_card = card.get("prompts")
     if not isinstance(on_card, dict):
         return None
-    if on_card and not any(
-        prompt in in_use and prompt.removesuffix(", system") == task for prompt in on_card
-    ):
+    in_use = prompt_digests(prompts)
+    prompts_of_task = (task, f"{task}, system")
+    is_for_task = any(prompt in on_card and prompt in in_use for prompt in prompts_of_task)
+    if on_card and not is_for_task:
         return (
             f"the adapter '{name}' in '{folder}' was trained for {', '.join(on_card)}, and is "
             f"switched on for {task}; "
@@ -215,11 +231,19 @@ def prompt_mismatch(
 
 
 def unknown_prompts(used: Mapping[str, str | Path]) -> list[str]:
-    """A warning about adapters (name -> folder) whose cards do not say which prompts they were
-    trained on, if any."""
-    names = [
-        name for name, folder in used.items() if not (read_card(Path(folder)) or {}).get("prompts")
-    ]
+    """A warning about the adapters whose cards do not say which prompts they were trained on.
+
+    Args:
+        used: Name of an adapter -> its folder.
+
+    Returns:
+        [The warning]; [] where all cards say it.
+    """
+    names: list[str] = []
+    for name, folder in used.items():
+        card = read_card(Path(folder)) or {}
+        if not card.get("prompts"):
+            names.append(name)
     if not names:
         return []
     warning = f"no card says on which prompts these adapters were trained: {', '.join(names)}; if on others than those"
@@ -228,8 +252,12 @@ def unknown_prompts(used: Mapping[str, str | Path]) -> list[str]:
 
 
 def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
-    """The model config with the adapters `names` that its package bundles; adapters that it names
-    itself stay."""
+    """A copy of a model's settings that names adapters which the model's package bundles.
+
+    Args:
+        config: The model's settings; adapters that it names itself stay.
+        names: The adapters that are wanted; one that the package lacks is left out.
+    """
     root = None
     if config.package and config.offers:
         root = package_folder(config.package)
@@ -278,7 +306,8 @@ def _tensor_shapes(path: Path) -> Shapes:
 
 
 def _base_shapes(folder: Path) -> Shapes:
-    """Name -> shape of the base's weights; {} where they are not on this machine yet."""
+    """Name of a weight of the base -> its shape, from the headers of its files; {} where these are
+    not on this machine yet, or cannot be read."""
     shapes: Shapes = {}
     for path in sorted(folder.glob("*.safetensors")):
         try:
@@ -289,14 +318,15 @@ def _base_shapes(folder: Path) -> Shapes:
 
 
 def _misfits(settings: AdapterSettings, shapes: Shapes, base: Shapes) -> Iterator[str]:
-    """Yield a sentence for each mismatch: matrices that the base lacks, or has in another shape.
+    """Yield a sentence for each way in which an adapter does not fit its base: a rank or alpha that
+    cannot be, matrices that the base lacks, or has in another shape.
 
     A LoRA of a matrix [out, in] is A [rank, in], B [out, rank] (Hu et al. 2021, eq. 3).
 
     Args:
         settings: The adapter's settings.
-        shapes: The shapes of its matrices.
-        base: Of the base's weights; {} where they are not on this machine yet.
+        shapes: Name of a matrix of the adapter -> its shape.
+        base: The same of the base's weights; {} where they are not on this machine yet.
     """
     if not any(".lora_A." in key for key in shapes):
         yield "it holds no LoRA matrices"
@@ -337,9 +367,9 @@ def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) ->
     Args:
         name: The adapter's name.
         folder: Its folder.
-        made_for: The model that it names.
+        made_for: The model that it was made for.
         base: The model that it is to fit.
-        why: It does not.
+        why: What does not fit, as a sentence without its full stop.
     """
     return CannotRun(
         f"the adapter '{name}' in '{folder}' is of another base than '{base.name}' (it was made "
@@ -359,19 +389,19 @@ def _training_shares(name: str, base: Base, trained: object) -> list[str]:
     Returns:
         [The sentence], [] where the card says no shares.
     """
-    counts = {}
-    if isinstance(trained, dict):
-        counts = trained
-    methods, rows = counts.get("methods"), counts.get("rows")
-    if not isinstance(methods, dict) or not all(
-        type(n) is int and n > 0 for n in (rows, *methods.values())
-    ):
+    if not isinstance(trained, dict):
         return []
-    if not methods:
+    rows, methods = trained.get("rows"), trained.get("methods")
+    if not isinstance(methods, dict) or not methods:
         return []
-    most_first = sorted(methods.items(), key=lambda item: -item[1])
-    shares = [f"{method} {100 * n / rows:.0f} %" for method, n in most_first]
-    extremes = " to ".join(dict.fromkeys((shares[0], shares[-1])))
+    for count in (rows, *methods.values()):
+        if type(count) is not int or count <= 0:
+            return []
+    largest_first = sorted(methods, key=lambda method: -methods[method])
+    shares = [f"{method} {100 * methods[method] / rows:.0f} %" for method in largest_first]
+    extremes = shares[0]
+    if shares[-1] != shares[0]:
+        extremes += f" to {shares[-1]}"
     sentence = (
         f"the adapter '{name}' of '{base.name}' has seen the prompts of some methods more often "
         f"than others' ({extremes} of its rows): a method with a small share, or none, can score "
@@ -381,8 +411,13 @@ def _training_shares(name: str, base: Base, trained: object) -> list[str]:
 
 
 def adapter_folder(setting: str) -> Path:
-    """The folder of model.adapter: FOLDER or package:NAME/FOLDER. Raises CannotRun for a package
-    not installed."""
+    """The folder that the setting model.adapter names.
+
+    "adapters/qa" -> Path("adapters/qa"); "package:pocket/qa" -> the folder qa of the installed
+    package
+
+    Raises CannotRun where the package is not installed.
+    """
     if not setting.startswith(_PACKAGE):
         return Path(setting)
     package, _, inner = setting.removeprefix(_PACKAGE).partition("/")
@@ -393,8 +428,8 @@ def adapter_folder(setting: str) -> Path:
 
 
 def merge(net: torch.nn.Module, folder: Path) -> None:
-    """Add the adapter in `folder` to the weights of `net`, for good: W + alpha / rank x B A for
-    every matrix.
+    """Add the adapter in `folder` to the weights of `net`, which are changed for good: W + alpha /
+    rank x B A for every matrix.
 
     So a session runs as fast as on the base alone. The sum is taken in float32 and rounded to the
     model's type.

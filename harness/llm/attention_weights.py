@@ -65,10 +65,9 @@ def weight_blocks(
 
 
 def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scaling: float) -> Tensor:
-    """As `block_weights` for several layers and requests, from log-sum-exps: only the spans' keys
-    are read.
-
-    Every span precedes the rows, so no score is masked.
+    """The attention of rows to earlier spans, for several layers and requests at once, from
+    log-sum-exps: only the keys of the spans are read. Every span precedes the rows, so no score is
+    masked.
 
     Args:
         query: [layers, requests, heads, rows, size].
@@ -78,7 +77,8 @@ def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scalin
         scaling: The factor of the scores.
 
     Returns:
-        Float32 [requests, rows, spans], summed over the layers.
+        Float32 [requests, rows, spans]: means over heads and the tokens of a span, summed over the
+        layers.
     """
     layers, requests, heads, rows, size = query.shape
     kv_heads = key.shape[3]
@@ -91,13 +91,13 @@ def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scalin
 
 @dataclass(frozen=True)
 class WatchRequest:
-    """The weights that one context's rows pay its watched spans.
+    """A context's wish to know how much attention its new rows pay to watched spans before them.
 
     Attributes:
         total: Where the sums over the layers are added: [rows, spans]; [spans] for the sum over the
             rows, too.
         rows: Which of the batch's queries are its own.
-        spans: The watched ranges of keys.
+        spans: The watched ranges of keys, [start, end) each.
     """
 
     total: np.ndarray
@@ -106,11 +106,12 @@ class WatchRequest:
 
     @property
     def columns(self) -> int:
-        """Keys of all spans."""
+        """How many keys all spans have together."""
         return sum(end - start for start, end in self.spans)
 
     def pieces(self, rows: int) -> Iterator[WatchRequest]:
-        """The same in pieces of at most so many rows."""
+        """Yield the same wish for at most `rows` of its rows at a time; the pieces add to parts of
+        the same `total`."""
         for first in range(0, len(self.rows), rows):
             total = self.total
             if total.ndim == 2:
@@ -123,9 +124,9 @@ class _Group:
     """Requests of about one size, padded to the same numbers of rows and columns.
 
     Attributes:
-        requests: What is padded.
-        rows: Indices into the batch's queries, int64 [requests, rows].
-        columns: Indices into the keys, int64 [requests, columns].
+        requests: The requests.
+        rows: Which of the batch's queries are each one's, int64 [requests, rows].
+        columns: Which of the keys each one watches, int64 [requests, columns].
         picked: 1 / length of a column's span [requests, columns, spans].
         sums: The sums of the weights so far [requests, rows, spans].
     """
@@ -139,8 +140,13 @@ class _Group:
 
 @dataclass(frozen=True)
 class _LayerStates:
-    """What one layer's weights are computed from: queries and log-sum-exps of all groups' rows, and
-    the keys of all their columns."""
+    """What one layer's weights are computed from.
+
+    Attributes:
+        query: The queries of all groups' rows [heads, rows, size].
+        key: The keys of all their columns [columns, kv_heads, size].
+        lse: Log-sum-exps of the rows' scores [heads, rows].
+    """
 
     query: Tensor
     key: Tensor
@@ -156,7 +162,8 @@ class WatchedRows:
     """
 
     def __init__(self, requests: Sequence[WatchRequest], layers: int) -> None:
-        """Begin without any layer.
+        """Begin without any layer. `_held` has the layers that are not reduced yet, `_most` says
+        how many of them are held at most.
 
         Args:
             requests: What is watched; their totals are added to.
@@ -214,7 +221,7 @@ class WatchedRows:
 
     def _grouped(self, room: int) -> list[list[WatchRequest]]:
         """Cut the requests into pieces that fit in memory, and put those of about one size
-        together.
+        together: each group has pieces of ascending numbers of columns.
 
         Args:
             room: The most weights of one head that a group may have.
@@ -240,7 +247,8 @@ class WatchedRows:
         return weights <= room and piece.columns <= 2 * group[0].columns + BLOCK
 
     def _reduce(self) -> None:
-        """Add the weights of the layers in memory to the sums of each group."""
+        """Add the weights of the layers that are held to the sums of each group, and hold none any
+        more."""
         if not self._held:
             return
         query = torch.stack([states.query for states in self._held])
@@ -261,7 +269,7 @@ class WatchedRows:
             first_row, first_column = part.stop, keys.stop
 
     def finish(self) -> None:
-        """Add the sums so far to the arrays of the requests."""
+        """Reduce the layers that are left, and add the sums to the totals of the requests."""
         self._reduce()
         if not self._groups:
             return
@@ -278,7 +286,8 @@ class WatchedRows:
 
 
 def _add_sums(request: WatchRequest, sums: np.ndarray) -> None:
-    """Add the padded sums [rows, spans] of a request to its total, which is changed."""
+    """Add a request's sums [rows, spans], without their padding, to its total, which is written
+    into."""
     own = sums[: len(request.rows), : request.total.shape[-1]]
     if request.total.ndim == 1:
         own = own.sum(0)
@@ -332,15 +341,17 @@ def _padded(requests: list[WatchRequest], device: torch.device) -> _Group:
 
 
 def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> Tensor:
-    """Which tokens stand in which span.
+    """Which tokens stand in which span, as a matrix that averages tokens into spans.
+
+    [(0, 2), (3, 4)], 4 -> [[1/2, 0], [1/2, 0], [0, 0], [0, 1]]
 
     Args:
-        spans: Ranges of tokens.
-        tokens: Their number.
+        spans: Ranges [start, end) of tokens.
+        tokens: How many tokens there are.
         device: The device of the result.
 
     Returns:
-        Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, else 0.
+        Float32 [tokens, spans].
     """
     picked = torch.zeros(tokens, len(spans))
     for i, (start, end) in enumerate(spans):

@@ -68,13 +68,13 @@ class Backend(abc.ABC):
         """
 
     def folder(self, config: ModelConfig) -> tuple[Path, object] | None:
-        """The folder of a model that is made on this machine, and what identifies it; None for any
-        other model."""
+        """The folder of a model that is made on this machine, and what identifies its weights; None
+        for any other model."""
         return None
 
     def system_problem(self, config: ModelConfig) -> str | None:
-        """A sentence where the model takes no system turn, None where it does or only loading can
-        show it."""
+        """A sentence where the model takes no system turn; None where it takes one, or only loading
+        can show it."""
         return None
 
 
@@ -98,7 +98,8 @@ def backend_of(config: ModelConfig) -> Backend:
 
 
 def model_facts(config: ModelConfig) -> ModelFacts:
-    """Facts of the model that `config` names; never raises for a model that is merely unusable."""
+    """What is known of the model before it is loaded; what is wrong with a model that cannot be
+    used stands in the facts' `problems`, and is not raised."""
     try:
         return backend_of(config).facts(config)
     except UserError as e:
@@ -106,8 +107,8 @@ def model_facts(config: ModelConfig) -> ModelFacts:
 
 
 def load_model(config: ModelConfig) -> LanguageModel:
-    """Load the model of `config` by its back end, in seconds to minutes. Raises CannotRun with one
-    sentence."""
+    """Load the model by its back end, in seconds to minutes. Raises CannotRun with one sentence
+    where it cannot be used."""
     facts = model_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
@@ -122,7 +123,8 @@ def misplaced_settings(config: ModelConfig) -> list[str]:
 
 
 def _ignored_by_servers(config: ModelConfig) -> Iterator[str]:
-    """A sentence for each setting of loading, which a server ignores."""
+    """Yield a sentence for each setting of loading (model.dtype) that is given, which a server
+    would ignore."""
     for name in _settings_given(config, _LOADED_ONLY.split()):
         yield (
             f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a "
@@ -131,7 +133,8 @@ def _ignored_by_servers(config: ModelConfig) -> Iterator[str]:
 
 
 def _fixed_fields(config: ModelConfig) -> Iterator[str]:
-    """A sentence for each field of a request that `extra` may not set."""
+    """Yield a sentence for each field of a request that model.extra sets although other settings
+    do."""
     for name, value in config.extra.items():
         is_removable = name in _REMOVABLE
         is_set = value is not None or name in config.sampling
@@ -147,7 +150,8 @@ def _fixed_fields(config: ModelConfig) -> Iterator[str]:
 
 
 def _ignored_when_loaded(config: ModelConfig) -> Iterator[str]:
-    """A sentence for each setting of requests, which a model that is loaded here ignores."""
+    """Yield a sentence for each setting of servers (model.price) that is given, which a model that
+    is loaded here would ignore."""
     for name in _settings_given(config, _ENDPOINT_ONLY):
         yield (
             f"model.{name} is for a model behind a server; leave it out, or set "
@@ -156,7 +160,8 @@ def _ignored_when_loaded(config: ModelConfig) -> Iterator[str]:
 
 
 def _ignored_by_templates(config: ModelConfig) -> Iterator[str]:
-    """A sentence for each variable of a chat template, where none is in use."""
+    """Yield a sentence for each variable of a chat template that model.extra sets, where no
+    template is in use."""
     if config.backend != "scripted" and config.template != "none":
         return
     for name in config.extra:
@@ -164,8 +169,8 @@ def _ignored_by_templates(config: ModelConfig) -> Iterator[str]:
 
 
 def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
-    """The names of settings that are not at their defaults; the dtype float32 counts as a default,
-    as in older runs."""
+    """Those of the named settings that are not at their defaults; the dtype float32 counts as a
+    default, as in older runs."""
     given: list[str] = []
     for name in names:
         default = ModelConfig.model_fields[name].get_default(call_default_factory=True)
@@ -181,16 +186,16 @@ class ModelFacts:
     """What is known of a model before it is loaded.
 
     Attributes:
-        name: As in tables.
+        name: The name that tables show.
         capabilities: A subset of CAPABILITIES.
-        window: Tokens of context, output included.
+        window: The most tokens of a context, output included; 0 where unknown.
         identity: All that changes the output.
         problems: Sentences that forbid the run.
         warnings: Sentences for the user.
         refusals: Capability -> why this model lacks it, a sentence without its full stop, where
             there is more to say.
-        absent: Problem -> what to get ("weights of owner/name"), of the problems that a plan can do
-            without.
+        absent: A sentence of `problems` -> what to get ("weights of owner/name"), for the problems
+            that a plan can do without.
         sizes: The sizes that its config.json says, by their names there.
     """
 
@@ -223,8 +228,13 @@ class ModelFacts:
 
 
 def check_greedy(config: ModelConfig, asker: str) -> ModelConfig:
-    """Return `config`. Raises UserError for sampling or batches. asker: is asked greedily ("a
-    judge"), for messages."""
+    """Return the settings of a model that is asked greedily. Raises UserError where they ask for
+    sampling or batches.
+
+    Args:
+        config: The settings.
+        asker: Who asks ("a judge"), for messages.
+    """
     for name in config.sampling:
         raise UserError(
             f"model.{name} is for the reader of harness run; {asker} is asked greedily, so leave "

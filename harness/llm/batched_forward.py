@@ -83,14 +83,14 @@ def run_packed(
     """Run several contexts of one pool in one pass.
 
     Args:
-        net: The network.
+        net: The network, of transformers.
         device: The device of its inputs.
         requests: What is run; their caches grow.
         in_one_call: Whether one attention call serves all (kernels.packed_attention).
         longest: Most tokens of a context.
 
     Returns:
-        The logits of each request, as `run_alone` gives them.
+        The logits of each request, in the order of `requests`, as `run_alone` gives them.
 
     Raises:
         MemoryError: The pool is full.
@@ -125,9 +125,10 @@ def _of_requests(
     """The logits of each request, None for one that wants none.
 
     Args:
-        rows: Of all that want some, one after the other [rows, vocab]; None where none does.
+        rows: The logits of all requests, one after the other [rows, vocab]; None where none wants
+            any.
         requests: What was run.
-        order: In which their rows stand.
+        order: Indices of the requests, in the order in which their rows stand.
     """
     logits: list[Tensor | None] = [None] * len(requests)
     if rows is None:
@@ -146,13 +147,14 @@ class _Packed:
 
     Attributes:
         parts: Where each context's tokens stand among them.
-        ids: Tokens.
-        positions: Their positions in their contexts.
-        logit_rows: Which of them want logits.
-        labels: As of ForwardRequest, for each of these.
+        ids: The tokens.
+        positions: The position of each token in its context.
+        logit_rows: Which of them want logits, by their place in the pass.
+        labels: For each of these rows, ids of tokens whose logits are computed in float32.
     """
 
     def __init__(self) -> None:
+        """Begin without any token."""
         self.parts: list[Part] = []
         self.ids: list[int] = []
         self.positions: list[int] = []
@@ -160,7 +162,7 @@ class _Packed:
         self.labels: list[Sequence[int]] = []
 
     def add(self, request: ForwardRequest) -> None:
-        """Add a context's tokens."""
+        """Append a context's tokens to the pass; they follow what the context's cache holds."""
         before = slot_of(request.cache).used[0]
         start = len(self.ids)
         self.ids += request.ids
@@ -171,7 +173,8 @@ class _Packed:
         self.labels += [request.labels] * request.logits
 
     def arguments(self, device: torch.device) -> dict[str, object]:
-        """What the network is called with."""
+        """What the network is called with, by name: ids, positions and a cache that writes to all
+        contexts."""
         caches: list[tuple[Any, int]] = []
         for part in self.parts:
             caches.append((part.cache, part.end - part.start))  # noqa: PERF401
@@ -185,7 +188,12 @@ class _Packed:
         }
 
     def layout(self, longest: int) -> Callable[[torch.device], PackLayout]:
-        """Device -> where the contexts stand in the pool; longest: most tokens of a context."""
+        """A function: device -> where the contexts stand in the pool. It computes that once a
+        device.
+
+        Args:
+            longest: Most tokens of a context.
+        """
         new = [part.end - part.start for part in self.parts]
         slots = [slot_of(part.cache) for part in self.parts]
         starts = [slot.start for slot in slots]
@@ -217,7 +225,8 @@ def _logits(
     seen: list[tuple[Tensor, Tensor]] = []
 
     def look(_: Any, inputs: Any, out: Tensor) -> None:
-        """Note the head's input and output, in this thread's passes."""
+        """Note the head's input [rows, width] and output [rows, vocab], in this thread's passes
+        alone."""
         if threading.get_ident() == thread:
             seen.append((inputs[0][0], out[0].float()))
 
@@ -298,8 +307,11 @@ def _last_rows(out: Tensor | None, request: ForwardRequest) -> Tensor | None:
 
 
 def make_room(requests: Sequence[ForwardRequest]) -> None:
-    """Reserve room in the pool for `requests`; captures reduce their rows before their keys leave.
-    Raises MemoryError."""
+    """Reserve room in the pool for the tokens of `requests`, as one more pass of the pool. Also has
+    captures of written tokens reduce what they hold before their keys are moved away.
+
+    Raises MemoryError where there is no room.
+    """
     pool = slot_of(requests[0].cache).pool
     with pool.lock:
         pool.clock += 1

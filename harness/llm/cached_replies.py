@@ -58,7 +58,7 @@ class _WrittenValues:
     refused: bool = False
 
     def as_written(self, before: int) -> Written:
-        """The reply after a context of `before` tokens."""
+        """The reply as a session returns it, its span placed after a context of `before` tokens."""
         return Written(
             text=self.text,
             span=Span(before, before + self.size),
@@ -73,7 +73,12 @@ class _WrittenValues:
 
 @dataclass(frozen=True)
 class _ProbeValues:
-    """Probabilities of labels as the cache holds them; see Probe."""
+    """Probabilities of labels as the cache holds them.
+
+    Attributes:
+        mass: Label -> probability of its first token among all tokens.
+        top: The label whose first token is the likeliest of all; None where another token is.
+    """
 
     mass: dict[str, float]
     top: str | None
@@ -108,8 +113,8 @@ def with_reply_cache(request: Request) -> Request:
             reply = request(session, *arguments)
             return _values_of(reply, session, before)
 
-        asked = _asked(kind, arguments)
-        key = {"kind": kind, "asked": asked, "request": session._request()}
+        question = _question_of(kind, arguments)
+        key = {"kind": kind, "asked": question, "request": session._request()}
         values, from_cache = session.replies.get_or_send(
             key, send, session._meter, session._role, session._shape
         )
@@ -136,7 +141,7 @@ def _may_be_cached(kind: str, arguments: Sequence[Any]) -> bool:
     return not decoding.temperature or decoding.seed is not None
 
 
-def _asked(kind: str, arguments: Sequence[Any]) -> Any:
+def _question_of(kind: str, arguments: Sequence[Any]) -> Any:
     """What a request asks, as JSON values for the cache's key.
 
     Args:
@@ -158,11 +163,12 @@ def _asked(kind: str, arguments: Sequence[Any]) -> Any:
 
 
 def _values_of(reply: object, session: Any, before: int) -> dict[str, object]:
-    """A reply as JSON values.
+    """A reply as JSON values: {"mass", "top"} for probabilities, {"scores"} for log-probabilities;
+    for a written reply its fields and what it added to the context.
 
     Args:
-        reply: Written, Probe, or log-probabilities.
-        session: The session whose context it is in.
+        reply: Written, Probe, or a list of log-probabilities.
+        session: The session whose context the reply is in.
         before: Tokens of the context without it.
     """
     if isinstance(reply, Probe):
@@ -174,7 +180,12 @@ def _values_of(reply: object, session: Any, before: int) -> dict[str, object]:
 
 
 def _reply_of(values: Mapping[str, object], before: int) -> Written | Probe | list[float]:
-    """Make the reply from JSON values; before: tokens of the context in front of it."""
+    """Make the reply from what `_values_of` made of one.
+
+    Args:
+        values: The JSON values.
+        before: Tokens of the context in front of the reply.
+    """
     if "mass" in values:
         probe = _PROBE.validate_python(values)
         return Probe.of(probe.mass, probe.top)

@@ -77,7 +77,12 @@ class AttentionCall(NamedTuple):
 
 @dataclass(frozen=True)
 class FeedCaptured:
-    """The state of a FeedCapture; the fields are its fields."""
+    """What a FeedCapture held when a pass began.
+
+    Attributes:
+        layers: Calls that it had seen.
+        totals: For each request the sums [spans].
+    """
 
     layers: int
     totals: list[np.ndarray]
@@ -85,24 +90,40 @@ class FeedCaptured:
 
 @dataclass(frozen=True)
 class HeadCaptured:
-    """The state of a HeadCapture; the fields are its fields."""
+    """What a HeadCapture held when a pass began.
+
+    Attributes:
+        rows: How many rows were added.
+        sums: Layer -> sums [heads, keys].
+    """
 
     rows: int
     sums: dict[int, Tensor]
 
 
+class RowsInPass(NamedTuple):
+    """The rows of a request of FeedCapture that a pass reads.
+
+    Attributes:
+        request: The number of the request.
+        rows: Where they are among the new tokens of the pass.
+    """
+
+    request: int
+    rows: slice
+
+
 @dataclass
 class FeedCapture:
-    """Measures in a prefill, for each request (rows, spans), the mean attention of the rows to each
-    span.
+    """Measures, while a text is read, the mean attention of its tokens to earlier spans.
 
     Rows and spans are positions [start, end) in the context; every span ends at or before its rows.
 
     Attributes:
         first: The position of the pass's first new token.
-        requests: (rows, spans) of each.
+        requests: (the rows of a text, the spans that they may attend to) of each measurement.
         totals: For each request the sums [spans] so far.
-        layers: Calls seen so far.
+        layers: How many calls of attention were seen so far.
     """
 
     first: int
@@ -112,20 +133,21 @@ class FeedCapture:
     _watched: tuple[int, WatchedRows] | None = None
 
     def __post_init__(self) -> None:
+        """Begin with sums of 0."""
         self.totals = [np.zeros(len(spans), np.float32) for _, spans in self.requests]
 
-    def in_pass(self, new: int) -> list[tuple[int, slice]]:
-        """(number of a request, its rows among the pass's `new` tokens) for the requests that have
-        rows in it."""
-        parts = []
+    def in_pass(self, new: int) -> list[RowsInPass]:
+        """The rows of each request among the pass's `new` tokens; requests without any are left
+        out."""
+        parts: list[RowsInPass] = []
         for n, ((start, end), _) in enumerate(self.requests):
             rows = slice(max(start - self.first, 0), min(end - self.first, new))
             if rows.start < rows.stop:
-                parts.append((n, rows))
+                parts.append(RowsInPass(n, rows))
         return parts
 
     def take(self, call: AttentionCall) -> None:
-        """Add the attention of one layer's call for this context alone."""
+        """Add the attention of one layer's call, of which this context has all rows."""
         query, key = call.query[0], call.key[0]
         lse, scaling = call.lse, call.scaling
         new = query.shape[1]
@@ -143,7 +165,7 @@ class FeedCapture:
         self.layers += 1
 
     def watched(self, row: int, place: int, new: int) -> list[WatchRequest]:
-        """The requests as WatchedRows takes them.
+        """The requests that have rows in the pass, as WatchedRows takes them; they add to `totals`.
 
         Args:
             row: Where the context's new tokens begin in what WatchedRows is given.
@@ -158,20 +180,24 @@ class FeedCapture:
         return requests
 
     def saved(self) -> FeedCaptured:
-        """What is captured so far, for a pass that may fail."""
+        """What was captured so far, to come back to by `restore` where the next pass fails."""
         return FeedCaptured(self.layers, [total.copy() for total in self.totals])
 
     def restore(self, captured: FeedCaptured) -> None:
-        """Drop what was captured since `saved`."""
+        """Go back to what `saved` returned."""
         self.layers = captured.layers
         self.totals = captured.totals
         self._watched = None
 
     def results(self, layers: int) -> list[tuple[float, ...]]:
-        """Mean attention to each span over the rows of a request and the model's `layers`, a tuple
-        a request.
+        """The mean attention over the rows of each request and over the layers: a tuple of one
+        number a span, for each request.
 
-        Raises RuntimeError where a layer was not seen: each batch adds all layers to the count.
+        Args:
+            layers: The number of layers of the model.
+
+        Raises:
+            RuntimeError: A layer was not seen; each batch adds all layers to the count.
         """
         if self.layers < layers or self.layers % layers:
             raise RuntimeError(
@@ -191,9 +217,9 @@ class HeadCapture:
     Heads that share a key/value head are kept separate, and nothing is averaged over heads.
 
     Attributes:
-        keys: Positions [start, end).
+        keys: Positions [start, end) of the keys.
         first: The position of the pass's first new token.
-        rows: How many were added.
+        rows: How many rows were added.
         sums: Layer -> float32 [heads, keys], summed over rows.
     """
 
@@ -217,11 +243,11 @@ class HeadCapture:
             self.rows += call.query.shape[2]
 
     def saved(self) -> HeadCaptured:
-        """What is captured so far, for a pass that may fail."""
+        """What was captured so far, to come back to by `restore` where the next pass fails."""
         return HeadCaptured(self.rows, dict(self.sums))
 
     def restore(self, captured: HeadCaptured) -> None:
-        """Drop what was captured since `saved`."""
+        """Go back to what `saved` returned."""
         self.rows = captured.rows
         self.sums = captured.sums
 
@@ -261,7 +287,8 @@ class WriteCapture:
     _reducing: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def take(self, call: AttentionCall) -> None:
-        """Store one layer's query row; with the last layer's, the step is complete."""
+        """Keep one layer's query row of a written token; with the last layer's, the step is
+        complete."""
         self._calls.append(call)
         if len(self._calls) < len(self.cache.layers):
             return
@@ -287,16 +314,19 @@ class WriteCapture:
         self.scaling = scaling
 
     def saved(self) -> int:
-        """How many rows wait, for a pass that may fail."""
+        """How many rows wait to be reduced, to come back to by `restore` where the next pass
+        fails."""
         return len(self.steps)
 
     def restore(self, waiting: int) -> None:
-        """Drop the rows since `saved`; reduced rows stay."""
+        """Drop the rows that came after the first `waiting` ones; what was reduced meanwhile
+        stays."""
         del self.steps[waiting:]
         self._calls = []
 
     def reduce(self) -> None:
-        """Turn the waiting rows into means. Raises RuntimeError where not all layers were seen."""
+        """Turn the rows that wait into mean attentions, which are appended to `rows`. Raises
+        RuntimeError where not all layers were seen."""
         with self._reducing:  # the context itself, or one that takes its place in memory
             layers = len(self.cache.layers)
             seen = len(self._calls)
@@ -333,7 +363,13 @@ class WriteCapture:
         return self._from_scores(queries, keys)
 
     def _from_scores(self, queries: Tensor, keys: Sequence[Tensor]) -> Tensor:
-        """As `_over_layers`, without log-sum-exps: from all scores of a row."""
+        """The attention of the rows that wait, summed over the layers, from all scores of a row:
+        float32 [rows, spans].
+
+        Args:
+            queries: [layers, heads, rows, size].
+            keys: [kv_heads, tokens, size] of each layer.
+        """
         parts: list[Tensor] = []
         for query, key in zip(queries, keys, strict=True):
             own = query.to(key.device)
@@ -341,7 +377,8 @@ class WriteCapture:
         return torch.stack(parts).sum(0)
 
     def _from_sums(self, queries: Tensor, sums: Tensor, keys: Sequence[Tensor]) -> Tensor:
-        """As `_over_layers`, from log-sum-exps: only the keys of the spans are read.
+        """The attention of the rows that wait, summed over the layers, from log-sum-exps, so that
+        only the keys of the spans are read: float32 [rows, spans].
 
         Args:
             queries: [layers, heads, rows, size].
@@ -377,13 +414,14 @@ class CaptureTransaction:
     """Brings captures back to what they held when it was made, for a pass that fails."""
 
     def __init__(self, captures: Sequence[Capture | None]) -> None:
+        """Note what each capture holds now; None stands for a context that is not measured."""
         self._saved: list[tuple[Any, Any]] = []
         for capture in captures:
             if capture is not None:
                 self._saved.append((capture, capture.saved()))
 
     def roll_back(self) -> None:
-        """Drop what was captured since."""
+        """Bring each capture back to what it held at the beginning."""
         for capture, state in self._saved:
             capture.restore(state)
 
@@ -406,10 +444,12 @@ class Part:
     _mask: Tensor | None = None
 
     def mask(self, keys: int, query: Tensor) -> Tensor | None:
-        """The additive mask [1, 1, new, keys], made once a pass; None where one token is
-        new, or all are.
+        """The additive causal mask of the context's new tokens [1, 1, new, keys], made once a pass.
+        None where one token is new or all are, as the kernel then needs none.
 
-        keys: their number; query: gives type and device.
+        Args:
+            keys: How many keys the context has.
+            query: Gives the type and the device.
         """
         new = self.end - self.start
         if new in (1, keys):
@@ -432,7 +472,8 @@ class Pack:
         pool: Holds their keys.
         at: Device -> where they stand in the pool, for one kernel call over all; None: a call for
             each.
-        writing: Rows of the contexts whose written tokens are watched; None for none.
+        writing: Which rows of the pass are of contexts whose written tokens are watched; None for
+            none.
         calls: How many layers attended in one call.
         queries: The queries of these rows, a layer each [heads, rows, size].
         sums: Log-sum-exps of their scores, a layer each [heads, rows].
@@ -500,13 +541,16 @@ class Pack:
         return torch.cat(outs, dim=1)
 
     def _in_one_call(self, layer: int, query: Tensor, scaling: float, at: PackLayout) -> Tensor:
-        """As `attend`, by one kernel call.
+        """The attention of every context over its own keys in one layer, by one kernel call.
 
         Args:
             layer: The number of the layer.
             query: [1, heads, sum of new, size].
             scaling: The factor of the scores.
             at: Where the contexts stand in the pool.
+
+        Returns:
+            [1, sum of new, heads, size].
         """
         keys, values = self.pool.keys[layer], self.pool.values[layer]
         assert keys is not None
@@ -530,7 +574,8 @@ class Pack:
         return out[None]
 
     def finish(self) -> None:
-        """Give the captures what one call for all contexts measured; after the last layer."""
+        """Give the captures what one call for all contexts measured; called after the last layer.
+        Where each context had a call of its own, its capture has all already."""
         if self.at is None:
             return
         if self._watched is not None:
@@ -543,8 +588,8 @@ class Pack:
             keep_steps(captures, *self.step(), self.scaling)
 
     def step(self) -> tuple[Tensor, Tensor]:
-        """Queries [rows, layers, heads, size] and log-sum-exps [rows, layers, heads] of the rows
-        `writing`."""
+        """What was kept of the rows `writing`: their queries [rows, layers, heads, size], and the
+        log-sum-exps of their scores [rows, layers, heads]."""
         device = self.queries[0].device
         queries = torch.stack([part.to(device) for part in self.queries])
         sums = torch.stack([part.to(device) for part in self.sums])
@@ -554,10 +599,10 @@ class Pack:
 def keep_steps(
     captures: Sequence[WriteCapture], queries: Tensor, sums: Tensor, scaling: float
 ) -> None:
-    """Give captures their rows of a step.
+    """Give each capture the queries and log-sum-exps of its row of a step.
 
     Args:
-        captures: One a row.
+        captures: One for each row.
         queries: [rows, layers, heads, size].
         sums: Log-sum-exps of the rows' scores [rows, layers, heads].
         scaling: The factor of the scores.
@@ -568,8 +613,13 @@ def keep_steps(
 
 @contextlib.contextmanager
 def attention_calls(*, pack: Pack | None = None, capture: Capture | None = None) -> Iterator[None]:
-    """Context manager: attention calls of this thread serve the contexts of `pack`, or one,
-    measured by `capture`."""
+    """Context manager: inside, attention calls of this thread serve the contexts of `pack`, or a
+    single context.
+
+    Args:
+        pack: The contexts of a packed pass; None for a single one.
+        capture: What measures the attention of the single one; None for nothing.
+    """
     _local.pack, _local.capture = pack, capture
     try:
         yield
@@ -627,7 +677,8 @@ def _attention(
 
 
 def _check_arguments(module: Any, kwargs: Mapping[str, object]) -> None:
-    """Raise CannotRun for an argument of an attention call that changes its scores."""
+    """Raise CannotRun where transformers passes an argument that changes the scores of an attention
+    call and that the fused kernel does not apply."""
     given = [name for name, value in kwargs.items() if value is not None]
     unknown = sorted(set(given) - NEUTRAL)
     if unknown:

@@ -23,6 +23,14 @@ class TokenContext(Session):
     `_cached`."""
 
     def __init__(self, model: TokenizedModel, meter: Meter, role: str, adapter: str | None) -> None:
+        """Begin an empty context.
+
+        Args:
+            model: The model with its tokenizer.
+            meter: Counts the costs.
+            role: The role that they are counted under.
+            adapter: The adapter that is switched on; None for none.
+        """
         super().__init__(model.name, model.window, meter, role, model.shape)
         self._model, self._adapter = model, adapter
         self.ids: list[int] = []
@@ -32,7 +40,8 @@ class TokenContext(Session):
         self._answering = False  # whether the reply that is open is past its thinking
 
     def _queue(self, ids: Sequence[int]) -> Span:
-        """Append ids to the context; they run with the next pass. Raises WindowExceeded."""
+        """Append ids to the context and return their span; the model runs them with the next pass.
+        Raises WindowExceeded."""
         self._check_window(len(ids))
         span = Span(len(self.ids), len(self.ids) + len(ids))
         self.ids.extend(ids)
@@ -54,7 +63,8 @@ class TokenContext(Session):
             self._answering = True
 
     def _append(self, text: str) -> Span:
-        """Append a text as data. Raises WindowExceeded."""
+        """Append a text as data and return its span. Raises WindowExceeded, and ForgedTurn for a
+        control token in it."""
         return self._queue(self._model.text.plain(text))
 
     def _closing(self, after: str) -> list[int]:
@@ -123,8 +133,8 @@ class TokenContext(Session):
         return {"ids": self.ids[before:], "ran": self._cached - before}
 
     def _restore_reply(self, added: AddedContext) -> None:
-        """Append a cached reply to the context; its tokens count as booked, and are run when they
-        are needed."""
+        """Append a cached reply to the context. Its tokens count as booked; the model runs them
+        when they are needed."""
         self._model.remember_first_prompt(self._role, self.ids)
         self._booked_end = len(self.ids) + added.ran
         self.ids.extend(added.ids)
@@ -134,20 +144,21 @@ class TokenContext(Session):
         return next(iter(self._model.text.plain(label)), None)
 
     def _truncate(self, length: int) -> None:
-        """Remove all but the first `length` tokens from the context."""
+        """Remove all but the first `length` tokens from the context; the model has run no more than
+        these."""
         del self.ids[length:]
         self._cached = min(self._cached, length)
 
     def _written(
         self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None = None
     ) -> Written:
-        """The reply from token `start` on, up to a stop string; tokens after that are removed from
-        the context.
+        """The reply from token `start` on, up to a stop string or an end marker. Also removes the
+        tokens after that from the context.
 
         Args:
             start: Tokens of the context before the reply.
             stop: The stop strings.
-            finish: Why it ended.
+            finish: Why it ended: "stop" or "length".
             attention: From each token to the watched spans [tokens, spans]; None without any.
         """
         ids = self.ids[start:]

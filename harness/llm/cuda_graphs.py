@@ -31,7 +31,13 @@ MAX_CONTEXTS = 2 * BLOCK
 
 
 class Step(NamedTuple):
-    """What a step leaves: logits [contexts, vocab], queries and log-sum-exps as in `keep_steps`."""
+    """What one step leaves, for each context.
+
+    Attributes:
+        logits: Of the next token [contexts, vocab].
+        queries: Of the token that was run [contexts, layers, heads, size].
+        sums: Log-sum-exps of their scores [contexts, layers, heads].
+    """
 
     logits: Tensor
     queries: Tensor
@@ -64,7 +70,8 @@ class RecordedSteps:
     """
 
     def __init__(self, net: Any, pool: KVPool, longest: int, tolerance: float) -> None:
-        """Record nothing yet.
+        """Record nothing yet. `_filling` is the cache of the contexts that fill a recording up,
+        `_growths` says how often the pool had grown when the recordings were made.
 
         Args:
             net: The network, of transformers.
@@ -89,7 +96,8 @@ class RecordedSteps:
         captures: Sequence[WriteCapture | None],
         eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
-        """Run one more token of each context.
+        """Run one more token of each context: by a recording, which is made at the first step of a
+        size, or eagerly where recordings cannot be used.
 
         Args:
             tokens: The token of each context.
@@ -170,16 +178,14 @@ class RecordedSteps:
         captures: Sequence[WriteCapture | None],
         eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
-        """Run a step eagerly and return its logits; record it, and set `problem` where the
-        recording differs.
-
-        A step whose recording has a problem is taken back and run once more.
+        """Run a step eagerly and return its logits. Also records the step, and sets `problem` where
+        the recording differs or fails: the step is then taken back and run once more.
 
         Args:
             rows: The input rows of the step (`_input_rows`).
-            slots: As of `run`.
-            captures: As of `run`.
-            eagerly: As of `run`.
+            slots: The places of the contexts in the cache, with room for the token.
+            captures: What measures the attention of each context; None for nothing.
+            eagerly: Runs the same step without a recording.
         """
         captured = CaptureTransaction(captures)
         expected = eagerly()
@@ -248,12 +254,17 @@ class RecordedSteps:
 
 
 def _place(row: InputRow) -> int:
-    """The order of rows: by their place in the pool."""
+    """Where a row's context stands in the pool, by which rows are sorted."""
     return row.place
 
 
 def _rows_of_contexts(rows: Sequence[InputRow], contexts: int) -> list[int]:
-    """Which of the rows is of context 0, 1, ...; contexts: how many there are."""
+    """The number of the row of each context: rows of contexts 1, none, 0 -> [2, 0].
+
+    Args:
+        rows: The input rows of a step.
+        contexts: How many of them are of a context.
+    """
     numbers = [0] * contexts
     for number, row in enumerate(rows):
         if row.context is not None:
@@ -262,8 +273,9 @@ def _rows_of_contexts(rows: Sequence[InputRow], contexts: int) -> list[int]:
 
 
 def _input_tensor(rows: Sequence[InputRow]) -> Tensor:
-    """int64 [5, rows + 1]: token, position, place, number of keys and place of the new token of each
-    row. The last column only ends the places."""
+    """The input rows as one tensor, int64 [5, rows + 1]: token, position, place of the context,
+    number of keys with the new one, and place of the new token of each row. The last column only
+    ends the places."""
     columns: list[list[int]] = []
     for row in rows:
         new_place = row.place + row.keys
@@ -273,11 +285,16 @@ def _input_tensor(rows: Sequence[InputRow]) -> Tensor:
 
 
 def record_graph(step: Callable[[], Step]) -> Callable[[], Step]:
-    """Record what `step` does on the current GPU; returns a function that replays it and returns
-    the tensors, refilled.
+    """Record what `step` does on the current GPU.
 
     Each recording has memory of its own: torch refuses a shared pool once all recordings in it are
     gone, as they are when the pool grows.
+
+    Args:
+        step: Starts the kernels that are recorded.
+
+    Returns:
+        A function that plays the recording, and returns the tensors that `step` returned, refilled.
     """
     graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:

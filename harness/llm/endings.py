@@ -44,8 +44,12 @@ _FIRST = re.compile(r"\s*(<[^<>\s]+>)")
 
 
 def endings_pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern for any number of `markers` with white space after each, at the end of a text;
-    None for no marker."""
+    """A pattern that finds, at the end of a text, any number of markers with white space after
+    each; None where there is no marker. A marker of one character is left out.
+
+    Args:
+        markers: The markers: ["<|eot_id|>"].
+    """
     long_markers = {marker for marker in markers if len(marker) > 1}
     if not long_markers:
         return None
@@ -120,10 +124,14 @@ def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool
 
 
 def begins_thinking(text: str, thinking: Thinking) -> bool | None:
-    """Whether a reply starts with the opening marker of a thinking, judged by its first characters
-    `text`.
+    """Whether a reply opens a thinking, judged by its first characters; None where more of them are
+    needed.
 
-    None where more characters are needed.
+    "<think>A" -> True, "Paris" -> False, "<th" -> None
+
+    Args:
+        text: The first characters of the reply.
+        thinking: The markers of the model.
     """
     start = text.lstrip()
     if start.startswith(thinking.open):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.config.schema import ModelConfig, Thinking
 from harness.cost.flops import Kind
@@ -66,25 +67,52 @@ def complete(
 
 
 def _known(count: int | None, otherwise: int) -> int:
-    """`count`, or the other number where it is None."""
+    """A count where it is known, else the other number.
+
+    Args:
+        count: The count; None where it is unknown.
+        otherwise: What is taken for it then.
+    """
     if count is None:
         return otherwise
     return count
 
 
 class EndpointModel(LanguageModel):
-    """A chat model that a server runs. Raises CannotRun where no server answers, or it refuses the
-    key."""
+    """A chat model that a server runs.
+
+    Attributes:
+        logprobs: How many log-probabilities a probe asks for; 0 where the server gives none.
+        thinking: The markers of a reasoning model; None for another.
+        extra: Further fields of every request.
+        served: The name by which the server knows the model.
+        tokens: Counts tokens, by the model's tokenizer or by estimate.
+        endings: Finds end markers that a server leaves in a reply; None for none.
+        server: The server, or a fleet of several.
+        batches: Takes the requests where they go in batches, else None.
+    """
 
     def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
+        """Read the tokenizer, if one is named, and ask whether a server answers.
+
+        Args:
+            config: The settings of the model.
+            facts: What is known of it: name, identity, window.
+
+        Raises:
+            CannotRun: No server answers, or it refuses the key.
+        """
         assert config.base_url is not None  # endpoint_facts refuses it otherwise
         self.name = facts.name
         self.identity = facts.identity
         self.capabilities = facts.capabilities
-        self.window, self.logprobs = facts.window, config.logprobs
-        self.shape, self.thinking = endpoint_shape(config), config.thinking
-        self.first_prompts, self.extra = {}, config.extra
-        self.served = config.source or config.name
+        self.window = facts.window
+        self.logprobs = config.logprobs
+        self.shape = endpoint_shape(config)
+        self.thinking = config.thinking
+        self.first_prompts = {}
+        self.extra = config.extra
+        self.served = config.source or config.name  # what the server calls the model
         tokenizer = endpoint_tokenizer(config)
         self.tokens: EstimatedTokens | Tokens = EstimatedTokens()
         if tokenizer is not None:
@@ -96,7 +124,8 @@ class EndpointModel(LanguageModel):
         self.batches: Batches | None = None
 
     def _server(self, config: ModelConfig, policy: RetryPolicy) -> Server:
-        """The server, or the fleet of several. Raises CannotRun."""
+        """The server at model.base_url; a fleet where several addresses are named. Raises CannotRun
+        where the key cannot be read."""
         base_url = config.base_url or ""
         key = api_key(config)
         if len(addresses(base_url)) == 1:
@@ -104,18 +133,26 @@ class EndpointModel(LanguageModel):
         return Fleet(base_url, key, policy, config.api_key_env, model=self.served)
 
     def tell(self, note: Callable[[str], None]) -> None:
-        """As LanguageModel.tell."""
+        """Take a function that gets a sentence when a server of a fleet goes away or comes back; a
+        single server never calls it."""
         if isinstance(self.server, Fleet):
             self.server.tell(note)
 
     def figures(self) -> list[str]:
-        """As LanguageModel.figures."""
+        """What each server of a fleet did, a sentence each; [] for a single server."""
         if isinstance(self.server, Fleet):
             return self.server.figures()
         return []
 
     def in_batches(self, state: Path, progress: Waiting) -> Batches:
-        """Send requests in batches from now on, none by itself. state, progress: as of Batches."""
+        """Send requests in batches from now on, none by itself, and return the batches.
+
+        Args:
+            state: The file that names the batches that were sent, for a later process.
+            progress: Shows how far they are.
+
+        Raises LimitReached or CannotRun where batches of an earlier process cannot be read.
+        """
         self.batches = Batches(self.server, state, progress)
         return self.batches
 
@@ -126,8 +163,8 @@ class EndpointModel(LanguageModel):
 
         Args:
             meter: Counts what it costs.
-            role: Under which it counts.
-            adapter: None: a server has its own names for adapters.
+            role: The role that its costs are counted under.
+            adapter: Has to be None, as a server has its own names for adapters.
 
         Raises:
             CannotRun: An adapter is named.
@@ -142,12 +179,13 @@ class EndpointModel(LanguageModel):
         return isinstance(self.tokens, EstimatedTokens)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character range of every token of `text`, by the local tokenizer or by estimate."""
+        """Character range of every token of a text, by the model's tokenizer here, or by
+        estimate."""
         return self.tokens.offsets(text)
 
     def turn_tokens(self) -> int:
-        """Tokens of one user turn's frame, BOS included; endpoint_tokens.ALLOWANCE without a chat
-        template."""
+        """Tokens of one user turn's frame, BOS included; an allowance of 16 where no chat template
+        is at hand."""
         return self.tokens.turn_tokens
 
     def system_turn_tokens(self, text: str) -> int:
@@ -156,10 +194,22 @@ class EndpointModel(LanguageModel):
         return self.turn_tokens() + self.count(text)
 
     def remember_first_prompt(self, role: str, messages: list[dict[str, str]]) -> None:
-        """Keep the first conversation that `role` sent, for the manifest; its token ids are the
-        server's affair."""
+        """Keep the first conversation that `role` sent, for the manifest, with no token ids: the
+        server alone knows them. Later ones are not kept."""
         if role not in self.first_prompts:
             self.first_prompts[role] = {"text": conversation_text(messages), "ids": []}
+
+
+class _Conversation(NamedTuple):
+    """A conversation as it is sent.
+
+    Attributes:
+        messages: {"role", "content"} of each turn.
+        markers: How many markers of turns were broken up in their texts.
+    """
+
+    messages: list[dict[str, str]]
+    markers: int
 
 
 @dataclass(frozen=True)
@@ -183,13 +233,21 @@ class EndpointSession(Session):
     can_begin_replies = False  # a chat has no way to begin a reply for the model
 
     def __init__(self, model: EndpointModel, meter: Meter, role: str) -> None:
+        """Begin an empty conversation.
+
+        Args:
+            model: The model behind the server.
+            meter: Counts what it costs.
+            role: The role that its costs are counted under.
+        """
         super().__init__(model.name, model.window, meter, role, model.shape)
         self._model = model
         self._turns: list[tuple[str, str]] = []  # role and text
         self._length = 0
 
     def _add_tokens(self, tokens: int) -> Span:
-        """Count `tokens` more in the context. Raises WindowExceeded."""
+        """Count so many tokens more in the context, and return the span that they are. Raises
+        WindowExceeded."""
         self._check_window(tokens)
         self._length += tokens
         return Span(self._length - tokens, self._length)
@@ -204,7 +262,8 @@ class EndpointSession(Session):
         self._turns.append((role, ""))
 
     def _append(self, text: str) -> Span:
-        """Append text to the last turn; returns its span, in tokens counted here."""
+        """Append text to the last turn; returns its span, in tokens counted here. Raises
+        WindowExceeded."""
         span = self._add_tokens(self._model.tokens.count(text))
         role, before = self._turns[-1]
         self._turns[-1] = role, before + text
@@ -228,32 +287,38 @@ class EndpointSession(Session):
             )
 
     def _text(self) -> str:
-        """The conversation as one text."""
-        return conversation_text(self._messages()[0])
+        """The conversation as one text, each turn below its role."""
+        return conversation_text(self._conversation().messages)
 
-    def _messages(self) -> tuple[list[dict[str, str]], int]:
-        """The conversation as a server gets it, and the number of markers of turns that were broken
-        up in it."""
+    def _conversation(self) -> _Conversation:
+        """The conversation as a server gets it: without a turn that is still to be filled, and with
+        a space in every turn marker that a text spells."""
         turns = self._turns
         if self._turn == "reply":
             turns = self._turns[:-1]  # the reply's turn is still to be filled
-        broken = [(role, *self._model.tokens.break_markers(text)) for role, text in turns]
-        return [{"role": role, "content": text} for role, text, _ in broken], sum(
-            count for *_, count in broken
-        )
+        messages: list[dict[str, str]] = []
+        markers = 0
+        for role, text in turns:
+            harmless_text, count = self._model.tokens.break_markers(text)
+            messages.append({"role": role, "content": harmless_text})
+            markers += count
+        return _Conversation(messages, markers)
 
     def _ask(self, kind: Kind, body: Mapping[str, object], stop: Sequence[str] = ()) -> Reply:
-        """Send the conversation, and book it even if it fails.
+        """Send the conversation and return the reply without its thinking, cut at stop strings.
+        Also books the request, even if it fails.
 
         Args:
-            kind: How it is booked: "prefill" or "probe".
+            kind: How it is booked: "prefill" for a reply, "probe" for probabilities.
             body: Fields of the request beside model and messages.
             stop: The answer ends at the first of these.
 
         Raises:
-            RequestFailed, CannotRun, WaitsForBatch: As `complete`.
+            RequestFailed: No try gave a usable reply.
+            CannotRun: No request would have one.
+            WaitsForBatch: The request goes with the next batch; it says the most that it may cost.
         """
-        messages, markers = self._messages()
+        messages, markers = self._conversation()
         self._model.remember_first_prompt(self._role, messages)
         took = Took()
         reply: Reply | None = None
@@ -278,7 +343,13 @@ class EndpointSession(Session):
         return reply
 
     def _most_usage(self, kind: Kind, max_tokens: int) -> Usage:
-        """The most that a request of this kind costs whose reply has `max_tokens` at most."""
+        """The most that a request may cost: what would be booked for a reply of the longest length.
+        It is booked on a meter of its own, not on the session's.
+
+        Args:
+            kind: "prefill" or "probe".
+            max_tokens: The most tokens of the reply.
+        """
         meter = self._meter
         self._meter = Meter()
         longest = Reply("", "length", self._length, tokens_out=max_tokens)
@@ -288,7 +359,8 @@ class EndpointSession(Session):
         return usage
 
     def _book_unanswered(self, requests: int) -> None:
-        """Book requests that were sent and got no usable reply: the server read the context."""
+        """Book so many requests that were sent and got no usable reply: the server read the context
+        each time."""
         if not requests:
             return
         read = self._length
@@ -370,26 +442,31 @@ class EndpointSession(Session):
             read: Tokens before them.
             unclosed: Whether the thinking did not end.
         """
-        first = 1  # the first token came out of the prefill
-        for part, thinking in ((thought, thought), (out - thought, 0)):
-            if part:
-                new = part - first
-                pairs, cut = new * read + new * (new + 1) // 2, int(unclosed and thinking > 0)
-                self._book(
-                    "decode",
-                    new,
-                    read,
-                    logits=new,
-                    pairs=pairs,
-                    out=part,
-                    thinking=thinking,
-                    unclosed=cut,
-                )
-                read, first = read + new, 0
+        answer = out - thought
+        from_prefill = 1  # the first token of the reply came out of the prefill
+        if thought:
+            new = thought - from_prefill
+            self._book_written(read, new, out=thought, thinking=thought, unclosed=int(unclosed))
+            read += new
+            from_prefill = 0
+        if answer:
+            self._book_written(read, answer - from_prefill, out=answer, thinking=0, unclosed=0)
+
+    def _book_written(self, read: int, new: int, **counts: int) -> None:
+        """Book the writing of `new` tokens after a context of `read` tokens.
+
+        Args:
+            read: Tokens before them.
+            new: Tokens that were run one by one.
+            **counts: Further fields of the event.
+        """
+        pairs = new * read + new * (new + 1) // 2
+        self._book("decode", new, read, logits=new, pairs=pairs, **counts)
 
     def _request(self) -> list[object]:
-        """The server's address, the hash of the conversation as it is sent, and its length."""
-        messages = json.dumps(self._messages()[0])
+        """What a cached reply depends on beside the model: the server's address, the hash of the
+        conversation as it is sent, and its length."""
+        messages = json.dumps(self._conversation().messages)
         return [
             self._model.server.base_url,
             hashlib.sha256(messages.encode()).hexdigest(),
@@ -401,8 +478,9 @@ class EndpointSession(Session):
         return {"length": self._length}
 
     def _restore_reply(self, added: AddedContext) -> None:
-        """Set the context as a cached reply left it."""
-        self._model.remember_first_prompt(self._role, self._messages()[0])
+        """Bring the context to where the reply would have left it; probabilities leave it as it
+        is."""
+        self._model.remember_first_prompt(self._role, self._conversation().messages)
         if added.text is None:
             return
         self._turns[-1] = "assistant", added.text
@@ -413,7 +491,8 @@ class EndpointSession(Session):
         self._turns[-1] = "assistant", text
 
     def _first_token(self, label: str) -> str | None:
-        """The text of a label's first token; None for an empty label."""
+        """The text of a label's first token, by the model's tokenizer; None for an empty label, or
+        without a tokenizer."""
         return self._model.tokens.first_token_text(label) or None
 
     @with_reply_cache
@@ -458,8 +537,8 @@ class EndpointSession(Session):
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Ask for the reply. Raises RequestFailed where none is usable, ModelOutputError where it
-        is withheld."""
+        """Ask for the reply and put it into the conversation. Raises RequestFailed where none is
+        usable, ModelOutputError where the server withholds it."""
         thinking = self._model.thinking
         reply = self._ask("prefill", _writing_fields(decoding, thinking), decoding.stop)
         if reply.finish == "content_filter":
@@ -498,7 +577,13 @@ class EndpointSession(Session):
 
 
 def _writing_fields(decoding: Decoding, thinking: Thinking | None) -> dict[str, object]:
-    """The fields of a request for a reply. thinking: of a reasoning model, None for another."""
+    """The fields of a request for a reply, beside model and messages.
+
+    Args:
+        decoding: How the reply is written.
+        thinking: The markers of a reasoning model, which may write so many tokens more; None for
+            another.
+    """
     max_tokens = decoding.max_tokens
     if thinking:
         max_tokens += thinking.tokens
@@ -519,5 +604,5 @@ def _writing_fields(decoding: Decoding, thinking: Thinking | None) -> dict[str, 
 
 
 def conversation_text(messages: Sequence[Mapping[str, str]]) -> str:
-    """Messages as one text, each below its role in brackets."""
+    r"""Messages as one text, each below its role in brackets: "[user]\nWho?\n[assistant]\nAnn"."""
     return "\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)

@@ -109,7 +109,8 @@ class BatchState:
 
     @classmethod
     def read(cls, reply: object) -> BatchState:
-        """Read a parsed reply. Raises UnusableReply."""
+        """Read the parsed reply of a server that describes a batch. Raises UnusableReply where it
+        is no JSON object."""
         if not isinstance(reply, dict):
             raise UnusableReply("the reply is no JSON object")
         counts = reply.get("request_counts")
@@ -133,7 +134,7 @@ class BatchState:
 
 
 def _count(counts: Mapping[str, object], key: str) -> int:
-    """A number of requests; 0 where it is missing."""
+    """A number of requests that a server states; 0 where it is missing or no number."""
     number = counts.get(key)
     if isinstance(number, int):
         return number
@@ -142,14 +143,20 @@ def _count(counts: Mapping[str, object], key: str) -> int:
 
 @dataclass(frozen=True)
 class BatchPage:
-    """A page of a server's list of batches. has_more: whether another page follows."""
+    """A page of a server's list of batches.
+
+    Attributes:
+        batches: The batches, latest first.
+        has_more: Whether another page follows.
+    """
 
     batches: Sequence[BatchState]
     has_more: bool
 
     @classmethod
     def read(cls, reply: object) -> BatchPage:
-        """Read a parsed reply; rows without an id are left out. Raises UnusableReply."""
+        """Read the parsed reply of a server; rows without an id are left out. Raises UnusableReply
+        where it is no JSON object."""
         if not isinstance(reply, dict):
             raise UnusableReply("the reply is no JSON object")
         rows = [row for row in reply.get("data") or () if isinstance(row, dict)]
@@ -175,7 +182,11 @@ class ReplyLine:
 
     @classmethod
     def parse(cls, text: bytes) -> ReplyLine | None:
-        """Read a line; None for one that is no JSON object."""
+        """Read a line of a file of replies; None for one that is no JSON object.
+
+        b'{"custom_id": "1a2b-1", "response": {"status_code": 200, "body": {...}}}'
+            -> ReplyLine("1a2b-1", 200, {...}, None)
+        """
         try:
             values = json.loads(text)
         except (ValueError, RecursionError):
@@ -188,7 +199,7 @@ class ReplyLine:
 
     @property
     def request(self) -> str:
-        """The hash of the request's body."""
+        """The hash of the request's body: "1a2b" of the id "1a2b-1"."""
         return self.custom_id.partition("-")[0]
 
     @property
@@ -236,17 +247,18 @@ class Batches:
         max_bytes: int,
         tries: Tries,
     ) -> T:
-        """The reply to a request from a batch that has ended.
+        """The reply to a request, from a batch that has ended. Where there is none yet, the request
+        is put among those that wait for the next batch.
 
         Args:
-            path: "/chat/completions", as of Server.post.
-            body: What is asked.
+            path: "/chat/completions", as of Server.post; not used, as batches have one address.
+            body: The fields of the request.
             read: Reads a parsed reply. Raises UnusableReply.
-            max_bytes: As of Server.post.
+            max_bytes: Not used: the whole file of replies has a limit.
             tries: Counts the request as sent once.
 
         Raises:
-            WaitsForBatch: The request has to wait for a batch.
+            WaitsForBatch: The request waits for the next batch.
             RequestFailed: The batch has no usable reply to it.
             CannotRun: No request would have one.
         """
@@ -293,8 +305,12 @@ class Batches:
         )
 
     def _queue_and_raise(self, key: str, body: Mapping[str, object]) -> NoReturn:
-        """Put a request into a file for `send`, and raise WaitsForBatch. key: the hash of its
-        body."""
+        """Append a request to the file that `send` will upload, and raise WaitsForBatch.
+
+        Args:
+            key: The hash of the request's body.
+            body: The fields of the request.
+        """
         fields = json.loads(self._server.encoded(body))
         self._waiting[key] += 1
         line = {
@@ -318,8 +334,12 @@ class Batches:
         return self._files[-1].tell() + size > _MOST_FILE_BYTES
 
     def send(self) -> None:
-        """Send what waits, and return when its batches ended. Raises CannotRun, LimitReached,
-        SaveError."""
+        """Upload the requests that wait, make a batch of each file, and return when all these
+        batches ended; `post` then has their replies. The state file names each batch as soon as
+        there is one.
+
+        Raises CannotRun, LimitReached, SaveError.
+        """
         batches = list(map(self._upload, self._files))  # a file that is sent twice costs nothing
         self._files.clear()
         self._sent.update(self._waiting)
@@ -339,7 +359,8 @@ class Batches:
         self._receive(batches)
 
     def _upload(self, file: IO[bytes]) -> SentBatch:
-        """Upload a file of requests, and close it; its batch is not made yet. Raises CannotRun."""
+        """Upload a file of requests, and close it; its batch is not made yet. Raises CannotRun
+        where the server takes none."""
         file.seek(0)
         form = [
             FormPart("purpose", b"batch"),
@@ -356,18 +377,19 @@ class Batches:
         return SentBatch(uploaded)
 
     def forget(self) -> None:
-        """Drop what is kept of the batches, as every reply was used."""
+        """Delete the state file, as every reply of the batches that it names was used."""
         self._state.unlink(missing_ok=True)
 
     def _save_state(self) -> None:
-        """Write the state file, where any batch was sent. Raises SaveError."""
+        """Write the state file; where no batch was sent, there is none to write. Raises
+        SaveError."""
         if self._batches:
             state = {"batches": [batch.to_json() for batch in self._batches]}
             write_atomic(self._state, json.dumps(state).encode())
 
     def _batch_id_of(self, file: str) -> str:
-        """The id of the batch of an uploaded file: one that is there, else a new one. Raises
-        LimitReached."""
+        """The id of the batch of an uploaded file: of one that the server has already, else of a
+        new one. Raises LimitReached where the server does not say."""
         policy = self._server.policy
         once = replace(self._server, policy=replace(policy, retries=0))
         body = {"input_file_id": file, "endpoint": _URL, "completion_window": "24h"}
@@ -385,7 +407,8 @@ class Batches:
         raise self._stop_error(problem)
 
     def _list_batches(self) -> Iterator[BatchState]:
-        """The batches that the server has, latest first. Raises LimitReached."""
+        """Yield the batches that the server has, latest first, a page at a time. Raises
+        LimitReached."""
         after = ""
         while True:
             page = self._get(f"/batches?limit=100{after}", BatchPage.read)
@@ -395,7 +418,8 @@ class Batches:
             after = f"&after={page.batches[-1].id}"
 
     def _get(self, path: str, read: Callable[[object], T]) -> T:
-        """What `read` makes of the JSON at `path`. Raises LimitReached."""
+        """What `read` makes of the parsed JSON at a path of the server. Raises LimitReached where
+        there is no usable reply."""
         try:
             return self._server.request(ServerCall(path, read, _MOST_FILE_BYTES), Tries())
         except (RequestFailed, CannotRun) as error:
@@ -408,8 +432,13 @@ class Batches:
         )
 
     def _receive(self, batches: Sequence[SentBatch]) -> None:
-        """Wait until these batches ended, and take their replies. Raises LimitReached; CannotRun
-        for a refused one."""
+        """Wait until these batches ended, and take their replies into `_replies`. A batch without
+        an id is made first, where an earlier process ended in between.
+
+        Raises:
+            LimitReached: The server does not say how far they are.
+            CannotRun: It refused one.
+        """
         for batch in batches:
             if not batch.id:  # a process ended between its file and its batch
                 batch.id = self._batch_id_of(batch.file)
@@ -422,8 +451,14 @@ class Batches:
                     self._replies.setdefault(line.request, []).append(line)
 
     def _wait_for(self, names: Sequence[str]) -> dict[str, BatchState]:
-        """Wait until the batches with these ids ended, and show how far they are. Returns id ->
-        state. Raises LimitReached."""
+        """Wait until the batches with these ids ended, and show meanwhile how far they are.
+
+        Returns:
+            Id -> how its batch ended.
+
+        Raises:
+            LimitReached: The server does not say how far they are.
+        """
         states: dict[str, BatchState] = {}
         wait, longest = _POLL_SECONDS
         while True:
@@ -439,7 +474,12 @@ class Batches:
             wait = min(2 * wait, longest)
 
     def _raise_refused(self, name: str, state: BatchState) -> NoReturn:
-        """Forget a batch that the server refused, and raise CannotRun."""
+        """Forget a batch that the server refused, and raise CannotRun with the server's reason.
+
+        Args:
+            name: The id of the batch.
+            state: What the server says of it.
+        """
         self._batches = [batch for batch in self._batches if batch.id != name]
         if self._batches:
             self._save_state()
@@ -472,7 +512,7 @@ class Batches:
 
 
 def _body_as_it_is(_content_type: str, body: bytes) -> bytes:
-    """The bytes of a reply, not parsed."""
+    """The bytes of a reply, for one that is not to be parsed as a whole."""
     return body
 
 
@@ -493,7 +533,8 @@ def _read_id(reply: object) -> str:
 
 
 def _id_in(values: Mapping[str, object]) -> str:
-    """The id of a file or batch; "" where it has none that can stand in an address."""
+    """The id in the description of a file or batch; "" where it has none that can stand in an
+    address."""
     name = values.get("id")
     if isinstance(name, str) and name.replace("-", "_").isidentifier():
         return name

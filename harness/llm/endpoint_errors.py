@@ -56,7 +56,11 @@ class ServerError:
 
     @classmethod
     def parse(cls, body: bytes) -> ServerError:
-        """Read the body of an error reply, of any form."""
+        """Read the body of an error reply, of any form.
+
+        b'{"error": {"message": "Too long", "code": "context"}}' -> ServerError("Too long",
+        code="context")
+        """
         text = body.decode("utf-8", "replace")
         try:
             error = _error_in(json.loads(text))
@@ -77,14 +81,18 @@ class ServerError:
         )
 
     def is_used_up(self, words: str) -> bool:
-        """Whether it says that all of the money or quota of the key is used. words: its message."""
+        """Whether the error says that all of the money or quota of the key is used.
+
+        Args:
+            words: The message, as it is shown.
+        """
         if self.code in _USED_UP or self.type in _USED_UP:
             return True
         return _NO_CREDITS.search(words) is not None
 
 
 def _error_in(reply: object) -> object:
-    """The error in a parsed error reply, by the names that servers give it."""
+    """The error in a parsed error reply: under "error" or "detail", else the whole reply."""
     if not isinstance(reply, dict):
         return reply
     error: object = reply.get("error", reply.get("detail", reply))
@@ -92,14 +100,14 @@ def _error_in(reply: object) -> object:
 
 
 def _message_of(error: object) -> str:
-    """The text of a parsed error."""
+    """The text of a parsed error: its "message", else all of it."""
     if isinstance(error, dict):
         return str(error.get("message", error))
     return str(error)
 
 
 def refused_field(content: bytes, words: str, error: ServerError) -> str | None:
-    """The field of a request that the server refuses; None for none.
+    """The field of a request that the server refuses; None where the error is about something else.
 
     Args:
         content: The JSON of the request.
@@ -122,7 +130,12 @@ def refused_field(content: bytes, words: str, error: ServerError) -> str | None:
 
 
 def _named_field(error: ServerError, fields: Sequence[str]) -> str | None:
-    """The field that an error names outside of its message; None for none."""
+    """The field that an error names outside of its message (`param`, `loc`); None for none.
+
+    Args:
+        error: The error.
+        fields: The fields of the request.
+    """
     for name in (error.param, *(error.loc or ())):
         if name in fields:
             return name
@@ -130,7 +143,12 @@ def _named_field(error: ServerError, fields: Sequence[str]) -> str | None:
 
 
 def _first_mentioned(fields: Sequence[str], words: str) -> str | None:
-    """The field that `words` mention first; None for none."""
+    """The field of a request that a message mentions first; None for none.
+
+    Args:
+        fields: The fields of the request.
+        words: The message.
+    """
     places: dict[str, int] = {}
     for name in fields:
         pattern = rf"\b{re.escape(name)}\b"

@@ -24,9 +24,9 @@ wait together, and without them it only sets headers, for 1.4 CPU seconds of imp
 
 from __future__ import annotations
 
-import contextlib
 import email.utils
 import json
+import math
 import random
 import re
 import threading
@@ -71,8 +71,8 @@ _POLL_SECONDS = 0.1  # seconds between two looks whether the run ends
 
 
 def key_mask(key: str | None) -> Callable[[str], str]:
-    """A function that replaces `key`, in any case, by "[key]" in a text; a key too short to be a
-    secret stays."""
+    """A function that replaces a key, in any case of letters, by "[key]" in a text; one that
+    changes nothing for no key, and for a key too short to be a secret."""
     if not key or len(key) < _SHORTEST_MASKED:
         return str
     return partial(re.compile(re.escape(key), re.IGNORECASE).sub, "[key]")
@@ -93,10 +93,10 @@ class Retryable(Exception):
         """Say why a try failed.
 
         Args:
-            why: As the rest of a sentence.
-            wait: As the attribute.
-            sent: As the attribute.
-            gone: As the attribute.
+            why: The rest of a sentence that names the server.
+            wait: Seconds that the server asks for; None for none.
+            sent: Whether there was a connection.
+            gone: Whether there was no whole reply, so that the server may have ended.
         """
         super().__init__(why)
         self.wait, self.sent, self.gone = wait, sent, gone
@@ -121,7 +121,7 @@ def parse_json(kind: str, body: bytes) -> object:
 
 
 def json_value(reply: object) -> object:
-    """Read a reply whose JSON values the caller checks by itself."""
+    """The parsed reply as it is, for a ServerCall whose caller checks the values by itself."""
     return reply
 
 
@@ -148,16 +148,26 @@ class ServerCall(Generic[T]):
 
 @dataclass(frozen=True)
 class Received(Generic[T]):
-    """A usable reply: what `read` made of it, and its parsed values."""
+    """A usable reply.
+
+    Attributes:
+        value: What `read` of the call made of it.
+        parsed: Its JSON values.
+    """
 
     value: T
     parsed: object
 
 
 class _FieldRefused(CannotRun):
-    """The server takes no `field`, a top-level one of a request."""
+    """The server takes no field of this name in a request.
+
+    Attributes:
+        field: The top-level field.
+    """
 
     def __init__(self, sentence: str, field: str) -> None:
+        """Keep the field's name beside the sentence."""
         super().__init__(sentence)
         self.field = field
 
@@ -167,10 +177,10 @@ class RetryPolicy:
     """How long to wait, in seconds, and how often to try again.
 
     Attributes:
-        timeout: For a reply.
-        retries: How many follow the first try.
-        first: Before the first retry.
-        longest: Before any retry.
+        timeout: How long to wait for a reply.
+        retries: How many tries follow the first one.
+        first: The longest wait before the first retry; it doubles with each further one.
+        longest: The longest wait before any retry.
         obey: The longest wait that a server may ask for (Retry-After).
         obey_total: The longest that it may ask for in a run, all waits together.
     """
@@ -183,8 +193,12 @@ class RetryPolicy:
     obey_total: float = 3600.0
 
     def wait_before(self, retry: int, draw: float) -> float:
-        """Seconds to wait before retry 1, 2, ...; draw: random in [0, 1), decides over the second
-        half of them."""
+        """Seconds to wait before a retry.
+
+        Args:
+            retry: Its number, from 1.
+            draw: A random number in [0, 1), which decides over the second half of the wait.
+        """
         # Beyond 2^30 the cap holds in any case, and a float would overflow at some point.
         whole = min(self.longest, self.first * 2.0 ** min(retry - 1, 30))
         return whole * (1 + draw) / 2
@@ -221,8 +235,8 @@ class Server:
         key: Sent as a bearer token; None for none.
         policy: How long to wait, and how often to try again.
         key_env: The environment variable that holds the key, for messages.
-        part: The settings that name the server: model, encoder or reranker, for messages.
-        headers: Further ones, of every request.
+        part: The settings that name the server: "model", "encoder" or "reranker", for messages.
+        headers: Further headers of every request.
     """
 
     base_url: str
@@ -233,6 +247,8 @@ class Server:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        """Prepare the headers of every request, the proxy and the mask of the key. Nothing is
+        sent."""
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",
@@ -253,7 +269,7 @@ class Server:
 
     @property
     def address_setting(self) -> str:
-        """What names the address, for messages."""
+        """The setting that holds the address, for messages: "model.base_url"."""
         return f"{self.part}.base_url"
 
     def post(
@@ -290,19 +306,27 @@ class Server:
         return json.dumps(renamed, ensure_ascii=False).encode("utf-8", "replace")
 
     def takes_other_name(self, error: Exception) -> bool:
-        """Whether `error` refuses a field that has another name, which requests have from then
-        on."""
+        """Whether an error refuses a field that has another name (max_tokens). If so, requests have
+        the other name from then on."""
         if not isinstance(error, _FieldRefused) or error.field not in OTHER_NAMES:
             return False
         self._names[error.field] = OTHER_NAMES[error.field]
         return True
 
     def request(self, call: ServerCall[T], tries: Tries) -> T:
-        """Send a call until it has a usable reply, and return what its `read` made of that; counts
-        in `tries`. Raises as `post`."""
+        """Send a call until it has a usable reply, and return what the call's `read` made of that.
+
+        Args:
+            call: What is sent.
+            tries: Counts how often it was sent.
+
+        Raises:
+            RequestFailed: No try gave a usable reply.
+            CannotRun: No request would have one.
+        """
         reason = ""
         for n in range(self.policy.retries + 1):
-            if not self.hands_on(tries):
+            if not self.has_other_server(tries):
                 self.wait_for_try(n)
             tries.made += 1
             tries.sent += 1
@@ -317,12 +341,22 @@ class Server:
             sent = f"{tries.made} tries"
         raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {reason}")
 
-    def hands_on(self, tries: Tries) -> bool:
-        """Whether another server tries a request that failed at once; a Fleet has such."""
+    def has_other_server(self, tries: Tries) -> bool:
+        """Whether another server can try a request at once that one has failed; a single server has
+        none."""
         return False
 
     def try_once(self, call: ServerCall[T], tries: Tries) -> Received[T]:
-        """One try of `request`. Raises Retryable, RequestFailed, CannotRun."""
+        """Send a call once, and read its reply.
+
+        Args:
+            call: What is sent.
+            tries: Its tries so far; a fleet chooses the server by them.
+
+        Raises:
+            Retryable: There is no usable reply; a later try may give one.
+            RequestFailed, CannotRun: There is no usable reply, and another try gives none.
+        """
         parsed = self._send_once(call, self.policy.timeout)
         try:
             return Received(call.read(parsed), parsed)
@@ -342,8 +376,8 @@ class Server:
         raise CannotRun(f"no server answers at {self.base_url} ({why}); {way_out}")
 
     def absence(self) -> str | None:
-        """Why no server answers at all, by one try; None where one does. Raises CannotRun where it
-        refuses our key."""
+        """Why no server answers at all, found out by one try; None where one does, whatever it
+        answers. Raises CannotRun where it refuses our key."""
         try:
             self._list_models()
         except RequestFailed:
@@ -354,7 +388,8 @@ class Server:
         return None
 
     def _list_models(self) -> object:
-        """The parsed reply of GET /models. Raises Retryable, RequestFailed, CannotRun."""
+        """The server's list of models, as JSON values (GET /models). Raises Retryable,
+        RequestFailed, CannotRun."""
         timeout = min(_LIST_TIMEOUT, self.policy.timeout)
         return self._send_once(ServerCall("/models", json_value, _MOST_REPLY_BYTES), timeout)
 
@@ -387,8 +422,8 @@ class Server:
         return call.parse(kind, reply.body)
 
     def _exchange(self, request: HttpRequest) -> HttpReply:
-        """The reply to a request; no batch waits meanwhile for the question that sent it. Raises
-        Retryable."""
+        """The reply to a request, whatever its status. While it is awaited, no batch of forward
+        passes waits for the question that sent it. Raises Retryable where none comes back whole."""
         scheduler = current()
         try:
             if scheduler is None:
@@ -400,7 +435,13 @@ class Server:
             raise Retryable(why, sent=error.sent, gone=error.gone) from None
 
     def error_of_status(self, reply: HttpReply, content: bytes | None) -> Exception:
-        """The exception for a reply by its HTTP status; content: the request's, None for a GET."""
+        """The exception for a reply that is no success: Retryable, RequestFailed or CannotRun, as
+        the table of the module says.
+
+        Args:
+            reply: The reply.
+            content: The JSON of the request; None for a GET.
+        """
         code = reply.status
         if 300 <= code < 400:
             return CannotRun(
@@ -462,8 +503,13 @@ class Server:
         )
 
     def _error_of_field(self, name: str | None, status: str) -> CannotRun | None:
-        """The error where the server takes no field of this name; None for no name. status: of the
-        reply, in words."""
+        """The error where the server takes no field of this name; it says by which setting to leave
+        it out.
+
+        Args:
+            name: The field; None for no field, for which there is no error.
+            status: The status of the reply in words, with what the server says.
+        """
         if name is None:
             return None
         setting = _SETTINGS.get(name, f"model.extra.{name}=null")
@@ -484,8 +530,8 @@ class Server:
         return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
     def _quoted(self, error: ServerError) -> str:
-        """What the server says of an error, after ": ", shortened and without keys; "" for
-        nothing."""
+        """What the server says of an error, as the end of a sentence: ": the model is busy"; "" for
+        nothing. Keys are masked, and it is shortened."""
         words = " ".join(self.mask_key(error.message).split())
         if not words:
             return ""
@@ -497,11 +543,14 @@ class Server:
         return time.monotonic() < self._closed_until
 
     def obey_wait(self, wait: float | None) -> None:
-        """Send no request for the `wait` seconds that a server asks for (Retry-After; None:
-        nothing).
+        """Send no request for the seconds that a server asks for (Retry-After), in any thread.
 
-        Raises RequestFailed where that is longer than we wait, CannotRun where all waits of the run
-        together are.
+        Args:
+            wait: The seconds; None for no wish.
+
+        Raises:
+            RequestFailed: That is longer than we wait.
+            CannotRun: All waits of the run together are.
         """
         if wait is None:
             return
@@ -523,8 +572,12 @@ class Server:
             )
 
     def wait_for_try(self, retry: int) -> None:
-        """Wait until retry number `retry` (0: the first try) may be sent. Raises Stopped if the run
-        ends meanwhile."""
+        """Wait until a try may be sent: for the policy's seconds before a retry, and for the pause
+        that the server asked for. Raises Stopped if the run ends meanwhile.
+
+        Args:
+            retry: The number of the retry; 0 for the first try.
+        """
         until = time.monotonic()
         if retry:
             with self._lock:
@@ -536,9 +589,13 @@ class Server:
                 scheduler.check()
             if left <= 0:
                 return
-            with contextlib.nullcontext() if scheduler is None else scheduler.waiting_for_server():
-                time.sleep(min(left, _POLL_SECONDS))
-            add_queued(min(left, _POLL_SECONDS))
+            seconds = min(left, _POLL_SECONDS)
+            if scheduler is None:
+                time.sleep(seconds)
+            else:
+                with scheduler.waiting_for_server():
+                    time.sleep(seconds)
+            add_queued(seconds)
 
 
 def _listed_names(models: object) -> list[str]:
@@ -559,7 +616,10 @@ def _listed_names(models: object) -> list[str]:
 
 def _retry_after(text: str) -> float | None:
     """Seconds that a Retry-After header asks for, as a number or as a date; None where it cannot be
-    read."""
+    read.
+
+    "7" -> 7.0; "Wed, 21 Oct 2026 07:28:00 GMT" -> the seconds from now, 0 for the past; "" -> None
+    """
     try:
         seconds = float(text)
     except ValueError:
@@ -567,6 +627,6 @@ def _retry_after(text: str) -> float | None:
             seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
         except (ValueError, TypeError, OverflowError):
             return None
-    if seconds == seconds:
-        return max(seconds, 0.0)
-    return None
+    if math.isnan(seconds):
+        return None
+    return max(seconds, 0.0)

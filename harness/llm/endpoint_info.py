@@ -106,7 +106,8 @@ def _identity(
 
 
 def _capabilities(config: ModelConfig) -> frozenset[str]:
-    """Sampling, and probes where log-probabilities of the first token of an answer can be had."""
+    """What the model can do beyond reading and writing: always "sampling"; "probe" where the server
+    gives log-probabilities and the first token of an answer is known here."""
     # The first token of a reasoning model's reply opens its thinking, and a chat has no way to skip
     # it.
     if config.logprobs and not config.thinking and config.tokenizer:
@@ -115,7 +116,7 @@ def _capabilities(config: ModelConfig) -> frozenset[str]:
 
 
 def _refusals(config: ModelConfig) -> dict[str, str]:
-    """Capability -> why the model lacks it, where there is more to say."""
+    """Capability -> why the model lacks it, where there is more to say; {} elsewhere."""
     if not config.logprobs or config.tokenizer:
         return {}
     unknown = "the first token of an answer is not known without its tokenizer"
@@ -123,8 +124,8 @@ def _refusals(config: ModelConfig) -> dict[str, str]:
 
 
 def _warnings(config: ModelConfig) -> list[str]:
-    """Warnings about lengths and sizes that are assumed or unknown, and about a key that travels
-    unencrypted."""
+    """Warnings: that lengths are estimated, that sizes for FLOPs are assumed or unknown, that a key
+    travels unencrypted."""
     warnings = []
     if not config.tokenizer:
         warnings.append(
@@ -157,7 +158,8 @@ def _warnings(config: ModelConfig) -> list[str]:
 
 
 def _is_readable(address: str) -> bool:
-    """Whether others on the way to a server can read what is sent."""
+    """Whether others on the way to a server can read what is sent: plain http to another
+    machine."""
     url = urlsplit(address)
     return url.scheme == "http" and not is_loopback(url.hostname)
 
@@ -197,7 +199,8 @@ def address_problems(config: ModelConfig) -> list[str]:
 
 
 def one_address_problems(config: ModelConfig) -> list[str]:
-    """As `address_problems`, where several servers cannot be used either."""
+    """[A sentence] where model.base_url is wrong, or names several servers where only one can be
+    used; else []."""
     problems = address_problems(config)
     if not problems and len(addresses(config.base_url or "")) > 1:
         return ["model.base_url names several servers; name one here"]
@@ -205,7 +208,8 @@ def one_address_problems(config: ModelConfig) -> list[str]:
 
 
 def _address_problem(address: str) -> str | None:
-    """What is wrong with one address; None where nothing is."""
+    """What is wrong with one address, as a sentence that does not repeat it; None where nothing
+    is."""
     no_address = "model.base_url is no address; write it as http://HOST:PORT/v1"
     try:
         url = urlsplit(address)
@@ -224,8 +228,9 @@ def _address_problem(address: str) -> str | None:
 
 
 def api_key(config: ModelConfig) -> str | None:
-    """The key, None where no variable is named. Raises CannotRun: no such variable, or a value no
-    header can hold."""
+    """The key of the server, from the environment variable that the settings name; None where
+    they name none. Raises CannotRun where there is no such variable, or its value can be in no
+    header."""
     if config.api_key_env is None:
         return None
     if not _NAME.fullmatch(config.api_key_env):
@@ -254,8 +259,8 @@ def api_key(config: ModelConfig) -> str | None:
 
 
 def endpoint_shape(config: ModelConfig) -> ModelShape | None:
-    """Sizes for FLOPs: model.shape, or those in config.json beside the tokenizer; None where
-    neither says."""
+    """The model's sizes, by which FLOPs are counted: model.shape, or those in config.json beside
+    the tokenizer; None where neither says them."""
     if config.shape is not None:
         return ModelShape(**config.shape.model_dump())
     try:
@@ -273,14 +278,20 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
 
 @dataclass(frozen=True)
 class LocalTokenizer:
-    """A tokenizer on this machine. folder: with tokenizer.json; identity: a hash of its files."""
+    """A tokenizer on this machine.
+
+    Attributes:
+        folder: The folder with its tokenizer.json.
+        identity: A hash of its files.
+    """
 
     folder: Path
     identity: str
 
 
 def endpoint_tokenizer(config: ModelConfig) -> LocalTokenizer | None:
-    """The tokenizer that a configuration names; None where it names none. Raises CannotRun."""
+    """The tokenizer that model.tokenizer names, downloaded where it is on the hub; None where it
+    names none. Raises CannotRun where it is missing."""
     if not config.tokenizer:
         return None
     folder = tokenizer_folder(config, Path())

@@ -107,7 +107,11 @@ class RequestSizes:
 
     @classmethod
     def of(cls, body: Mapping[str, object]) -> RequestSizes:
-        """The sizes of a request with these fields."""
+        """The sizes of a request.
+
+        Args:
+            body: The fields of the request: "messages", "max_tokens", "top_logprobs".
+        """
         messages = body.get("messages")
         texts: list[str] = []
         if isinstance(messages, Sequence):
@@ -121,12 +125,12 @@ class RequestSizes:
 
     @property
     def most_bytes(self) -> int:
-        """The most bytes of its reply."""
+        """The most bytes that a sound reply to the request may have."""
         return _REPLY_FRAME + _TOKEN_BYTES * self.max_tokens * (1 + self.alternatives)
 
 
 def _number(value: object) -> int:
-    """A whole number that a request names; 0 where it names none."""
+    """A whole number that a request names: 5 for 5, 5.0 or "5"; 0 where it names none."""
     if isinstance(value, int | float | str):
         return int(value or 0)
     return 0
@@ -174,7 +178,7 @@ def read_reply(reply: object, sizes: RequestSizes, mask_key: Callable[[str], str
 
 
 def _first_choice(reply: Mapping[str, object]) -> Mapping[str, object]:
-    """The first choice of a reply. Raises UnusableReply."""
+    """The first choice of a reply, a JSON object. Raises UnusableReply where there is none."""
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise UnusableReply("the reply has no choices, so it is no chat completion")
@@ -182,8 +186,8 @@ def _first_choice(reply: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _message(choice: Mapping[str, object]) -> Mapping[str, object]:
-    """The message of a choice, whose content is a text or a list of objects. Raises
-    UnusableReply."""
+    """The message of a choice, whose content is a text or a list of objects. Raises UnusableReply
+    for any other, for a call of a tool, and for a reply that broke off."""
     message = choice.get("message")
     if not isinstance(message, dict):
         raise UnusableReply("the reply has no message with a text")
@@ -214,7 +218,12 @@ def _reasoning(message: Mapping[str, object]) -> str:
 class _Counts:
     """Tokens of a reply as the server counts them; None where it does not say, or cannot be true.
 
-    refused: how many of its counts cannot be true.
+    Attributes:
+        read: Tokens of the request.
+        cached: Those of them that were in the server's prefix cache; 0 where it does not say.
+        written: Tokens of the reply.
+        thinking: Those of them that are thinking.
+        refused: How many of its counts cannot be true.
     """
 
     read: int | None
@@ -228,7 +237,7 @@ class _Counts:
         """Read the counts of a reply.
 
         Args:
-            usage: Its field of this name.
+            usage: The reply's field "usage".
             sizes: The sizes of the request.
             written_bytes: The bytes of the reply's text.
         """
@@ -257,8 +266,13 @@ def _object(value: object) -> Mapping[str, object]:
 
 
 def _parts_text(message: Mapping[str, object], kind: str) -> str:
-    """The text of a message's parts of `kind`: "text", "thinking" or "refusal"; a plain content is
-    one text."""
+    """The text of a message's parts of one kind, joined; a content that is a plain text counts as a
+    part of the kind "text".
+
+    Args:
+        message: {"content": "Paris"}, or {"content": [{"text": "Par"}, {"text": "is"}]}.
+        kind: "text", "thinking" or "refusal".
+    """
     content = message.get("content")
     parts: list[object] = [{"text": content}]
     if isinstance(content, list):
@@ -271,7 +285,8 @@ def _parts_text(message: Mapping[str, object], kind: str) -> str:
 
 
 def _texts_of(value: object) -> list[str]:
-    """The texts of one part's value: a text, or a list of objects with texts."""
+    """The texts in one part's value: "a" -> ["a"]; [{"text": "a"}, {"text": "b"}] -> ["a", "b"];
+    else []."""
     if isinstance(value, str):
         return [value]
     if not isinstance(value, list):
@@ -285,7 +300,7 @@ def _token_count(value: object, size: int, most: int) -> int | None:
 
     Args:
         value: What the server says.
-        size: Bytes of the text that it counts.
+        size: Bytes of the text whose tokens it counts.
         most: The most tokens that it may have.
     """
     if not isinstance(value, int) or isinstance(value, bool):
@@ -297,9 +312,12 @@ def _token_count(value: object, size: int, most: int) -> int | None:
 
 
 def _top_logprobs(logprobs: object) -> Iterable[tuple[str, float]]:
-    """(Token, log-probability) of the alternatives to the first token; none where there are none.
+    """Yield (token, log-probability) of what might have come first in the reply; nothing where the
+    reply does not say. "▁" in a token, SentencePiece's sign of a space, becomes a space.
 
-    logprobs: of a choice, {"content": [{"top_logprobs": [{"token": "Yes", "logprob": -0.1}, ...]}]}.
+    Args:
+        logprobs: The field of a choice, {"content": [{"top_logprobs": [{"token": "Yes", "logprob":
+            -0.1}, ...]}, ...]}.
     """
     content = _object(logprobs).get("content")
     if not isinstance(content, list) or not content:

@@ -24,14 +24,23 @@ ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat tem
 
 
 def break_markers(text: str, markers: Iterable[str]) -> tuple[str, int]:
-    """Put a space after the first character of each marker: "a<|end|>" -> ("a< |end|>", 1), the
-    number of spaces."""
+    """Put a space after the first character of each marker that a text spells.
+
+    "a<|end|>", ["<|end|>"] -> ("a< |end|>", 1)
+
+    Args:
+        text: The text.
+        markers: The markers; one of a single character is left as it is.
+
+    Returns:
+        The text, and the number of spaces.
+    """
     long_markers = [marker for marker in markers if len(marker.strip()) > 1]
     long_markers.sort(key=len, reverse=True)
-    return re.subn("|".join(map(re.escape, long_markers)), _broken, text)
+    return re.subn("|".join(map(re.escape, long_markers)), _with_space, text)
 
 
-def _broken(found: re.Match[str]) -> str:
+def _with_space(found: re.Match[str]) -> str:
     """The marker that a pattern found, with a space after its first character."""
     marker = found[0]
     return f"{marker[0]} {marker[1:]}"
@@ -59,7 +68,8 @@ class EstimatedTokens:
         return len(_PIECE.findall(text))
 
     def first_token_text(self, text: str) -> str:
-        """ "", as no first token is known; the plan refuses methods that need it."""
+        """The empty text: without a tokenizer no first token is known; the plan refuses methods
+        that need it."""
         return ""
 
     def break_markers(self, text: str) -> tuple[str, int]:
@@ -68,22 +78,38 @@ class EstimatedTokens:
 
 
 class Tokens(Text):
-    """A tokenizer.json with its chat template. Raises CannotRun where it cannot be read."""
+    """A tokenizer.json with its chat template. Raises CannotRun where it cannot be read.
+
+    Attributes:
+        markers: The markers of the model's own turns and endings.
+        turn_tokens: Tokens that the template adds to one user turn, the head of the reply and the
+            BOS included.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
+        """Read a tokenizer. `_markers_to_break` are the markers that no text may spell in a
+        request.
+
+        Args:
+            folder: The folder with tokenizer.json.
+            name: The model's name, for messages.
+        """
         tokenizer = FastTokenizer(folder)
         super().__init__(tokenizer, name)
         added_tokens = tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
         added = [(token.content, token.special) for token in added_tokens]
         self.markers = markers_of(added, tokenizer.chat_template or "")
         self.turn_tokens = self._frame_tokens(tokenizer, name) or ALLOWANCE
-        """Tokens that the template adds to one user turn, the head of the reply and the BOS
-        included."""
-        self._broken = {*self.markers, *KNOWN, *OPENING}
+        self._markers_to_break = {*self.markers, *KNOWN, *OPENING}
 
     def _frame_tokens(self, tokenizer: FastTokenizer, name: str) -> int:
-        """Tokens of a user turn's frame; 0 without a chat template, or with one that cannot be cut.
-        name: of the model."""
+        """Tokens that the chat template puts around a user turn, the head of the reply included; 0
+        without a template, or with one that cannot be cut.
+
+        Args:
+            tokenizer: The tokenizer, with its template.
+            name: The model's name, for messages.
+        """
         template = tokenizer.chat_template
         if not template:
             return 0
@@ -105,4 +131,4 @@ class Tokens(Text):
     def break_markers(self, text: str) -> tuple[str, int]:
         """`text` with every marker in it broken up, and their number; text without markers is
         returned unchanged."""
-        return break_markers(text, self._broken)
+        return break_markers(text, self._markers_to_break)

@@ -81,8 +81,12 @@ _NO_ROLLBACK = dict.fromkeys(_RECURRENT.split(), _KEEPS_STATE) | dict.fromkeys(
 
 
 def cache_problem(settings: Mapping[str, object]) -> str | None:
-    """Why no session can run on a model, as the rest of a sentence; None when one can. settings:
-    its config.json."""
+    """Why no session can run on a model, as the rest of a sentence that begins with its name; None
+    when one can.
+
+    Args:
+        settings: The model's config.json.
+    """
     if "num_hidden_layers" not in settings and isinstance(settings.get("text_config"), dict):
         return "is a multimodal model, and only text models can be loaded; use a text model"
     reason = _NO_ROLLBACK.get(str(settings.get("model_type")))
@@ -97,7 +101,8 @@ def cache_problem(settings: Mapping[str, object]) -> str | None:
 
 
 def is_checked(family: str) -> bool:
-    """Whether tests show that sessions on this family (model_type) equal one eager pass."""
+    """Whether tests show that sessions on a family (model_type of config.json) equal one eager
+    pass."""
     return family in _PLAIN or family in _WINDOWS
 
 
@@ -133,8 +138,13 @@ def capture_problem(
 
 
 def _score_change(settings: Mapping[str, object], trust_remote_code: bool) -> str | None:
-    """What changes the attention scores or their mask at any length of the context, in words; None
-    for nothing."""
+    """What changes the attention scores or their mask at any length of the context, as the rest of
+    a sentence ("soft-caps its attention scores at 50"); None for nothing.
+
+    Args:
+        settings: The model's config.json.
+        trust_remote_code: Whether code of the model's own runs.
+    """
     family = str(settings.get("model_type"))
     if trust_remote_code and "auto_map" in settings:
         return "runs code of its own (auto_map in its config.json)"

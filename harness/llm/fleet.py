@@ -51,9 +51,9 @@ class _Member:
         in_flight: Requests that it has now.
         latency: Seconds of a reply, a moving mean; None before the first.
         away_until: When it is asked again, by time.monotonic; 0 for a server that is there.
-        away_for: How many seconds it is left alone.
-        requests: Replies that it gave.
-        tokens: Read and written, in its replies.
+        away_for: How many seconds it is left alone, the last time that it went away.
+        requests: How many replies it gave.
+        tokens: Tokens read and written, in its replies.
         failures: Tries that failed.
         failures_in_a_row: The failures since its last reply.
         seconds: The time of all its replies.
@@ -72,11 +72,16 @@ class _Member:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The server's address."""
         return self.server.base_url
 
     def answered(self, tokens: int, seconds: float) -> None:
-        """Count a reply of so many tokens, and the seconds that it took."""
+        """Count a reply, and bring the mean time of replies up to date.
+
+        Args:
+            tokens: Tokens that were read and written.
+            seconds: How long the reply took.
+        """
         self.failures_in_a_row = 0
         self.away_for = 0.0
         self.requests += 1
@@ -88,7 +93,11 @@ class _Member:
             self.latency += _NEWEST * (seconds - self.latency)
 
     def failed(self, gone: bool) -> bool:
-        """Count a failure; whether the server went away by it. gone: whether it may have ended."""
+        """Count a failure; returns whether the server counts as away because of it.
+
+        Args:
+            gone: Whether no whole reply came back, so that the server may have ended.
+        """
         self.failures += 1
         self.failures_in_a_row += 1
         if self.away_until or not (gone or self.failures_in_a_row >= _IN_A_ROW):
@@ -97,18 +106,20 @@ class _Member:
         return True
 
     def go_away(self) -> None:
-        """Give it no requests for a while."""
+        """Let the server count as away: no requests for 10 seconds, or twice as long as the last
+        time, at most 300."""
         first, longest = _AWAY
         self.away_for = min(max(2 * self.away_for, first), longest)
         self.away_until = time.monotonic() + self.away_for
 
     def come_back(self) -> None:
-        """Give it requests again."""
+        """Let the server count as there again."""
         self.away_until = 0.0
         self.failures_in_a_row = 0
 
     def figures(self) -> str:
-        """What it did, in words."""
+        """What the server did: "http://a:8000/v1: 120 requests, 96,000 tokens, 1 failures, 2.1 s a
+        request"."""
         mean = "–"
         if self.requests:
             mean = f"{self.seconds / self.requests:.2g}"
@@ -130,6 +141,8 @@ class Fleet(Server):
     model: str = ""
 
     def __post_init__(self) -> None:
+        """Make a Server of each address. Sentences about them wait in `_unsaid` until `tell` says
+        where they go."""
         urls = sorted(addresses(self.base_url))
         self.base_url = ",".join(urls)
         super().__post_init__()
@@ -144,15 +157,17 @@ class Fleet(Server):
         self._note: Callable[[str], None] = self._unsaid.append
 
     def tell(self, note: Callable[[str], None]) -> None:
-        """Say what happens to the servers by `note`, also what happened before."""
+        """Take the function that gets sentences about the servers from now on; it gets those of
+        before at once."""
         self._note = note
         for sentence in self._unsaid:
             note(sentence)
         self._unsaid.clear()
 
     def check_alive(self) -> None:
-        """Return when a server answers, and all that do serve the model; note the others. Raises
-        CannotRun."""
+        """Return when a server answers, and all that do serve the model; those that do not answer
+        are noted and count as away. Raises CannotRun where none answers, or one serves another
+        model."""
         absent: list[CannotRun] = []
         for member in self._members:
             try:
@@ -209,15 +224,16 @@ class Fleet(Server):
                 member.answered(_tokens_of(reply.parsed), time.monotonic() - began)
             return reply
 
-    def hands_on(self, tries: Tries) -> bool:
-        """Whether a server is there that has not failed the request."""
+    def has_other_server(self, tries: Tries) -> bool:
+        """Whether the request was failed by a server, and one is there that has not failed it."""
         if not tries.failed_at:
             return False
         return any(member.url not in tries.failed_at for member in self._present())
 
     @contextlib.contextmanager
     def _chosen(self, tries: Tries) -> Iterator[_Member]:
-        """Context manager: the server for a request."""
+        """Context manager: gives the server for a request, which counts as in flight there
+        meanwhile."""
         with self._members_lock:
             member = self._choose(tries)
             member.in_flight += 1
@@ -239,19 +255,22 @@ class Fleet(Server):
         candidates = untried or present
         latencies = self._latencies(candidates)
         if tries.document:
-            most = _most_in_flight(candidates, latencies)
-            for member in sorted(candidates, key=lambda each: _rank(each.url, tries.document)):
-                if member.in_flight < most[member.url]:
+            limits = _most_in_flight(candidates, latencies)
+            in_order = sorted(candidates, key=lambda member: _rank(member.url, tries.document))
+            for member in in_order:
+                if member.in_flight < limits[member.url]:
                     return member
 
         def wait(member: _Member) -> tuple[float, int]:
-            """Seconds until it would end the request; of equals one that has answered less."""
+            """What servers are compared by: seconds until one would end the request, then, of
+            equals, how many replies it has given."""
             return (member.in_flight + 1) * latencies[member.url], member.requests
 
         return min(candidates, key=wait)
 
     def _latencies(self, members: Sequence[_Member]) -> dict[str, float]:
-        """Address -> seconds of a reply; the mean of the others where it has given none."""
+        """Address -> mean seconds of a reply; for a server that has given none the mean of all
+        others, or 1."""
         known = [member.latency for member in self._members if member.latency is not None]
         usual = 1.0
         if known:
@@ -273,8 +292,12 @@ class Fleet(Server):
         return [min(self._members, key=lambda member: member.away_until)]
 
     def _failed(self, member: _Member, error: Retryable) -> None:
-        """Count a try that failed, and note it where its server went away. Raises as
-        Server.obey_wait."""
+        """Count a try that failed, and note it where its server went away by it. Also leaves the
+        server alone for as long as it asks.
+
+        Raises:
+            RequestFailed, CannotRun: It asks for a longer wait than we grant.
+        """
         with self._members_lock:
             newly_away = member.failed(error.gone)
         if newly_away:
@@ -307,8 +330,8 @@ class Fleet(Server):
 
 
 def _most_in_flight(members: Sequence[_Member], latencies: Mapping[str, float]) -> dict[str, int]:
-    """Address -> the most requests in flight there: its share, by its speed, of all requests and
-    one more.
+    """Address -> the most requests in flight there: a quarter more than its share, by its speed, of
+    all requests in flight and one more.
 
     Args:
         members: The servers, with their requests in flight.
@@ -328,8 +351,8 @@ def _most_in_flight(members: Sequence[_Member], latencies: Mapping[str, float]) 
 
 
 def _rank(url: str, document: str) -> bytes:
-    """What orders the servers of a document: a hash of the pair, so that the others keep their
-    order where a server comes or goes."""
+    """What the servers are ordered by for a document: a hash of the pair, so that the others keep
+    their order where a server comes or goes."""
     return hashlib.blake2b(f"{url} {document}".encode(), digest_size=8).digest()
 
 

@@ -29,7 +29,8 @@ _MAGIC = b"GGUF"
 def converted(
     file: Path, sha256: str | None = None, needs_template: bool = False
 ) -> tuple[Path, dict[str, object]]:
-    """Convert a model unless the user's cache has it; converting takes a minute.
+    """The folder of a GGUF model converted for transformers; a model that the user's cache lacks is
+    converted first, which takes a minute.
 
     Args:
         file: The GGUF file.
@@ -37,7 +38,7 @@ def converted(
         needs_template: Refuse a file without a chat template, before it is converted.
 
     Returns:
-        The folder of the converted model, and its identity.
+        The folder of the converted model, and its identity {"gguf": HASH, "conversion": 1}.
 
     Raises:
         NoTemplate: It has no chat template, and `needs_template`.
@@ -70,7 +71,8 @@ def converted(
 
 
 def is_converted(file: Path) -> bool:
-    """Whether `converted` has nothing left to do for this file."""
+    """Whether the user's cache has this file's converted model, so that `converted` takes no
+    time."""
     return file.is_file() and _converted_folder(file_hash(file)).is_dir()
 
 
@@ -98,7 +100,7 @@ def _check_header(file: Path) -> None:
 
 
 def _conversion() -> ModuleType:
-    """The module that converts. Raises CannotRun without the package gguf."""
+    """The module that converts, imported now. Raises CannotRun without the package gguf."""
     if find_spec("gguf") is None:
         raise CannotRun("GGUF files need the package gguf; pip install 'longdoc-harness[gguf]'")
     # Late, as it loads torch, transformers and gguf.
@@ -111,5 +113,6 @@ class NoTemplate(CannotRun):
     """A model without a chat template."""
 
     def __init__(self, name: str) -> None:
+        """The error for the model or file of this name."""
         remedy = "set --set model.template=none or a template file"
         super().__init__(f"'{name}' has no chat template; {remedy}")

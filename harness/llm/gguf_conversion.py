@@ -30,8 +30,15 @@ def has_template(file: Path) -> bool:
 
 
 def write(file: Path, draft: Path) -> None:
-    """Load a GGUF file with transformers and save model and tokenizer in `draft`. Raises
-    CannotRun."""
+    """Load a GGUF file with transformers, and save model and tokenizer.
+
+    Args:
+        file: The GGUF file.
+        draft: The folder that is written to.
+
+    Raises:
+        CannotRun: The file is damaged, or holds what transformers does not read.
+    """
     transformers.logging.disable_progress_bar()
     where, name = str(file.resolve().parent), file.resolve().name
     try:
@@ -77,7 +84,11 @@ def _check_attention(config: Any, file: Path) -> None:
 
 
 def _is_stretched(reader: Any) -> bool:
-    """Whether the positions of a model are stretched. reader: a GGUFReader of its file."""
+    """Whether a GGUF file says that the positions of its model are stretched.
+
+    Args:
+        reader: A GGUFReader of the file.
+    """
     for key, field in reader.fields.items():
         if key.endswith(_SCALING) and field.contents() != "none":
             return True
@@ -94,7 +105,12 @@ def _stretches(config: Any) -> bool:
 
 
 def _left_out(file: Path, what: str) -> str:
-    """The sentence on a file of which transformers leaves something out."""
+    """The sentence on a file of which transformers leaves something out.
+
+    Args:
+        file: The GGUF file.
+        what: What is left out: "what its attention scores are divided by".
+    """
     sentence = f"transformers leaves out of '{file.name}' {what}, so the model would be another"
     return f"{sentence}; use the model's safetensors"
 

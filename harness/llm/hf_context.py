@@ -7,11 +7,20 @@ from harness.llm.kv import rewind
 
 
 class Context(TokenContext):
-    """A context with the cache of its first `_cached` tokens."""
+    """A context of a network of transformers: its tokens, and the cache of the first `_cached` of
+    them, which the network has run."""
 
     _model: LoadedModel
 
     def __init__(self, model: LoadedModel, meter: Meter, role: str, adapter: str | None) -> None:
+        """Begin an empty context with a cache in the model's pool.
+
+        Args:
+            model: The model.
+            meter: Counts the costs.
+            role: The role that they are counted under.
+            adapter: The adapter that is switched on; None for none.
+        """
         super().__init__(model, meter, role, adapter)
         self._cache = model.pool.cache()
 

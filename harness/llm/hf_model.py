@@ -35,12 +35,13 @@ class LoadedModel(Network, TokenizedModel):
     shape: ModelShape
 
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
-        """Load the weights and the tokenizer.
+        """Load the weights and the tokenizer. Also sets torch's number of threads, and in
+        deterministic mode its deterministic algorithms, for the whole process.
 
         Args:
             config: The settings of the model.
             facts: What is known of it.
-            folder: With its files.
+            folder: The folder with its files.
 
         Raises:
             CannotRun: It cannot be loaded as configured.
@@ -68,8 +69,8 @@ class LoadedModel(Network, TokenizedModel):
                 )
 
     def _load(self, config: ModelConfig, folder: str) -> Any:
-        """The network with its weights and adapters, on its device. Raises CannotRun for weights
-        that do not fit."""
+        """The network with its weights and adapters, on its device, no adapter switched on. Raises
+        CannotRun for weights that do not fit config.json."""
         # The run shows its own progress; a bar for every model would stand in the middle of it.
         transformers.logging.disable_progress_bar()
         net = self._with_weights(config, folder)
@@ -90,7 +91,8 @@ class LoadedModel(Network, TokenizedModel):
         return net.to(self.device).eval()
 
     def _with_weights(self, config: ModelConfig, folder: str) -> Any:
-        """Load the network with its weights, into main memory or where `device_map` says.
+        """The network with its weights, in main memory or where `device_map` says. Also sets
+        `layers` and `shape`.
 
         Raises CannotRun for a damaged file, and for weights that do not fit config.json.
         """
@@ -128,7 +130,8 @@ class LoadedModel(Network, TokenizedModel):
         return net
 
     def _load_error(self, error: Exception) -> CannotRun:
-        """The sentence for weights that cannot be loaded."""
+        """The error for weights that cannot be loaded; it says why, in the first line of `error`,
+        and what to do."""
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         fix = "copy the model's folder again, or name another model"
         if isinstance(error, torch.OutOfMemoryError):
@@ -150,8 +153,8 @@ class LoadedModel(Network, TokenizedModel):
             ) from e
 
     def forget(self) -> None:
-        """Drop first prompts, cached contexts and failed passes, so that no run depends on an
-        earlier one."""
+        """Drop first prompts, cached contexts and failed passes, so that a run on a model that
+        stays loaded does not depend on the run before."""
         self.first_prompts = {}
         for queue in self._queues.values():
             queue.failed.clear()
@@ -162,7 +165,7 @@ class LoadedModel(Network, TokenizedModel):
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Context manager: silence the warnings of transformers."""
+    """Context manager: transformers logs errors alone inside the block."""
     before = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     try:
@@ -172,11 +175,13 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _set_threads(width: int, deterministic: bool = False) -> None:
-    """Set torch's threads on the CPU: one for a narrow model, one a free core for a wider one;
-    OMP_NUM_THREADS wins.
+    """Set torch's threads on the CPU: one for a narrow model, as many as there are free cores for a
+    wider one. Does nothing where OMP_NUM_THREADS is set.
 
-    width: of hidden states; deterministic: one a core in any case, as sums may depend on it and
-    other models share it.
+    Args:
+        width: Numbers of a hidden state.
+        deterministic: One thread for each core in any case, as sums may depend on their number and
+            other models share it.
     """
     if "OMP_NUM_THREADS" in os.environ:
         return

@@ -46,7 +46,7 @@ class WatchedSpan:
 
     Attributes:
         span: The span; gets the attention.
-        columns: Ranges [start, end) of keys that are attended to.
+        columns: Ranges [start, end) of the earlier tokens that it may attend to.
     """
 
     span: Span
@@ -60,7 +60,7 @@ class WatchedSpan:
 
 @dataclass
 class ThinkingState:
-    """A thinking while it is written.
+    """How far the thinking of a reply is written.
 
     Attributes:
         logits: Those of the next token [1, vocab].
@@ -79,16 +79,18 @@ class HFSession(Context):
     def __init__(
         self, model: LoadedModel, meter: Meter, role: str, adapter: str | None = None
     ) -> None:
+        """Begin an empty context; no span is watched. Arguments as of Context."""
         super().__init__(model, meter, role, adapter)
         self._watched: list[WatchedSpan] = []
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
-        """Let the next pass measure the attention of a span.
+        """Let the next pass measure the attention that a span pays to earlier ones. The span is
+        written into: it gets the attention when that is known.
 
         Args:
-            span: Of the text that is fed; gets the attention.
+            span: The span of the text that is fed.
             text: Not used: the span has the tokens.
-            watch: Earlier spans, whose keys are attended to.
+            watch: Earlier spans, which the text may attend to.
 
         Returns:
             `span`.
@@ -110,12 +112,12 @@ class HFSession(Context):
         return span
 
     def flush(self) -> None:
-        """Run what is queued, in pieces of the model's prefill_chunk tokens."""
+        """Run the tokens that are queued, in pieces of the model's prefill_chunk tokens."""
         self._flush(0)
 
     def _catch_up(self) -> None:
-        """Run the tokens that replies from the cache have booked (`_booked_end`), without booking
-        them again."""
+        """Run the tokens that replies from the cache have booked (up to `_booked_end`), without
+        booking them again."""
         end = self._booked_end
         self._booked_end = 0
         if end > self._cached:
@@ -162,7 +164,7 @@ class HFSession(Context):
         labels: Sequence[int] = (),
     ) -> Tensor | None:
         """Run the tokens of `ids` that have no keys and values yet, in pieces of prefill_chunk
-        tokens.
+        tokens. Also gives the watched spans their attention.
 
         Args:
             passes: Runs the passes and books them.
@@ -173,7 +175,7 @@ class HFSession(Context):
                 ForwardRequest).
 
         Returns:
-            The last logits [logits, vocab], or None.
+            The last logits [logits, vocab]; None for 0.
         """
         requests = [item.request for item in watched]
         capture = FeedCapture(self._cached, requests)
@@ -196,18 +198,25 @@ class HFSession(Context):
         return rows
 
     def _end_reading(self, end: int) -> None:
-        """Count the tokens before `end` as run, and drop a probe's closing words from the cache."""
+        """Count the tokens before `end` as run, and drop from the cache what stands after them, as
+        the closing words of a probe; spans before `end` are watched no more."""
         self._cached = end
         rewind(self._cache, end)
         self._watched = [watched for watched in self._watched if watched.span.end > end]
 
     def _blocks(self, end: int) -> list[bytes]:
-        """Names of blocks that tokens up to `end` complete (prefix_sharing.py)."""
+        """The names of the blocks that the context completes with its first `end` tokens and that
+        have none yet, by which other contexts find them (prefix_sharing.py)."""
         return block_names(slot_of(self._cache), self.ids[:end], self._adapter)
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
-        """Attention to each token of `keys`, float32 [layers, heads, tokens]; the passes are booked
-        as a probe."""
+        """Attention of the queued tokens to each token of `keys`, by layer and head: float32
+        [layers, heads, tokens of `keys`]. The passes are booked as a probe.
+
+        Args:
+            text: Not used: its tokens are queued.
+            keys: The span that is attended to.
+        """
         capture = HeadCapture((keys.start, keys.end))
         step = self._model.prefill_chunk
         with Transaction(self, "probe", requests=1) as passes:
@@ -221,7 +230,7 @@ class HFSession(Context):
         return self._cached
 
     def _restore(self, state: int) -> None:
-        """Cut the context to its first `state` tokens."""
+        """Cut the context and its cache to the first `state` tokens, and watch no span."""
         self._cached = state
         del self.ids[self._cached :]
         self._watched = []
@@ -252,7 +261,8 @@ class HFSession(Context):
 
     @with_reply_cache
     def _score(self, text: str) -> list[float]:
-        """Log-probability of each token of `text`, from passes in pieces that are rolled back."""
+        """Log-probability of each token of a text after the context, from passes in pieces that are
+        rolled back."""
         ids = self._model.text.plain(text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
@@ -278,7 +288,8 @@ class HFSession(Context):
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Run the queued tokens, let a reasoning model think, and write the answer."""
+        """Run the queued tokens, let a reasoning model think, write the answer and append it to the
+        context. The thinking leaves the context again."""
         start = len(self.ids)
         thinks = not self._answering
         if thinks:
@@ -377,7 +388,7 @@ class HFSession(Context):
         decoding: Decoding,
         spans: tuple[tuple[int, int], ...],
     ) -> Written:
-        """Write the answer, token by token.
+        """Write the answer, token by token; returns it with the attention to the watched spans.
 
         Args:
             logits: The logits of its first token [1, vocab]; None where nothing was run.
@@ -411,7 +422,12 @@ class HFSession(Context):
         return written
 
     def _write_tokens(self, state: Writing, first: int) -> None:
-        """Write the reply after its first token, in shared passes with other contexts."""
+        """Write the reply after its first token, in passes that it shares with other contexts.
+
+        Args:
+            state: The reply; its tokens are appended to it.
+            first: Its first token.
+        """
         if not state.takes(first):
             return
         ask = ForwardRequest([first], self._cache, 1, state.capture, writing=state)
@@ -421,7 +437,7 @@ class HFSession(Context):
             self._cached = state.cached
 
     def _text_of(self, ids: Sequence[int]) -> str:
-        """Tokens as text."""
+        """The text of some tokens, control tokens left out."""
         return self._model.text.decode(ids)[0]
 
     def _write_plain(
@@ -470,7 +486,7 @@ class HFSession(Context):
         Args:
             made: The pass.
             took: The time of all passes.
-            share: The pass's share of it.
+            share: The pass's share of that time, 0 to 1.
             counts: Further fields of its Event.
         """
         self._book(
@@ -486,7 +502,8 @@ class HFSession(Context):
         )
 
     def close(self) -> None:
-        """Free keys and values, but for the blocks that the pool keeps for later contexts."""
+        """Free the context's keys and values; the pool keeps whole blocks of them for later
+        contexts that begin alike, while there is room."""
         super().close()
         if self._cache.layers:
             self._model.pool.keep(slot_of(self._cache))
@@ -494,7 +511,12 @@ class HFSession(Context):
 
 
 def _scores_of(logits: Tensor, ids: Sequence[int]) -> list[float]:
-    """Log-probability of each token of `ids`; logits [tokens, vocab] stand before them."""
+    """Log-probability of each of some tokens.
+
+    Args:
+        logits: The logits from which each token was to be picked [tokens, vocab].
+        ids: The tokens.
+    """
     target = torch.tensor(ids, device=logits.device)
     scores: list[float] = logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
     return scores
@@ -510,5 +532,11 @@ class HFModel(LoadedModel):
     """A loaded model that opens sessions."""
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> HFSession:
-        """Open an empty context."""
+        """Open an empty context.
+
+        Args:
+            meter: Counts its costs.
+            role: The role that they are counted under.
+            adapter: The adapter to switch on; None for none.
+        """
         return HFSession(self, meter, role, adapter)

@@ -36,7 +36,14 @@ _CLOSING = 1.0  # seconds that the end of the process waits for connections to c
 
 @dataclass(frozen=True)
 class FormPart:
-    """One field or file of a form."""
+    """One field or file of a form.
+
+    Attributes:
+        name: The name of the field.
+        content: Its value.
+        filename: The name of the file; None for a field.
+        kind: The content type; None for none.
+    """
 
     name: str
     content: bytes
@@ -68,13 +75,13 @@ class HttpRequest:
 
     @property
     def method(self) -> str:
-        """The HTTP method."""
+        """The HTTP method: POST with a body, else GET."""
         if self.content is None and not self.form:
             return "GET"
         return "POST"
 
     def data(self) -> bytes | aiohttp.FormData | None:
-        """What is sent."""
+        """The body as aiohttp takes it: the content or the form; None for a GET."""
         if not self.form:
             return self.content
         form = aiohttp.FormData()
@@ -114,15 +121,32 @@ class ExchangeFailed(Exception):
     """
 
     def __init__(self, why: str, sent: bool = True, gone: bool = True) -> None:
+        """Say why there is no whole reply.
+
+        Args:
+            why: The rest of a sentence.
+            sent: Whether there was a connection.
+            gone: Whether the server may have ended.
+        """
         super().__init__(why)
         self.sent = sent
         self.gone = gone
 
 
 class _Exchange:
-    """A request on its way. gate: released once it has a reply or an error."""
+    """A request on its way.
+
+    Attributes:
+        request: The request.
+        reply: Its reply, once it is here.
+        error: What went wrong, once something did.
+        task: What sends it; None before.
+        given_up: Whether its thread does not wait any more.
+        gate: A lock that is released once it has a reply or an error.
+    """
 
     def __init__(self, request: HttpRequest) -> None:
+        """A request that is not sent yet, with its gate closed."""
         self.request = request
         self.reply: HttpReply | None = None
         self.error: BaseException | None = None
@@ -136,6 +160,7 @@ class HttpLoop:
     """The event loop of this process, with its thread and its connections."""
 
     def __init__(self) -> None:
+        """Start the thread of the event loop; connections are opened when there is a request."""
         self._loop = asyncio.new_event_loop()
         self._session: aiohttp.ClientSession | None = None
         self._new: list[_Exchange] = []
@@ -143,7 +168,8 @@ class HttpLoop:
         threading.Thread(target=self._loop.run_forever, name="http", daemon=True).start()
 
     def exchange(self, request: HttpRequest) -> HttpReply:
-        """Send a request and wait for its reply. Raises ExchangeFailed."""
+        """Send a request, and let the calling thread wait for its reply. Raises ExchangeFailed
+        where no whole reply comes."""
         exchange = _Exchange(request)
         with self._lock:
             self._new.append(exchange)
@@ -170,7 +196,8 @@ class HttpLoop:
             closing.result(_CLOSING)
 
     def _begin_new(self) -> None:
-        """Begin the requests that have come since the last call."""
+        """Begin the requests that threads have handed over since the last call; runs in the event
+        loop."""
         with self._lock:
             new, self._new = self._new, []
         for exchange in new:
@@ -178,7 +205,7 @@ class HttpLoop:
                 exchange.task = self._loop.create_task(self._finish(exchange))
 
     async def _finish(self, exchange: _Exchange) -> None:
-        """Send a request, and let its thread go on."""
+        """Send a request, note its reply or error, and let its thread go on."""
         try:
             exchange.reply = await self._reply_to(exchange.request)
         except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
@@ -187,7 +214,8 @@ class HttpLoop:
             exchange.gate.release()
 
     async def _reply_to(self, request: HttpRequest) -> HttpReply:
-        """The reply to a request. Raises ExchangeFailed."""
+        """Send a request and read its reply, of any status. Raises ExchangeFailed where no whole
+        one comes."""
         problem = NO_REPLY
         try:
             async with self._opened_session().request(
@@ -236,8 +264,15 @@ def _cancel(exchange: _Exchange) -> None:
 
 
 async def _read(reply: aiohttp.ClientResponse, max_bytes: int) -> HttpReply:
-    """All of a reply that is a success, the first piece of any other. Raises ExchangeFailed where
-    it is too long."""
+    """A reply with its body: all of it where the status is a success, else its first piece.
+
+    Args:
+        reply: The reply, whose body is not read yet.
+        max_bytes: The longest body of a success.
+
+    Raises:
+        ExchangeFailed: The body is longer.
+    """
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     retry_after = reply.headers.get("retry-after", "")
     if not 200 <= reply.status < 300:
@@ -252,7 +287,7 @@ async def _read(reply: aiohttp.ClientResponse, max_bytes: int) -> HttpReply:
 
 
 async def _first_piece(reply: aiohttp.ClientResponse) -> bytes:
-    """What came first of a body; nothing where it was cut off."""
+    """The first bytes of a body that come; none where the connection is cut off."""
     try:
         return await reply.content.readany()
     except (aiohttp.ClientError, TimeoutError):
@@ -268,8 +303,8 @@ def _connection_problem(error: aiohttp.ClientConnectorError) -> str:
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy that the environment (HTTPS_PROXY, ALL_PROXY, NO_PROXY) names for an address; none
-    for this machine."""
+    """The address of the proxy that the environment (HTTPS_PROXY, ALL_PROXY, NO_PROXY) names for a
+    request to `url`; None for none, and for this machine."""
     parts = urlsplit(url)
     host = parts.hostname
     if host is None or is_loopback(host) or proxy_bypass(host):

@@ -49,10 +49,10 @@ def cpu_attention(
 def one_row_attention(
     query: Tensor, key: Tensor, value: Tensor, scaling: float
 ) -> tuple[Tensor, Tensor]:
-    """As `cpu_attention` for one query token in bfloat16 or float16, by products in float32.
+    """Attention on the CPU for one query token in bfloat16 or float16, by products in float32.
 
-    Over 400 keys (9 heads of 64) the fused kernel takes 280 us, this 70 us; in float32 the fused
-    kernel is faster.
+    Over 400 keys (9 heads of 64) the fused kernel (`cpu_attention`) takes 280 us, this 70 us; in
+    float32 the fused kernel is faster.
 
     Args:
         query: [1, heads, 1, size].
@@ -77,16 +77,20 @@ def one_row_attention(
 def has_slow_products(dtype: torch.dtype) -> bool:
     """Whether this CPU multiplies bfloat16 or float16 by PyTorch's plain loops, for want of AVX-512
     or the like."""
-    name = {
+    names = {
         torch.bfloat16: "_is_mkldnn_bf16_supported",
         torch.float16: "_is_mkldnn_fp16_supported",
-    }.get(dtype)
+    }
     available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return name is not None and available and not getattr(torch.ops.mkldnn, name)()
+    if not available or dtype not in names:
+        return False
+    is_supported = getattr(torch.ops.mkldnn, names[dtype])
+    return not is_supported()
 
 
 def multiply_in_float32(net: Any) -> None:
-    """Let the linear layers of a 16-bit network multiply in float32, and round to its dtype.
+    """Change the linear layers of a 16-bit network so that they multiply in float32, and round to
+    its dtype.
 
     For CPUs with `has_slow_products`. The sums are in float32 there, too, so results differ by
     rounding alone. On AVX2 a product of 1,024 rows by 1,536 x 576 weights takes 26 ms in place of
@@ -135,26 +139,35 @@ def pack_layout(
     longest: int,
     device: torch.device,
 ) -> PackLayout:
-    """Where contexts stand in the pool.
+    """Where contexts stand in the pool, as `packed_attention` takes it.
 
     Where each has one new token the kernel splits the keys by the bound `longest`, so that a
     recorded step, whose bound is fixed, splits and rounds as this one does.
 
     Args:
-        new: New tokens of each context.
-        starts: Its first position in the pool.
-        keys: How many keys it has, the new ones included.
+        new: How many new tokens each context has.
+        starts: The first position in the pool of each.
+        keys: How many keys each has, the new ones included.
         longest: Most keys of a context.
         device: The device of the result.
     """
+
+    def on_device(numbers: Sequence[int]) -> Tensor:
+        """The numbers as an int32 tensor on the device."""
+        return torch.tensor(numbers, dtype=torch.int32, device=device)
+
     # The last place only closes the list: how long the last context is stands in `keys`, as for the
     # others.
-    numbers = (list(accumulate(new, initial=0)), [*starts, starts[-1] + keys[-1]], keys)
-    rows, places, counts = (
-        torch.tensor(column, dtype=torch.int32, device=device) for column in numbers
-    )
+    places = [*starts, starts[-1] + keys[-1]]
+    most_keys = max(keys)
+    if max(new) <= 1:
+        most_keys = max(longest, most_keys)
     return PackLayout(
-        rows, places, counts, max(new), max(keys) if max(new) > 1 else max(longest, max(keys))
+        rows=on_device(list(accumulate(new, initial=0))),
+        places=on_device(places),
+        keys=on_device(keys),
+        most_new=max(new),
+        most_keys=most_keys,
     )
 
 
@@ -175,6 +188,11 @@ def packed_attention(
     """
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
+    # One new token a context sees all keys: said with the causal mask, FlashAttention-2 does not
+    # split them.
+    keys_after = -1
+    if at.most_new > 1:
+        keys_after = 0
     result = varlen_attn(
         query.contiguous(),
         key,
@@ -185,9 +203,7 @@ def packed_attention(
         at.most_keys,
         return_aux=AuxRequest(lse=True),
         scale=scaling,
-        # One new token a context sees all keys: said with the causal mask, FlashAttention-2 does
-        # not split them.
-        window_size=(-1, 0 if at.most_new > 1 else -1),
+        window_size=(-1, keys_after),
         enable_gqa=query.shape[1] != key.shape[1],
         seqused_k=at.keys,
     )

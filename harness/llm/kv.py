@@ -28,17 +28,49 @@ BLOCK = 256  # tokens; the smallest slot, and what is shared is whole blocks
 
 
 class FreeRange(NamedTuple):
-    """Positions [start, end) of a pool that no context holds."""
+    """Positions [start, end) of a pool that no context holds.
+
+    Attributes:
+        start: The first position.
+        end: The one after the last; infinite for the last range.
+    """
 
     start: int
     end: float
 
     def holds(self, tokens: int, limit: int | None) -> bool:
-        """Whether there is room for `tokens` tokens, all of them below the position `limit`."""
+        """Whether `tokens` tokens have room in the range; with a `limit`, all of them below that
+        position."""
         end = self.end
         if limit is not None:
             end = min(end, limit)
         return end - self.start >= tokens
+
+
+class LayerStates(NamedTuple):
+    """What one layer holds of a context.
+
+    Attributes:
+        layer: The number of the layer.
+        keys: [used, kv_heads, size].
+        values: Like `keys`.
+    """
+
+    layer: int
+    keys: Tensor
+    values: Tensor
+
+
+class CommonBlocks(NamedTuple):
+    """Blocks that a context has in common with another one that has read them.
+
+    Attributes:
+        slot: Where the other one's keys and values are; None where no context has any.
+        count: How many blocks these are.
+    """
+
+    slot: Slot | None
+    count: int
 
 
 class KVPool:
@@ -56,7 +88,8 @@ class KVPool:
     """
 
     def __init__(self, layers: int, limit: int | None = None, kept: int = 0) -> None:
-        """Make no buffers yet.
+        """Make no buffers yet: all positions are free. `_to_release` has positions of contexts that
+        the garbage collector took, `_ended` the contexts that ended and stay, the oldest first.
 
         Args:
             layers: The number of layers of the network.
@@ -86,11 +119,15 @@ class KVPool:
         return Cache(layers=[SlotLayer(slot, layer) for layer in range(len(self.keys))])
 
     def expect(self, contexts: int, tokens: int) -> None:
-        """Make buffers for so many contexts of `tokens` tokens at once, with the room that they
-        keep to grow.
+        """Make buffers that are long enough for some contexts at once, with the room that each
+        keeps to grow.
 
         Buffers that grow later have other addresses, so every recorded step is recorded anew
         (cuda_graphs.py).
+
+        Args:
+            contexts: How many contexts.
+            tokens: How many tokens each has.
         """
         wanted = _with_spare_room(contexts * tokens)
         possible = wanted
@@ -101,8 +138,9 @@ class KVPool:
                 self._grow(wanted)
 
     def allocate(self, tokens: int) -> int:
-        """Reserve `tokens` positions; returns the first. Raises MemoryError when `limit` leaves no
-        room for them."""
+        """Reserve `tokens` positions in a row, and return the first. Contexts that are idle are
+        moved, or dropped, where that is needed for the room. Raises MemoryError when `limit` leaves
+        none."""
         with self.lock:
             while True:
                 while self._to_release:
@@ -158,8 +196,8 @@ class KVPool:
             self._free.insert(n, FreeRange(end, free.end))
 
     def _grow(self, tokens: int) -> None:
-        """Make room for `tokens` positions. Where memory ends half-way, `capacity` stays what all
-        buffers hold."""
+        """Make the buffers at least `tokens` positions long; what they hold is copied. Where memory
+        ends half-way, `capacity` stays what all buffers hold."""
         grown = max(tokens, self.capacity + self.capacity // 2)
         if self.limit is not None:
             grown = min(grown, self.limit)
@@ -174,8 +212,9 @@ class KVPool:
         self.capacity = grown
 
     def keep(self, slot: Slot) -> None:
-        """Keep the named blocks of a context that ended, for others to copy; the oldest ones make
-        room for them."""
+        """Keep the named blocks of a context that ended, for others to copy. The oldest kept
+        contexts are dropped where there is no room for them; a context of fewer than two blocks is
+        not kept."""
         with self.lock:
             size = len(slot.names) * BLOCK
             if len(slot.names) < 2 or size > self._max_ended_tokens or not slot.capacity:
@@ -188,11 +227,11 @@ class KVPool:
                 self._ended.popitem(last=False)
 
     def forget(self) -> None:
-        """Drop the kept contexts that ended."""
+        """Drop the contexts that ended and were kept."""
         with self.lock:
             self._ended.clear()
 
-    def longest_match(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
+    def longest_match(self, names: Sequence[bytes], at: int) -> CommonBlocks:
         """Find the context that holds most of some blocks.
 
         Args:
@@ -200,7 +239,7 @@ class KVPool:
             at: The number of the first of them in that context.
 
         Returns:
-            (its slot, how many of the first blocks it holds); (None, 0) where none holds any.
+            How many of the first blocks it holds, and where.
         """
         best: Slot | None = None
         most = 0
@@ -212,7 +251,7 @@ class KVPool:
                 n_common = _common_blocks(held_names, names)
                 if n_common > most:
                     best, most = slot, n_common
-        return best, most
+        return CommonBlocks(best, most)
 
     def _make_room(self, tokens: int) -> None:
         """Make room in the pool by the cheapest of three ways.
@@ -265,7 +304,14 @@ class KVPool:
 
 
 def _common_blocks(held: Sequence[bytes], names: Sequence[bytes]) -> int:
-    """How many of the first blocks `names` a context holds whose blocks are `held`."""
+    """How many of the first of some blocks a context holds.
+
+    [b"a", b"b", b"c"], [b"a", b"b", b"d"] -> 2
+
+    Args:
+        held: The names of the blocks that the context holds.
+        names: The names of the blocks that are wanted, at least as many.
+    """
     # A name stands for all tokens up to its end, so only the last common one is compared.
     for n in range(len(held), 0, -1):
         if held[n - 1] == names[n - 1]:
@@ -279,7 +325,7 @@ def _whole_blocks(tokens: int) -> int:
 
 
 def _with_spare_room(tokens: int) -> int:
-    """Tokens of a context that grows, with the quarter that it may reserve before it needs it."""
+    """Tokens of a context with the quarter more that is reserved for it to grow."""
     return tokens + tokens // 4
 
 
@@ -288,33 +334,36 @@ class Slot:
     `used[layer]`.
 
     Attributes:
-        pool: Holds them.
+        pool: The pool that holds them.
         start: The first position.
         capacity: Their number.
-        used: Tokens that each layer holds.
-        last: The pass that used it last.
+        used: How many tokens each layer holds.
+        last: The number of the pass that used it last.
         before_leaving: What still wants to read its keys, called before they move away; None for
             nothing.
         names: The names of its first blocks, as far as they are known.
-        away: (layer, keys, values) while these stand outside of the pool, until the next `reserve`;
-            else None.
+        away: Keys and values of each layer while these stand outside of the pool, until the next
+            `reserve`; else None.
     """
 
     def __init__(self, pool: KVPool) -> None:
+        """The slot of a new context, without any position."""
         self.pool = pool
         self.start = self.capacity = 0
         self.used = [0] * len(pool.keys)
         self.last = pool.clock
         self.before_leaving: Callable[[], None] | None = None
         self.names: list[bytes] = []
-        self.away: list[tuple[int, Tensor, Tensor]] | None = None
+        self.away: list[LayerStates] | None = None
 
     def __del__(self) -> None:
+        """Give the positions back to the pool when the context is not in use any more."""
         self.pool.release_later(self.start, self.start + self.capacity)
 
     def reserve(self, tokens: int) -> None:
-        """Make room for `tokens` tokens in all, and some to grow; the context moves
-        if the positions after it are taken. Raises MemoryError."""
+        """Make room for `tokens` tokens in all, and some to grow. The context moves if the
+        positions after it are taken, and comes back if it was in the host's memory. Raises
+        MemoryError."""
         with self.pool.lock:
             self.last = self.pool.clock
             if tokens <= self.capacity and self.away is None:
@@ -356,9 +405,9 @@ class Slot:
         `reserve`."""
         if self.before_leaving is not None:
             self.before_leaving()
-        away: list[tuple[int, Tensor, Tensor]] = []
+        away: list[LayerStates] = []
         for layer, keys, values in self.states():
-            away.append((layer, keys.to("cpu", copy=True), values.to("cpu", copy=True)))
+            away.append(LayerStates(layer, keys.to("cpu", copy=True), values.to("cpu", copy=True)))
         self.away = away
         self.pool.release(self.start, self.start + self.capacity)
         self.start = self.capacity = 0
@@ -412,13 +461,14 @@ class Slot:
                     self.used[layer] = tokens
         return True
 
-    def states(self) -> list[tuple[int, Tensor, Tensor]]:
-        """(layer, keys, values), [used, kv_heads, size] each, of the layers that hold any."""
-        states = []
+    def states(self) -> list[LayerStates]:
+        """Keys and values of the layers that hold any, as views of the pool."""
+        states: list[LayerStates] = []
         for layer, used in enumerate(self.used):
             keys, values = self.pool.keys[layer], self.pool.values[layer]
             if used and keys is not None and values is not None:
-                states.append((layer, keys[self.rows(0, used)], values[self.rows(0, used)]))
+                rows = self.rows(0, used)
+                states.append(LayerStates(layer, keys[rows], values[rows]))
         return states
 
     def rows(self, start: int, end: int) -> slice:
@@ -430,6 +480,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
     """One layer of one context's cache, in the form that transformers wants."""
 
     def __init__(self, slot: Slot, layer: int) -> None:
+        """One layer of the context with this slot."""
         self.slot, self._layer = slot, layer
         super().__init__()
         self.is_initialized = True
@@ -440,8 +491,8 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         return self._view(self.slot.pool.keys)
 
     @keys.setter
-    def keys(self, _: Any) -> None:  # transformers' constructor sets None
-        pass
+    def keys(self, _: Any) -> None:
+        """Do nothing: the constructor of transformers sets None."""
 
     @property
     def values(self) -> Tensor:
@@ -450,7 +501,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 
     @values.setter
     def values(self, _: Any) -> None:
-        pass
+        """Do nothing: the constructor of transformers sets None."""
 
     def _view(self, buffers: list[Tensor | None]) -> Tensor:
         """The context's part of `buffers` (keys or values, one buffer a layer) as a view [1,
@@ -471,7 +522,8 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Append states of shape [1, kv_heads, new, size]; returns views of the whole cache."""
+        """Append the states of new tokens, [1, kv_heads, new, size] each, to the pool; returns
+        views of all keys and values of the context."""
         used = self.slot.used[self._layer]
         end = used + key_states.shape[2]
         with self.slot.pool.lock:
@@ -484,11 +536,12 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """Tokens in the cache."""
+        """How many tokens of the context the layer holds."""
         return self.slot.used[self._layer]
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Forget the last -`tokens_to_remove` tokens (transformers 5 wants the count negative)."""
+        """Forget the last -`tokens_to_remove` tokens (transformers 5 wants the count negative), and
+        the names of blocks that are not whole any more."""
         if tokens_to_remove > 0:
             raise ValueError("crop wants a negative count")
         self.slot.used[self._layer] += tokens_to_remove
@@ -518,8 +571,8 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Append each context's share of [1, kv_heads, sum of new, size]; attention then reads the
-        contexts' slots."""
+        """Append the states of all contexts' new tokens, [1, kv_heads, sum of new, size] each, to
+        their slots. Returns the same states; attention reads the slots."""
         rows = self._rows.to(key_states.device, non_blocking=True)
         self._pool.write(
             self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
@@ -540,8 +593,12 @@ def slot_of(cache: Cache) -> Slot:
 
 
 def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Cache:
-    """The cache for a pass over several contexts. parts: (cache, number of new tokens) of each,
-    their room reserved."""
+    """The cache for a pass over several contexts, which writes the tokens of each to its slot.
+
+    Args:
+        parts: (cache, number of new tokens) of each context, their room reserved.
+        device: The device of the network's inputs.
+    """
     slots = [(slot_of(cache), new) for cache, new in parts]
     rows: list[int] = []
     for slot, new in slots:
@@ -561,9 +618,9 @@ def rewind(cache: Cache, length: int) -> None:
 
 @contextlib.contextmanager
 def kept_tail(cache: Cache) -> Iterator[None]:
-    """Context manager: the block may run the last cached token again, and what comes after it; then
-    the first keys and values of that token are put back, as a second pass may differ in its last
-    bits."""
+    """Context manager: the block may run the last cached token again, and tokens after it.
+    Afterwards the cache ends with that token, and has its first keys and values, as a second pass
+    may differ in its last bits."""
     end = cache.get_seq_length()
     last = slice(end - 1, end)
     saved: list[tuple[Tensor, Tensor]] = []

@@ -28,7 +28,8 @@ class Transformers(Backend):
     """Weights in a folder or on the hub, run by transformers; the last two models stay loaded."""
 
     def facts(self, config: ModelConfig) -> ModelFacts:
-        """See transformers_facts."""
+        """What config.json, the hashes of the weights and the tokenizer say of the model. Raises
+        CannotRun where a file cannot be read."""
         return transformers_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
@@ -50,7 +51,8 @@ class Transformers(Backend):
         return _loaded[key]
 
     def system_problem(self, config: ModelConfig) -> str | None:
-        """See template_problem."""
+        """A sentence where the model's chat template takes no system turn; None where it does, or
+        only loading can tell."""
         return template_problem(config)
 
 
@@ -58,7 +60,7 @@ class Endpoint(Backend):
     """A server with OpenAI's chat API."""
 
     def facts(self, config: ModelConfig) -> ModelFacts:
-        """See endpoint_facts."""
+        """What the settings and the tokenizer at hand say of the model; the server is not asked."""
         return endpoint_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:

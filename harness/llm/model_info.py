@@ -87,11 +87,11 @@ def _facts_in(folder: Path, config: ModelConfig, origin: object) -> ModelFacts:
         capabilities |= {"adapters"}
     identity = {
         "weights": origin,
-        **_loaded_as(config, settings),
+        **_weights_identity(config, settings),
         "adapters": adapters.hashes,
-        **_read_by(config, tokenizer),
+        **_tokenizer_identity(config, tokenizer),
         "window": config.window or positions,
-        **_set_only(config),
+        **_optional_identity(config),
         **_quantised(settings),
     }
     if not problems:
@@ -109,7 +109,12 @@ def _facts_in(folder: Path, config: ModelConfig, origin: object) -> ModelFacts:
 
 
 def _template_problems(config: ModelConfig, tokenizer: Path) -> list[str]:
-    """[A sentence] where no session can use the chat template, else []. tokenizer: its folder."""
+    """[A sentence] where no session can use the chat template, else [].
+
+    Args:
+        config: The model's settings.
+        tokenizer: The tokenizer's folder.
+    """
     try:
         _template_pieces(config, tokenizer)
     except CannotRun as error:
@@ -117,13 +122,25 @@ def _template_problems(config: ModelConfig, tokenizer: Path) -> list[str]:
     return []
 
 
-def _loaded_as(config: ModelConfig, settings: Mapping[str, object]) -> dict[str, object]:
-    """The part of the identity on how weights are loaded. settings: the model's config.json."""
+def _weights_identity(config: ModelConfig, settings: Mapping[str, object]) -> dict[str, object]:
+    """How weights are loaded, as a part of the model's identity: {"dtype": "bfloat16", "attention":
+    "sdpa"}.
+
+    Args:
+        config: The model's settings.
+        settings: The model's config.json.
+    """
     return {"dtype": resolved_dtype(config, settings), "attention": _kernel(config, settings)}
 
 
-def _read_by(config: ModelConfig, tokenizer: Path) -> dict[str, object]:
-    """The part of the identity on how texts become tokens. tokenizer: its folder."""
+def _tokenizer_identity(config: ModelConfig, tokenizer: Path) -> dict[str, object]:
+    """How texts become tokens, as a part of the model's identity: hashes of tokenizer and chat
+    template, and the date that the template is shown.
+
+    Args:
+        config: The model's settings.
+        tokenizer: The tokenizer's folder.
+    """
     return {
         "tokenizer": tokenizer_files.tokenizer_digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
@@ -132,7 +149,7 @@ def _read_by(config: ModelConfig, tokenizer: Path) -> dict[str, object]:
 
 
 def _known_sizes(settings: Mapping[str, object]) -> dict[str, int]:
-    """The sizes that config.json says, by their names there."""
+    """Name of a size -> the size, of those that config.json says: {"num_hidden_layers": 16}."""
     sizes: dict[str, int] = {}
     for key in _SIZE_KEYS.split():
         size = _size(settings, key)
@@ -174,8 +191,13 @@ def _size_problems(config: ModelConfig, positions: int, tokenizer: Path) -> list
 
 
 def _kernel(config: ModelConfig, settings: Mapping[str, object]) -> str:
-    """The attention kernel in use: "transformers" where the fused one is not exact. settings: its
-    config.json."""
+    """The attention kernel in use: "sdpa" or "eager", as the settings say; "transformers" where the
+    fused one of this project is not exact for the model.
+
+    Args:
+        config: The model's settings.
+        settings: The model's config.json.
+    """
     if config.attention == "eager":
         return config.attention
     if families.capture_problem(settings, 0, config.trust_remote_code) is None:
@@ -183,8 +205,9 @@ def _kernel(config: ModelConfig, settings: Mapping[str, object]) -> str:
     return "transformers"
 
 
-def _set_only(config: ModelConfig) -> dict[str, object]:
-    """The settings that change outputs and are part of the identity only where they are set."""
+def _optional_identity(config: ModelConfig) -> dict[str, object]:
+    """The settings that change outputs, as a part of the model's identity, which has them only
+    where they are set."""
     identity: dict[str, object] = {}
     if config.thinking:
         identity["thinking"] = config.thinking.model_dump()
@@ -196,8 +219,11 @@ def _set_only(config: ModelConfig) -> dict[str, object]:
 
 
 def _quantised(settings: Mapping[str, object]) -> dict[str, str]:
-    """{"quantised": "gptq, 4 bits"} for weights that config.json (`settings`) says are quantised,
-    else {}."""
+    """{"quantised": "gptq, 4 bits"} for weights that config.json says are quantised, else {}.
+
+    Args:
+        settings: The model's config.json.
+    """
     quant = settings.get("quantization_config")
     if not isinstance(quant, dict):
         return {}
@@ -243,7 +269,12 @@ class _CheckedAdapters(NamedTuple):
 
 
 def _check_adapters(config: ModelConfig, base: Base) -> _CheckedAdapters:
-    """Check the adapters that a configuration names. base: the model that they are to fit."""
+    """Check the adapters that the settings name, the one to be merged included.
+
+    Args:
+        config: The model's settings.
+        base: The model that the adapters are to fit.
+    """
     folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
     if config.adapter:
         folders[MERGED] = adapter_folder(config.adapter)
@@ -328,12 +359,16 @@ def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, st
 
 
 def _is_weights(name: str) -> bool:
-    """Whether a file of the hub holds weights in safetensors."""
+    """Whether a file of the hub is in the format of safetensors."""
     return name.endswith(".safetensors")
 
 
 def _is_safe(name: str) -> bool:
-    """Whether a file of the hub belongs to a model and holds neither pickles nor code."""
+    """Whether a file of the hub is one of a model's that is fetched: no pickles, no code.
+
+    Args:
+        name: Its path in the repository: "model.safetensors", "1_Pooling/config.json".
+    """
     patterns = _FILE_PATTERNS
     if "/" in name:
         patterns = (_CONFIG_PATTERN,)
@@ -358,8 +393,13 @@ def _uses_own_template(config: ModelConfig) -> bool:
 
 
 def _gguf_file(source: str, revision: str | None) -> Path:
-    """The path of a GGUF file: on this machine, or owner/name/file.gguf, fetched from the hub.
-    Raises CannotRun."""
+    """The path of a GGUF file: on this machine, or fetched from the hub. Raises CannotRun where the
+    hub has no such file.
+
+    Args:
+        source: A path, or "owner/name/file.gguf" on the hub.
+        revision: A branch, tag or commit of the hub; None for the newest.
+    """
     path = Path(source).expanduser()
     owner, _, rest = source.partition("/")
     short, _, name = rest.partition("/")
@@ -375,7 +415,7 @@ def _gguf_file(source: str, revision: str | None) -> Path:
 
 
 def _packaged_folder(config: ModelConfig) -> tuple[Path, object]:
-    """The folder and identity of a model that an installed package holds.
+    """The folder of a model that an installed package holds, and what identifies its files.
 
     A GGUF file is converted first, which takes a minute, unless the user's cache has it. A
     card.json has the digests of the files beside it; a package that registers a check compares
@@ -402,8 +442,13 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, object]:
 
 
 def resolved_dtype(config: ModelConfig, settings: Mapping[str, object]) -> str:
-    """The dtype to load in: that of the configuration, or for "auto" that of config.json
-    (`settings`), float32 for unknown ones."""
+    """The dtype to load in: "float32", "bfloat16" or "float16". For "auto" it is that of
+    config.json, float32 where that is another one.
+
+    Args:
+        config: The model's settings.
+        settings: The model's config.json.
+    """
     if config.dtype != "auto":
         return config.dtype
     stored = _stored_dtype(settings)
@@ -499,10 +544,14 @@ def template_problem(config: ModelConfig) -> str | None:
 
 
 def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
-    """The pieces of the chat template in use, None where only loading can tell. tokenizer: its
-    folder.
+    """The pieces of the chat template in use; None where only loading can tell.
 
-    Raises CannotRun for a template that no session can use.
+    Args:
+        config: The model's settings.
+        tokenizer: The tokenizer's folder.
+
+    Raises:
+        CannotRun: No session can use the template.
     """
     if config.template == "none":
         return PLAIN
@@ -517,7 +566,11 @@ def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
 
 
 def _cache_numbers(settings: Mapping[str, object]) -> int:
-    """How many numbers the keys and values of a token are: 2 L KV h. settings: config.json."""
+    """How many numbers the keys and values of one token are: 2 layers x KV heads x head size.
+
+    Args:
+        settings: The model's config.json.
+    """
     layers = _size(settings, "num_hidden_layers") or 0
     heads = _size(settings, "num_attention_heads") or 0
     kv_heads = _size(settings, "num_key_value_heads") or heads
@@ -530,14 +583,14 @@ def _cache_numbers(settings: Mapping[str, object]) -> int:
 def memory_problem(
     config: ModelConfig, folder: str | Path, window: int, free: int | None = None
 ) -> str | None:
-    """A sentence when weights and one full cache need more than memory_fraction of what is free,
-    else None.
+    """Why a model does not fit into memory, as a sentence: its weights and one full cache need more
+    than memory_fraction of what is free. None where it fits, or where that is unknown.
 
     Args:
         config: The model's settings.
         folder: Its folder.
         window: Tokens of the cache.
-        free: Bytes; None for those of main memory.
+        free: Bytes that are free; None for those of main memory.
     """
     if free is None:
         free = available_bytes()

@@ -61,8 +61,8 @@ class Network:
         name: The model's name.
         net: The network, of transformers.
         device: The device of its inputs.
-        dtype: The name of its weights' type.
-        layers: Their number.
+        dtype: The name of its weights' type: "bfloat16".
+        layers: The number of its layers.
         shape: Its sizes, for FLOPs.
         prefill_chunk: Most tokens of a pass.
     """
@@ -72,6 +72,13 @@ class Network:
     shape: ModelShape
 
     def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
+        """Choose the device, and keep what passes need of the settings; the network itself is
+        loaded later (`net`, `layers`, `shape`).
+
+        Args:
+            config: The settings of the model.
+            facts: What is known of it: name, dtype, window.
+        """
         self.name = facts.name
         self.prefill_chunk = config.prefill_chunk
         self.dtype = str(facts.identity["dtype"])  # what "auto" came to
@@ -93,7 +100,7 @@ class Network:
         self._pool: KVPool | None = None  # made when the first context begins
         self._pool_lock = threading.Lock()  # held while the pool is made
         # The run's other networks that hold contexts in the same memory.
-        self._beside: list[Any] = []
+        self._other_networks: list[Any] = []
         # Adapter -> its requests, None for those without one: a shared pass has one adapter.
         self._queues: dict[str | None, ForwardQueue] = {}
         self._adapters = set(config.adapters)
@@ -120,8 +127,8 @@ class Network:
 
     @contextlib.contextmanager
     def _without_adapter(self) -> Iterator[None]:
-        """Context manager: use no adapter inside and the one of before afterwards; for trial passes
-        amid others."""
+        """Context manager: no adapter is in use inside, and that of before again afterwards; for
+        trial passes while others run."""
         with self._lock:
             before = self._active_adapter
             with self.adapter(None):
@@ -129,8 +136,8 @@ class Network:
             self._switch(before)
 
     def _switch(self, name: str | None) -> None:
-        """Enable adapter `name` and disable all others, all of them for None; does nothing where
-        that is so already."""
+        """Enable one adapter and disable all others; None disables all. Does nothing where that is
+        so already."""
         if name == self._active_adapter:
             return
         if name is None:
@@ -141,9 +148,8 @@ class Network:
         self._active_adapter = name
 
     def forward(self, request: ForwardRequest, adapter: str | None) -> Tensor | None:
-        """Run a request in a pass with requests of other questions.
-
-        A request with a reply that is being written runs on to the end of the reply.
+        """Run a request in a pass that requests of other questions may share. A reply that is being
+        written is written to its end.
 
         Args:
             request: The tokens to run; its cache grows.
@@ -172,7 +178,13 @@ class Network:
         return outcome  # type: ignore[no-any-return]
 
     def run_plain(self, fn: Callable[[], None], adapter: str | None) -> None:
-        """Call fn(), which runs the network itself with this adapter, while no pass runs."""
+        """Call fn(), which runs the network by itself, with an adapter in use and while no other
+        pass runs.
+
+        Args:
+            fn: Runs the network.
+            adapter: The adapter; None for none.
+        """
 
         def call() -> None:
             """Call fn() with the adapter."""
@@ -190,13 +202,14 @@ class Network:
 
     @property
     def shares(self) -> bool:
-        """Whether a context may copy keys and values that another one has computed; not in
-        deterministic mode."""
+        """Whether a context may copy keys and values that another one has computed: where contexts
+        can share a pass, and not in deterministic mode."""
         return not self._deterministic and self.pack_problem is None
 
     @functools.cached_property
     def in_one_call(self) -> bool:
-        """Whether one call of attention serves all contexts of a pass."""
+        """Whether one call of attention serves all contexts of a pass, as on a GPU; found out by a
+        trial."""
         return self.one_call_problem is None
 
     @functools.cached_property
@@ -212,7 +225,8 @@ class Network:
             return trial_pack_problem(self.net, self.device, self.dtype, self.layers, True)
 
     def slow_paths(self) -> list[str]:
-        """Why passes ran slower than they could, a sentence each; a CPU's ordinary path is none."""
+        """Why passes ran slower than they could, a sentence each; what is ordinary on a CPU is not
+        told."""
         sentences = []
         if self.device.type == "cuda" and self.one_call_problem:
             sentences.append(
@@ -243,8 +257,8 @@ class Network:
 
     @functools.cached_property
     def fixed_rows(self) -> int | None:
-        """The number of rows of each shared pass in deterministic mode, 0 where none is shared;
-        None in other modes."""
+        """The number of rows that each shared pass has in deterministic mode; 0 where no pass is
+        shared, None in other modes. Found out by trial passes at the first use."""
         if not self._deterministic:
             return None
         rows = _ROWS.get(self.device.type, 0)
@@ -262,7 +276,8 @@ class Network:
 
     @property
     def _gpus(self) -> list[torch.device]:
-        """The GPUs that hold layers, and keys and values with them."""
+        """The GPUs that hold layers, and so their keys and values; [device] for a network on one
+        device."""
         if not self._is_spread:
             return [self.device]
         places = set(map(str, self.net.hf_device_map.values())) - {"cpu", "disk"}
@@ -285,8 +300,8 @@ class Network:
             return self._pool
 
     def _new_pool(self) -> KVPool:
-        """A pool for the memory that is free now; where that holds two windows, contexts that ended
-        may keep one of them."""
+        """A pool of keys and values for the memory that is free now. Where that holds two windows,
+        contexts that ended may keep one of them."""
         fit = self._tokens_that_fit()
         ended_tokens = self._positions
         if fit is not None and fit < 2 * self._positions:
@@ -297,9 +312,14 @@ class Network:
         return KVPool(self.layers, limit, ended_tokens)
 
     def share_memory(self, networks: Sequence[Any]) -> None:
-        """Divide the memory that is free now: each of `networks` on this device may hold equally
-        many tokens more."""
-        self._beside = [
+        """Divide the memory that is free now among networks: each of them on this device may hold
+        equally many tokens more than it does now. Sets the limit of this network's pool.
+
+        Args:
+            networks: The networks of the run, this one among them; [] where it has the memory
+                alone.
+        """
+        self._other_networks = [
             other for other in networks if other is not self and other.device == self.device
         ]
         fit = self._tokens_that_fit()
@@ -317,8 +337,11 @@ class Network:
         return self.device.type == "cuda" and not self._is_spread
 
     def contexts(self, tokens: int) -> int | None:
-        """How many contexts of `tokens` tokens may be open in the memory that is free now; None
-        where it is unknown."""
+        """How many contexts may be open in the memory that is free now; None where that is unknown.
+
+        Args:
+            tokens: Tokens of each context.
+        """
         room = self._tokens_that_fit()
         if room is None:
             return None
@@ -331,14 +354,14 @@ class Network:
         return room // tokens
 
     def _tokens_that_fit(self) -> int | None:
-        """Tokens whose keys and values fit into this network's share of the free memory; None where
-        it is unknown."""
+        """How many tokens' keys and values fit into this network's share of the memory that is free
+        now; None where that is unknown. Networks that share memory get equally many tokens."""
         free = available_bytes()
         if self.device.type == "cuda":
             # Layers are spread evenly: the fullest GPU is the limit.
             free_bytes = [free_gpu_bytes(device) or 0 for device in self._gpus]
             free = min(free_bytes) * len(free_bytes)
-        sizes = sum(network._token_size() for network in [self, *self._beside])
+        sizes = sum(network._token_size() for network in [self, *self._other_networks])
         if free is None:
             return None
         return int(free * self._fraction / sizes)
@@ -352,7 +375,8 @@ class Network:
 
 
 def free_bytes_for_weights(device: torch.device, spread: bool) -> int | None:
-    """Bytes that are free where a network is to be loaded; None for another place than GPUs.
+    """Bytes that are free on the GPUs where a network is to be loaded; None where it is loaded
+    elsewhere.
 
     Args:
         device: The device of its inputs.
@@ -378,13 +402,21 @@ class ForwardQueue:
     ahead = False
 
     def __init__(self, model: Network, adapter: str | None) -> None:
+        """The queue of one model and adapter. `_limit` is the most tokens of the next pass: less
+        than the model's prefill_chunk after a pass that failed.
+
+        Args:
+            model: The model.
+            adapter: The adapter that is in use in its passes; None for none.
+        """
         self._model, self._adapter = model, adapter
         self._limit = model.prefill_chunk
         # For each pass that failed why, and the limit of tokens from then on.
         self.failed: list[tuple[str, int]] = []
 
     def slow_paths(self) -> Iterator[str]:
-        """See Network.slow_paths."""
+        """Yield why passes of this queue ran slower than they could, a sentence each: steps that
+        are not recorded, and passes that failed."""
         model, steps = self._model, vars(self).get("_steps")
         if steps is not None and steps.problem:
             yield f"'{model.name}' runs each decode step anew, without a CUDA graph: {steps.problem}"
@@ -400,11 +432,15 @@ class ForwardQueue:
             )
 
     def take(self, requests: Sequence[ForwardRequest]) -> list[int]:
-        """Choose the requests of the next pass; returns their indices: those of few tokens, then longer
-        ones, oldest first.
+        """Choose the requests of the next pass: those of few tokens, then longer ones, oldest first
+        of each kind. Returns their indices.
 
-        Together at most `prefill_chunk` tokens; the oldest of a kind may have more, or wait to copy
-        from this pass.
+        Together they have at most `_limit` tokens to be computed; only the oldest of a kind may
+        have more. A request whose next block another one computes in this pass waits, to copy it in
+        the next.
+
+        Args:
+            requests: The requests that wait, the oldest first.
         """
         copies: list[SharedPrefix] = []
         sizes: list[int] = []
@@ -436,8 +472,16 @@ class ForwardQueue:
         return taken
 
     def run(self, requests: Sequence[ForwardRequest]) -> list[Any]:
-        """Run the requests in as few passes as possible: logits of each (None for 0 rows), or the
-        exception it raised."""
+        """Run requests in as few passes as possible.
+
+        Args:
+            requests: What is run; their caches grow.
+
+        Returns:
+            For each its logits (None for 0 rows), or the exception that it raised, or an Again
+                where a
+            reply goes on.
+        """
         if self._model.fixed_rows is not None and torch.get_num_threads() != THREADS:
             # Sums depend on how many threads share them, and libraries leave another number in
             # their thread (UMAP).
@@ -455,8 +499,13 @@ class ForwardQueue:
         return [results[n] for n in range(len(requests))]
 
     def _write_on(self, requests: Sequence[ForwardRequest], results: dict[int, Any]) -> None:
-        """Replace the logits of each reply that is being written by what it runs next, or None
-        where it ended."""
+        """Replace the logits of each reply that is being written by what it runs next (an Again),
+        or by None where it ended.
+
+        Args:
+            requests: The requests of the passes.
+            results: Index of a request -> its logits or its error; written into.
+        """
         going_on: dict[int, Writing] = {}
         for n, request in enumerate(requests):
             if request.writing is None or isinstance(results[n], Exception):
@@ -478,7 +527,13 @@ class ForwardQueue:
                 results[n] = result_or_error(request.writing.capture.reduce)
 
     def _next_step(self, writing: Writing, token: int | None) -> Any:
-        """What a reply with this next token runs: an Again, or None where it ends; or the error."""
+        """What a reply runs next: an Again with its next token, or None where it ends with that; or
+        the error where its logits cannot be used.
+
+        Args:
+            writing: The reply.
+            token: Its next token; None where the logits were NaN or infinite.
+        """
         if token is None:
             return self._model.bad_logits(slot_of(writing.cache).used[0])
         more = result_or_error(functools.partial(writing.takes, token))
@@ -489,15 +544,22 @@ class ForwardQueue:
         return more or None
 
     def _sharing(self, requests: Sequence[ForwardRequest]) -> Sequence[ForwardRequest]:
-        """Return `requests`, without the names of their blocks where contexts must not copy from each
-        other (`shares`)."""
+        """The requests; without the names of their blocks where contexts must not copy from each
+        other."""
         if not any(request.blocks for request in requests) or self._model.shares:
             return requests
         return [replace(request, blocks=()) for request in requests]
 
     def _groups(self, requests: Sequence[ForwardRequest]) -> list[list[int]]:
-        """Split `requests` into groups for a pass each (deterministic: `fixed_rows`, shortest first);
-        returns indices."""
+        """Split requests into groups, each run in a pass of its own. In deterministic mode a group
+        has at most `fixed_rows` tokens, shortest requests first.
+
+        Args:
+            requests: The requests; one without tokens is in no group.
+
+        Returns:
+            The indices of each group's requests.
+        """
         some = [n for n, request in enumerate(requests) if request.ids]
         if len(some) < 2 or self._model.pack_problem is not None:
             return [[n] for n in some]
@@ -515,8 +577,15 @@ class ForwardQueue:
         return groups
 
     def _run_group(self, requests: list[ForwardRequest]) -> list[Any]:
-        """Run `requests` in one pass, and each alone if that pass fails; returns the logits or the
-        exception of each."""
+        """Run requests in one pass; if it fails, take it back and run each alone. Also lowers the
+        most tokens of a pass after a failure, and doubles it again after a success.
+
+        Args:
+            requests: The requests; their caches grow.
+
+        Returns:
+            For each its logits, or the exception that it raised.
+        """
         if len(requests) == 1:
             return [result_or_error(functools.partial(self._run_alone, requests[0]))]
         lengths = [slot_of(request.cache).used[0] for request in requests]
@@ -537,11 +606,11 @@ class ForwardQueue:
         return results
 
     def _run_together(self, requests: Sequence[ForwardRequest]) -> list[Tensor | None]:
-        """Run `requests` in one pass: of `fixed_rows` in deterministic mode, as a CUDA graph where all
-        are decode steps.
+        """Run requests in one pass: of `fixed_rows` tokens in deterministic mode, by a CUDA graph
+        where all are decode steps and steps are recorded.
 
-        A graph runs one token of each context and its logits: no labels, and nothing captured but
-        what is written.
+        Returns:
+            The logits of each request.
         """
         model = self._model
         if model.fixed_rows is not None:
@@ -565,7 +634,7 @@ class ForwardQueue:
         return self._model.recorded_steps()
 
     def _run_alone(self, request: ForwardRequest) -> Tensor | None:
-        """Run one request in a pass of its own; returns its logits as `run_alone` does."""
+        """Run one request in a pass of its own; returns its logits, None for 0 rows."""
         # The kernel gives the log-sum-exp of a single context too, which captures want.
         if len(request.ids) <= (self._model.fixed_rows or 0) or self._model.in_one_call:
             return self._run_together([request])[0]
@@ -573,7 +642,8 @@ class ForwardQueue:
 
 
 def _is_decode_step(request: ForwardRequest) -> bool:
-    """Whether a request is one token with its logits, without attention of other spans."""
+    """Whether a request runs one token and wants its logits, as a reply does that is being written,
+    and nothing else is measured. A graph can run such a step."""
     if len(request.ids) != 1 or request.logits != 1 or request.labels:
         return False
     return request.capture is None or isinstance(request.capture, WriteCapture)

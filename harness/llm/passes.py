@@ -61,13 +61,13 @@ class Transaction(AbstractContextManager["Transaction"]):
         closing: int = 0,
         is_booked: bool = True,
     ) -> None:
-        """Begin at the end of the session's cache.
+        """Begin at the end of the session's cache; the clock starts with the `with` block.
 
         Args:
             session: The session whose context is run.
             kind: The kind of the event.
-            requests: Requests to the model.
-            closing: The last tokens of the last pass, which close the turn for a probe; they are an
+            requests: How many requests to the model are booked.
+            closing: How many last tokens of the last pass close the turn for a probe; they are an
                 event of their own.
             is_booked: False for tokens whose cost was booked with a reply from the cache.
         """
@@ -116,7 +116,8 @@ class Transaction(AbstractContextManager["Transaction"]):
         return rows
 
     def bookings(self) -> list[Booking]:
-        """The events: one, or two where a probe's closing words were run with queued tokens."""
+        """The events that are booked: one, or two where a probe's closing words were run together
+        with queued tokens. The time is shared between two by their tokens."""
         if not self._closing or not self.cost.logits:
             return [Booking(self._kind, self._cached, self.cost, requests=self._requests)]
         queued_tokens = self.cost.new - self._closing
@@ -130,11 +131,11 @@ class Transaction(AbstractContextManager["Transaction"]):
         return bookings
 
     def roll_back(self) -> None:
-        """Bring the cache back to what the session has run."""
+        """Drop from the cache what the passes added to it."""
         rewind(self._session._cache, self._session._cached)
 
     def book(self) -> None:
-        """Book what ran."""
+        """Record the cost of the passes on the meter, an event for each booking."""
         for booking in self.bookings():
             self._session._book(
                 booking.kind,
@@ -146,6 +147,7 @@ class Transaction(AbstractContextManager["Transaction"]):
             )
 
     def __enter__(self) -> Self:
+        """Start the clock."""
         self._took = self._timer.__enter__()
         return self
 
@@ -168,8 +170,8 @@ def pass_cost(new: int, before: int, logits: int, ranks: bool = False) -> PassCo
 
     Args:
         new: Tokens that are run.
-        before: Tokens in the cache.
-        logits: How many rows of logits.
+        before: Tokens in the cache before them.
+        logits: How many rows of logits are computed.
         ranks: Whether queries and keys are multiplied a second time, to rank tokens.
     """
     # (query, key) pairs: each new token attends to all before it and to itself.

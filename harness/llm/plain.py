@@ -26,7 +26,15 @@ from harness.models import Decoding
 
 @dataclass
 class PlainPass:
-    """Counts of one pass: tokens that it read, tokens of the cache before, rows of logits."""
+    """What one pass of a method's own did.
+
+    Attributes:
+        new: Tokens that it read.
+        cached: Tokens of the cache before them.
+        logits: Rows of logits.
+        ranking_pairs: (query, key) pairs that were multiplied beside those of attention.
+        kind: How it is booked: "prefill" or "decode".
+    """
 
     new: int
     cached: int
@@ -41,11 +49,14 @@ class PlainPass:
 
 
 class PlainReply:
-    """See harness.models.PlainGeneration, which this implements.
+    """A reply that a method writes by running the network itself; implements
+    harness.models.PlainGeneration.
 
     Attributes:
-        passes: Those that read.
-        decoding: That which wrote, its tokens together; None before `write`.
+        net: The network, of transformers.
+        ids: The tokens of the context.
+        passes: The passes that read.
+        decoding: The passes that wrote, as one; None before `write`.
         state: The reply.
     """
 
@@ -75,7 +86,7 @@ class PlainReply:
         )
 
     def read(self, ids: Sequence[int], cache: Any, position: int) -> Tensor:
-        """Run tokens of the context.
+        """Run tokens of the context, and return the logits after them.
 
         Args:
             ids: The tokens.
@@ -109,7 +120,7 @@ class PlainReply:
         return self._model.bad_logits(tokens)
 
     def write(self, row: Tensor, cache: Any, position: int) -> None:
-        """Write the reply, token by token.
+        """Write the reply into `state`, token by token. Its passes become one, `decoding`.
 
         Args:
             row: The logits of its first token [vocab].
@@ -137,15 +148,17 @@ class PlainReply:
         return max(total, 1)
 
     def drop(self, cache: Any, kept: int) -> None:
-        """From now on count only `kept` tokens of what `cache` holds: the others are masked."""
+        """Note that of what a cache holds only `kept` tokens are attended to from now on: the
+        others are masked, and not counted."""
         self._masked = self._length(cache) + self._masked - kept
 
     def rank(self, pairs: int) -> None:
-        """Count so many products of a query and a key beside those of the passes."""
+        """Count so many products of a query and a key, beside those of attention, in the pass that
+        was made last."""
         self.passes[-1].ranking_pairs += pairs
 
     def _length(self, cache: Any) -> int:
-        """Tokens in the cache that are attended to, the mean of the layers."""
+        """How many tokens of a cache are attended to, as the mean of its layers."""
         lengths = [int(layer.get_seq_length()) for layer in cache.layers]
         if not lengths:
             return 0
@@ -153,7 +166,7 @@ class PlainReply:
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
-        """Context manager: every pass of the network inside is in `passes`."""
+        """Context manager: each pass of the network inside the block is counted in `passes`."""
 
         def before_pass(_module: Any, _args: Any, named: dict[str, object]) -> None:
             """Note how many tokens a pass reads, and how many are in its KV cache."""

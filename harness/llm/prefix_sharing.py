@@ -19,7 +19,8 @@ from harness.llm.kv import BLOCK, Slot, slot_of
 
 
 def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
-    """Name the whole blocks of a context that have no name yet.
+    """The names of the whole blocks of a context that have no name yet: of each a hash of all
+    tokens up to its end.
 
     Args:
         slot: The context's place in the cache, with the names of its first blocks.
@@ -69,18 +70,19 @@ def shared_prefix(request: ForwardRequest) -> SharedPrefix:
     slot = slot_of(request.cache)
     used, n_named = slot.used[0], len(slot.names)
     sharable = max((used + len(request.ids) - request.logits) // BLOCK - n_named, 0)
-    source, n_shared = slot.pool.longest_match(request.blocks[:sharable], n_named)
+    common = slot.pool.longest_match(request.blocks[:sharable], n_named)
     tokens = 0
-    if n_shared:
-        tokens = max((n_named + n_shared) * BLOCK - used, 0)
+    if common.count:
+        tokens = max((n_named + common.count) * BLOCK - used, 0)
     missing = None
-    if n_shared < min(sharable, len(request.blocks)):
-        missing = request.blocks[n_shared]
-    return SharedPrefix(source, n_shared, tokens, missing)
+    if common.count < min(sharable, len(request.blocks)):
+        missing = request.blocks[common.count]
+    return SharedPrefix(common.slot, common.count, tokens, missing)
 
 
 def copy_shared(request: ForwardRequest) -> ForwardRequest:
-    """Copy the `shared_prefix` into the request's cache, and name its blocks.
+    """Copy what another context holds of the tokens into the request's cache, and name the blocks
+    that it has by that.
 
     Returns:
         The request for the tokens that are left; `request` itself where nothing is copied.

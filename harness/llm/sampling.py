@@ -21,12 +21,22 @@ class Sampler:
 
     Attributes:
         greedy: Whether the likeliest token is picked.
-        temperature: Divides the logits.
-        top_p: Draw from the smallest set of tokens that reaches it.
+        temperature: What the logits are divided by.
+        top_p: A token is drawn from the smallest set of likeliest tokens that has this probability.
         generator: Draws the reply's uniform numbers.
     """
 
     def __init__(self, temperature: float, top_p: float, seed: int) -> None:
+        """A sampler for one reply. A temperature near 0 makes it greedy.
+
+        Args:
+            temperature: What the logits are divided by.
+            top_p: The probability of the tokens that are drawn from.
+            seed: The seed of its draws.
+
+        Raises:
+            ValueError: A temperature below 0, or a top_p outside of (0, 1].
+        """
         if temperature < 0 or not 0 < top_p <= 1:
             raise ValueError(f"temperature {temperature} must be >= 0 and top_p {top_p} in (0, 1]")
         self.greedy = temperature < _LEAST
@@ -34,16 +44,24 @@ class Sampler:
         self.generator = random.Random(seed)
 
     def pick(self, logits: Tensor) -> int:
-        """Next token id from one row of logits [vocab]."""
+        """The id of the next token, from its logits [vocab]."""
         if self.greedy:
             return int(logits.argmax())
         return int(draw(logits[None], [self]))
 
 
 def draw(rows: Tensor, samplers: Sequence[Sampler]) -> Tensor:
-    """Token ids [rows], int64, for logits [rows, vocab], each drawn by the sampler of that row.
+    """Draw a token for each row of logits, by the temperature, top_p and generator of the row's
+    sampler.
 
     A row of NaN or infinite logits gets a token id that means nothing.
+
+    Args:
+        rows: Logits [rows, vocab].
+        samplers: One for each row; each draws one number.
+
+    Returns:
+        Token ids, int64 [rows].
     """
     settings = [
         (sampler.temperature, sampler.top_p, sampler.generator.random()) for sampler in samplers

@@ -85,15 +85,22 @@ class ScriptedSession(Session):
     """A context whose model is a table."""
 
     def __init__(self, model: ScriptedModel, meter: Meter, role: str) -> None:
+        """Begin an empty context; `_n_read` counts the tokens that are booked as read.
+
+        Args:
+            model: The model with its table.
+            meter: Counts the costs.
+            role: The role that they are counted under.
+        """
         super().__init__(model.name, model.window, meter, role)
         self._model = model
         self._tokens: list[str] = []
         self._n_read = 0
-        self._asked = ""  # the context in front of the reply
+        self._before_turn = ""  # the context in front of the turn that is open
 
     def _open(self, turn: str) -> None:
         """Begin a turn: append "[user]" on a line of its own, and note the context before it."""
-        self._asked = self._text()
+        self._before_turn = self._text()
         head = f"\n[{turn}]"
         if turn == "system":
             head = f"[{turn}]"
@@ -111,7 +118,7 @@ class ScriptedSession(Session):
         return "".join(self._tokens)
 
     def _text_of(self, span: Span) -> str:
-        """The text of some tokens of the context."""
+        """The text of the tokens in a span of the context."""
         return "".join(self._tokens[span.start : span.end])
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
@@ -126,8 +133,8 @@ class ScriptedSession(Session):
         return Span(span.start, span.end, None, tuple(values))
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
-        """[1, 1, len(keys)]: one layer, one head; a token gets the attention of `text` to the line
-        it stands in."""
+        """Attention of a text to each token of `keys`, float32 [1, 1, tokens]: one layer and one
+        head. A token gets the attention of `text` to the line that it stands in."""
         self._book("probe", self.length() - self._n_read, self._n_read, requests=1)
         shown = self._tokens[keys.start : keys.end]
         lines = "".join(shown).split("\n")
@@ -142,7 +149,11 @@ class ScriptedSession(Session):
         return self._write(decoding, ())
 
     def flush(self, requests: int = 0) -> None:
-        """Book what is queued."""
+        """Book the tokens that are queued as read.
+
+        Args:
+            requests: How many requests they are booked as.
+        """
         if self._n_read < self.length():
             self._book("prefill", self.length() - self._n_read, self._n_read, requests=requests)
             self._n_read = self.length()
@@ -179,7 +190,7 @@ class ScriptedSession(Session):
         return Probe.of(of_labels, top)
 
     def _score(self, text: str) -> list[float]:
-        """Log-probabilities -1, -2, -3, ... for the tokens of any text."""
+        """Log-probabilities -1, -2, -3, ... for the tokens of any text; books the request."""
         self.flush()
         scores = [-float(i + 1) for i in range(len(_TOKEN.findall(text)))]
         self._book("score", len(scores), self.length(), requests=1)
@@ -189,7 +200,7 @@ class ScriptedSession(Session):
         """Write the reply of the first rule that fits the context before it, cut and booked as a
         model's would be."""
         self.flush(requests=1)
-        reply = self._model.pick_rule("replies", self._asked).reply or ""
+        reply = self._model.pick_rule("replies", self._before_turn).reply or ""
         thinking, reply, closed = split_thinking(reply, self._model.thinking)
         thought = len(_TOKEN.findall(thinking))
         if thought:
@@ -257,7 +268,7 @@ class ScriptedModel(LanguageModel):
 
         Args:
             script: The table.
-            name: As in tables.
+            name: The name that tables of results show.
             attention: (row text, column text) -> weight, instead of the table's rows.
         """
         self.name, self.window, self.shape = name, script.window, None
@@ -271,8 +282,16 @@ class ScriptedModel(LanguageModel):
         self.thinking: Thinking | None = None
 
     def pick_rule(self, table: str, context: str) -> Rule:
-        """The first rule of `table` ("replies" or "probes") that fits `context`. Raises
-        ModelOutputError for none."""
+        """The first rule that fits a context; one that holds a single time is used up. Also appends
+        the context to `prompts`.
+
+        Args:
+            table: "replies" or "probes".
+            context: The text of the context.
+
+        Raises:
+            ModelOutputError: No rule fits.
+        """
         with self._lock:
             self.prompts.append(context)
             rules = self._rules[table]
@@ -286,8 +305,13 @@ class ScriptedModel(LanguageModel):
         )
 
     def attend(self, row: str, column: str) -> float:
-        """Attention weight from a text `row` to a text `column`, by the function or the table; 0 if
-        no row fits."""
+        """The attention weight from one text to another: by the model's function, else by the first
+        row of its table that fits; 0 if none does.
+
+        Args:
+            row: The text that attends.
+            column: The text that is attended to.
+        """
         if self._attention is not None:
             return self._attention(row, column)
         for in_row, in_column, weight in self._table:
@@ -298,7 +322,7 @@ class ScriptedModel(LanguageModel):
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None
     ) -> ScriptedSession:
-        """Open an empty context."""
+        """Open an empty context. Any adapter is accepted: it changes nothing."""
         return ScriptedSession(self, meter, role)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -318,7 +342,8 @@ class Scripted(Backend):
     """A table as a model."""
 
     def facts(self, config: ModelConfig) -> ModelFacts:
-        """The identity is the table. Raises CannotRun."""
+        """What is known of the model: all, as its table is read for that. Its identity is a hash of
+        the table. Raises CannotRun where the table cannot be read."""
         wrong = misplaced_settings(config)
         if wrong:
             return ModelFacts(config.name, problems=wrong)

@@ -61,7 +61,16 @@ PLAIN = Pieces(begin="", mid="\n", next="\n\n")
 
 
 class Framed(Protocol):
-    """Pieces of a chat template as token ids; system: before and after a system turn's content."""
+    """A model whose chat template's pieces are token ids.
+
+    Attributes:
+        name: The model's name, for messages.
+        begin: What stands before the first user turn.
+        mid: What stands between a user turn and the reply.
+        next: What stands between a reply and the next user turn.
+        system: What stands before and after a system turn's content; None where the template has no
+            such turn.
+    """
 
     name: str
     begin: list[int]
@@ -71,12 +80,12 @@ class Framed(Protocol):
 
 
 def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
-    """The template's tokens between two turns.
+    """The token ids that the template puts between two turns.
 
     Args:
-        model: With the template's pieces.
+        model: Has the template's pieces.
         before: The turn that is open; "start" for none.
-        turn: The turn that begins.
+        turn: The turn that begins: "system", "user" or "reply".
 
     Raises:
         CannotRun: The template has no system turn.
@@ -95,8 +104,8 @@ def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
 
 
 def no_system(name: str) -> CannotRun:
-    """The error for a system turn in a prompt to the model `name`, whose template has no system
-    role."""
+    """The error for a prompt with a system turn to a model whose template has no system role; name:
+    the model's."""
     return CannotRun(
         f"the chat template of '{name}' has no system role, but a prompt in use has a system turn; "
         "replace that "
@@ -137,12 +146,16 @@ def cut_template(
     thrice = applied.to_turns(_USER, _REPLY, _SECOND_USER)
     begin, after_user = _split_at(once, [_USER], name)
     parts = _split_at(thrice, [_USER, _REPLY, _SECOND_USER], name)
-    mid, thinks = after_user, ""
-    if after_user != parts[1] and after_user.startswith(parts[1]):
-        mid, thinks = parts[1], after_user.removeprefix(parts[1])
+    begin_again, before_reply, after_reply, after_second_user = parts
+    mid = after_user
+    thinks = ""
+    if after_user != before_reply and after_user.startswith(before_reply):
+        mid = before_reply
+        thinks = after_user.removeprefix(before_reply)
     closed = (thinking or Thinking()).close in thinks
     opens_unknown_thinking = bool(thinks) and not (thinking or closed)
-    if (parts[0], parts[3], parts[1]) != (begin, after_user, mid) or opens_unknown_thinking:
+    is_stable = begin_again == begin and before_reply == mid and after_second_user == after_user
+    if not is_stable or opens_unknown_thinking:
         hint = ""
         if thinks:
             hint = "for a reasoning model set model.thinking.tokens=4096, else "
@@ -153,7 +166,7 @@ def cut_template(
     if _ROUGH_TEXT not in applied.to_turns(_ROUGH_TEXT):
         raise CannotRun(f"{template_words(name)} rewrites what a user turn says; {_HINT}")
     trims = f" {_USER} " not in applied.to_turns(f" {_USER} ")
-    return Pieces(begin, mid, parts[2], trims, _system_pieces(applied.to), thinks, closed)
+    return Pieces(begin, mid, after_reply, trims, _system_pieces(applied.to), thinks, closed)
 
 
 class _AppliedTemplate:
@@ -167,7 +180,15 @@ class _AppliedTemplate:
         date: str,
         extra: Mapping[str, object],
     ) -> None:
-        """Args: as of `cut_template`."""
+        """Keep a template with the variables that it gets; it is compiled at its first use.
+
+        Args:
+            template: The text of the template.
+            tokens: What it may name: "bos_token" -> "<s>".
+            name: The model's name, for messages.
+            date: The day that the template is shown as today ("26 Jul 2024").
+            extra: Further variables of the user's.
+        """
         self._template = template
         self._name = name
         self._extra = extra
@@ -182,15 +203,15 @@ class _AppliedTemplate:
         self._program: Template | None = None
 
     def to(self, messages: list[dict[str, str]]) -> str:
-        """The template applied to messages. Raises what the template raises."""
+        """The text that the template makes of messages. Raises what the template raises."""
         if self._program is None:
             self._program = environment().from_string(self._template)
         values = {**self._variables, **self._extra, "messages": messages}
         return str(self._program.render(values))
 
     def to_turns(self, *contents: str) -> str:
-        """The template applied to user, assistant and user turns of these contents. Raises
-        CannotRun."""
+        """The text that the template makes of a user turn, a reply and a second user turn, as many
+        as there are contents. Raises CannotRun where the template fails."""
         turns = zip(("user", "assistant", "user"), contents, strict=False)
         try:
             return self.to([{"role": role, "content": content} for role, content in turns])
@@ -223,7 +244,7 @@ class _Generation(Extension):
     tags = {"generation"}  # noqa: RUF012 - as its base class has it
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """The content of the tag."""
+        """The nodes between the tag and its end, as if the tag were not there."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
@@ -234,7 +255,13 @@ def _raise_exception(message: str) -> NoReturn:
 
 
 def _as_json(value: object, **how: Any) -> str:
-    """The filter `tojson`, with letters of other scripts as they are."""
+    """A value as JSON, for the filter `tojson` of templates; letters of other scripts stay as they
+    are.
+
+    Args:
+        value: The value.
+        **how: Arguments of json.dumps.
+    """
     return json.dumps(value, **{"ensure_ascii": False, **how})
 
 
@@ -254,11 +281,12 @@ def environment() -> ImmutableSandboxedEnvironment:
 
 
 def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:
-    """The text before a system turn's content, and between it and a user turn's; None without a
-    system role.
+    """The text before a system turn's content, and between it and the content of the user turn
+    after it; None where the template has no system role.
 
-    render: messages -> text. A template without the role drops the content, or raises an error of
-    its own.
+    Args:
+        render: Messages -> text. For a template without the role the text lacks the content, or an
+            error is raised.
     """
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}]
     try:

@@ -24,7 +24,12 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class _Encoded:
-    """The tokens of a text, and the characters that each covers."""
+    """The tokens of a text.
+
+    Attributes:
+        ids: Their ids.
+        offsets: The characters that each covers.
+    """
 
     ids: list[int]
     offsets: list[Range]
@@ -41,7 +46,8 @@ class Text:
     """
 
     def __init__(self, tokenizer: Any, name: str, pieces: Pieces = PLAIN) -> None:
-        """Make a copy of the tokenizer that knows no added tokens.
+        """Make a copy of the tokenizer that knows no added tokens. `_framing` are the tokens that
+        no text from data may produce.
 
         Args:
             tokenizer: A tokenizer of transformers, or a FastTokenizer.
@@ -110,7 +116,7 @@ class Text:
         return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
 
     def count(self, text: str) -> int:
-        """Number of tokens of `text`, control tokens as plain text."""
+        """How many tokens a text has as data, where control tokens are plain text."""
         return len(self._encode(text).ids)
 
     def offsets(self, text: str) -> list[Range]:
@@ -118,7 +124,8 @@ class Text:
         return self._encode(text).offsets
 
     def _encode(self, text: str) -> _Encoded:
-        """The tokens of a text as data."""
+        """The tokens of a text as data. The space that some tokenizers put in front of every text
+        is left out."""
         if not text:
             return _Encoded([], [])
         if not self._has_dummy_prefix:
@@ -139,8 +146,11 @@ class Text:
         return []
 
     def decode(self, ids: Iterable[int]) -> tuple[str, list[Range]]:
-        """The text of tokens without control tokens, and the character range of each token in
-        it."""
+        """The text of tokens, without control tokens, and the characters of it that each token
+        covers.
+
+        Tokens that only together make a character share its range; a control token covers none.
+        """
         ids = list(ids)
         stream = DecodeStream(skip_special_tokens=True)
         text = ""

@@ -23,15 +23,19 @@ from harness.models import LanguageModel
 
 @dataclass(frozen=True)
 class NetworkEnds:
-    """What a tokenizer needs to know of the network: the size of its vocabulary, and the tokens
-    that end a reply by its generation config."""
+    """What a tokenizer needs to know of the network.
+
+    Attributes:
+        vocabulary: The size of its vocabulary.
+        end_tokens: The tokens that end a reply, by its generation config.
+    """
 
     vocabulary: int
     end_tokens: tuple[int, ...]
 
     @classmethod
     def of(cls, config: Any, generation: Any) -> NetworkEnds:
-        """Read them.
+        """Read both from a model's configuration.
 
         Args:
             config: The model's config of transformers.
@@ -50,11 +54,12 @@ class TokenizedModel(LanguageModel):
 
     Attributes:
         text: Encodes and decodes.
-        pieces: Of the chat template, as text.
+        pieces: The pieces of the chat template, as text.
         begin: What stands before the first user turn, as tokens.
-        mid: Between a user turn and the reply.
-        next: Between a reply and the next user turn.
-        system: Before and after a system turn's content; None where the template has no such turn.
+        mid: What stands between a user turn and the reply.
+        next: What stands between a reply and the next user turn.
+        system: What stands before and after a system turn's content; None where the template has no
+            such turn.
         opens: What opens a thinking.
         closes: What ends one at its limit.
         skips: An empty thinking.
@@ -66,7 +71,8 @@ class TokenizedModel(LanguageModel):
     thinking: Thinking | None = None
 
     def _take_facts(self, facts: ModelFacts) -> None:
-        """Set the attributes that are known before the weights are loaded."""
+        """Set the attributes that are known before the weights are loaded: name, identity,
+        capabilities, window."""
         self.name = facts.name
         self.identity = facts.identity
         self.capabilities = facts.capabilities
@@ -75,7 +81,7 @@ class TokenizedModel(LanguageModel):
         self._refusals = facts.refusals
 
     def _load_tokenizer(self, config: ModelConfig, folder: str, network: NetworkEnds) -> None:
-        """Load the tokenizer, and encode the pieces of the chat template.
+        """Load the tokenizer, and set the attributes that come from it and from the chat template.
 
         Args:
             config: The model's settings.
@@ -107,7 +113,8 @@ class TokenizedModel(LanguageModel):
         self.endings = endings_pattern(markers_of(added, template, self.pieces.next))
 
     def _encode_turns(self) -> None:
-        """Encode what the chat template puts between turns. Raises CannotRun."""
+        """Set what the chat template puts between turns (`begin`, `mid`, `next`, `system`) as token
+        ids. Raises CannotRun for a template that begins with several BOS."""
         self.begin = self._with_bos(self.pieces.begin)
         self.mid = self.text.trusted(self.pieces.mid)
         self.next = self.text.trusted(self.pieces.next)
@@ -117,10 +124,11 @@ class TokenizedModel(LanguageModel):
             self.system = self._with_bos(before), self.text.trusted(between)
 
     def _encode_thinking(self, thinking: Thinking | None) -> None:
-        """Encode what opens a thinking, ends one at its limit, and is an empty one.
+        """Set what opens a thinking, what ends one at its limit, and an empty one, as token ids.
 
         Args:
-            thinking: That of the settings; a template may end it by itself.
+            thinking: The markers in the settings; None for a model without. Not used where the
+                template ends the thinking by itself.
         """
         if self.pieces.closed:
             thinking = None
@@ -133,8 +141,8 @@ class TokenizedModel(LanguageModel):
             self.skips = self.text.trusted(f"{thinking.open}\n\n{thinking.close}\n\n")
 
     def _with_bos(self, text: str) -> list[int]:
-        """Token ids of the template's first piece `text`, with one BOS in front if the tokenizer
-        puts one there. Raises CannotRun for a piece with several."""
+        """Token ids of the template's first piece, with one BOS in front if the tokenizer puts one
+        there. Raises CannotRun for a piece with several."""
         begin, bos = self.text.trusted(text), self.text.bos
         if bos is not None and begin[:1] != [bos]:
             begin = [bos, *begin]
@@ -145,14 +153,16 @@ class TokenizedModel(LanguageModel):
         return begin
 
     def require(self, capability: str) -> None:
-        """Raise CannotRun unless the model has `capability`."""
+        """Raise CannotRun, with the reason, where the model lacks a capability (one of
+        CAPABILITIES)."""
         if capability not in self.capabilities:
             offered = ", ".join(sorted(self.capabilities)) or "none"
             reason = self._refusals.get(capability, f"it has {offered}")
             raise CannotRun(f"'{self.name}' has no capability '{capability}': {reason}")
 
     def remember_first_prompt(self, role: str, ids: list[int]) -> None:
-        """Keep the first context that `role` ran, for the manifest: its text and its token ids."""
+        """Keep the first context that `role` ran, for the manifest: its text and its token ids.
+        Later ones are not kept."""
         if role not in self.first_prompts:
             self.first_prompts[role] = {"text": self.text.context(ids), "ids": list(ids)}
 
@@ -179,8 +189,8 @@ def _tokenizer(config: ModelConfig, folder: str, name: str) -> Any:
 
     Args:
         config: The model's settings.
-        folder: With its files.
-        name: For messages.
+        folder: The model's folder, where the settings name no other one.
+        name: The model's name, for messages.
 
     Raises:
         CannotRun: There is none that can be loaded.

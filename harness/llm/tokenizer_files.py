@@ -26,8 +26,16 @@ _OTHER_FILES = ("chat_template.jinja", "config.json")
 
 
 def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
-    """The folder of the config's tokenizer; folder: the model's. Raises CannotRun where it is
-    missing or has none."""
+    """The folder of the tokenizer that the settings name, downloaded where it is on the hub; the
+    model's own folder where they name none.
+
+    Args:
+        config: The model's settings.
+        folder: The model's folder.
+
+    Raises:
+        CannotRun: The folder is missing, or has no tokenizer.
+    """
     source = config.tokenizer
     if not source:
         return folder
@@ -42,8 +50,18 @@ def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
 
 
 def _downloaded(source: str, trust_remote_code: bool) -> Path:
-    """The folder of a tokenizer on the hub, whose missing files are downloaded; the path `source`
-    where it has none. Raises CannotRun where `source` is no hub id."""
+    """The folder of a tokenizer on the hub, whose missing files are downloaded.
+
+    Args:
+        source: "owner/name".
+        trust_remote_code: Whether files with code are fetched too.
+
+    Returns:
+        The folder; the path `source` where the repository has none of the files.
+
+    Raises:
+        CannotRun: `source` is no hub id.
+    """
     path = Path(source)
     if path.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
         raise CannotRun(
@@ -72,8 +90,15 @@ def tokenizer_digest(folder: Path) -> str:
 
 
 def template_digest(config: ModelConfig, folder: Path) -> str:
-    """sha256 of the chat template in use ("none": none); folder: tokenizer's folder. Raises
-    CannotRun if unreadable."""
+    """The sha256 of the chat template in use, by which it is identified; "none" for none.
+
+    Args:
+        config: The model's settings, which may name a file.
+        folder: The tokenizer's folder.
+
+    Raises:
+        CannotRun: The template cannot be read.
+    """
     if config.template == "none":
         return "none"
     if config.template != "model":
@@ -98,15 +123,19 @@ def template_digest(config: ModelConfig, folder: Path) -> str:
 
 
 class ChatTemplate(NamedTuple):
-    """A chat template. text: None where a folder has none that can be read; tokens: those that it
-    may name, "bos_token" -> "<s>"."""
+    """A chat template.
+
+    Attributes:
+        text: The template; None where a folder has none that can be read.
+        tokens: The tokens that it may name: "bos_token" -> "<s>".
+    """
 
     text: str | None
     tokens: dict[str, str]
 
 
 def chat_template(folder: Path) -> ChatTemplate:
-    """The chat template of a tokenizer's folder."""
+    """The chat template in a tokenizer's folder, and the special tokens that its settings name."""
     settings: dict[str, object] = {}
     jinja = folder / "chat_template.jinja"
     try:
@@ -126,7 +155,11 @@ def chat_template(folder: Path) -> ChatTemplate:
 
 
 def _default_template(templates: list[object]) -> object:
-    """The one of several chat templates that is named "default"; None for none."""
+    """The text of the template that is named "default" among several; None for none.
+
+    Args:
+        templates: [{"name": "default", "template": "..."}, {"name": "tool_use", ...}].
+    """
     for template in templates:
         if isinstance(template, dict) and template.get("name") == "default":
             text: object = template.get("template")
@@ -135,7 +168,11 @@ def _default_template(templates: list[object]) -> object:
 
 
 def _named_tokens(settings: Mapping[str, object]) -> dict[str, str]:
-    """The special tokens that a tokenizer's settings name, as text: "bos_token" -> "<s>"."""
+    """The special tokens that a tokenizer's settings name, as text.
+
+    {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "model_max_length": 512}
+        -> {"bos_token": "<s>", "eos_token": "</s>"}
+    """
     tokens: dict[str, str] = {}
     for name, value in settings.items():
         text = value

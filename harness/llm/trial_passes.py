@@ -15,18 +15,18 @@ TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
 
 def _made_up_tokens(start: int, size: int, vocabulary: int) -> list[int]:
-    """Made-up token ids.
+    """Token ids of a made-up text.
 
     Args:
-        start: Each gives another text.
-        size: How many.
-        vocabulary: The ids are below it.
+        start: The text's number; each number gives another text.
+        size: How many tokens it has.
+        vocabulary: The ids are below this number.
     """
     return [(7 * n + start) % vocabulary for n in range(size)]
 
 
 def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int) -> bool:
-    """Whether a context's logits are the same to the bit at each tried place in a pass.
+    """Whether a context's logits are the same to the bit wherever it stands in a pass.
 
     Tried are 1 and 3 new tokens of a short context after 0, 1, half and all possible rows of a
     longer one.
@@ -63,7 +63,7 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
 def trial_pack_problem(
     net: Any, device: torch.device, dtype: str, layers: int, in_one_call: bool = False
 ) -> str | None:
-    """Try a pass over several contexts.
+    """Try a pass over several contexts, against each context alone.
 
     Args:
         net: The network.
@@ -73,7 +73,7 @@ def trial_pack_problem(
         in_one_call: Whether one call of attention serves all contexts, as in `run_packed`.
 
     Returns:
-        Why they cannot share a pass; None for equal logits.
+        Why contexts cannot share a pass; None where the logits are equal up to rounding.
     """
     problem = _settings_problem(net.config)
     if problem is not None:
@@ -105,8 +105,12 @@ def trial_pack_problem(
 
 
 def _settings_problem(config: Any) -> str | None:
-    """Why contexts of a network with these settings cannot share a pass; None where only a trial
-    shows it. config: of transformers."""
+    """Why contexts of a network cannot share a pass, by its settings; None where only a trial shows
+    it.
+
+    Args:
+        config: The network's config of transformers.
+    """
     if config._attn_implementation != NAME:
         return f"its attention kernel is '{config._attn_implementation}'"
     if getattr(config, "sliding_window", None) or getattr(config, "attention_chunk_size", None):
@@ -132,7 +136,7 @@ def _are_close(logits: torch.Tensor, expected: torch.Tensor, dtype: str) -> bool
 
 
 def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
-    """Try passes in pieces, one of them undone, against one pass.
+    """Try passes in pieces, one of them undone, against one pass over the whole text.
 
     Args:
         net: The network.
@@ -141,7 +145,7 @@ def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int)
         layers: The number of its layers.
 
     Returns:
-        Why sessions cannot use this model's cache; None for equal logits.
+        Why sessions cannot use this model's cache; None where the logits are equal up to rounding.
     """
     text = _made_up_tokens(11, 24, net.config.vocab_size)
     cache = KVPool(layers).cache()

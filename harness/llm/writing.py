@@ -49,7 +49,7 @@ class PassCost:
     unclosed: int = 0
 
     def add(self, other: PassCost) -> None:
-        """Add the counts of another pass."""
+        """Add the counts of other passes to these."""
         for name, count in vars(other).items():
             setattr(self, name, getattr(self, name) + count)
 
@@ -61,7 +61,7 @@ class Writing:
     Attributes:
         ids: The tokens of the context; written ones are appended.
         cache: Keys and values of the context.
-        cached: Tokens that the model has run.
+        cached: How many tokens the model has run.
         start: Where the reply begins.
         sampler: Picks the tokens.
         decoding: How long the reply may be, and where it stops.
@@ -84,10 +84,12 @@ class Writing:
     finish: str = "length"
 
     def __post_init__(self) -> None:
+        """Let the reply begin at the end of the context."""
         self.start = len(self.ids)
 
     def takes(self, token: int) -> bool:
-        """Add a token, unless it ends the reply; returns whether the model must run it."""
+        """Append a token to the reply, unless it ends the reply; returns whether the model must run
+        it for a further token, or for its attention."""
         if token in self.stop_ids:
             self.finish = "stop"
             return False
@@ -110,8 +112,11 @@ class Writing:
         return any(string in recent for string in stop)
 
     def ran(self) -> bool:
-        """Count the newest token, which the model has run, and reduce the measured attention once
-        BLOCK rows wait; returns whether another token is wanted."""
+        """Count the newest token as run. Also reduces the measured attention once BLOCK rows wait.
+
+        Returns:
+            Whether another token is wanted.
+        """
         self.cached += 1
         self.cost.new += 1
         self.cost.logits += 1
@@ -136,7 +141,7 @@ def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int
 
 
 def _picked(token: int) -> int | None:
-    """The token; None for -1, which marks unusable logits."""
+    """A token id; None for -1, which stands for logits that cannot be used."""
     if token >= 0:
         return token
     return None

@@ -138,7 +138,7 @@ def test_the_fullest_gpu_says_how_many_tokens_fit(two_gpus):
     network = Network.__new__(Network)
     network.device, network.dtype, network._fraction = torch.device("cuda"), "float32", 0.5
     network.shape = mock.Mock(layers=4, kv_heads=1, head_size=32)
-    network._beside = []
+    network._other_networks = []
     network.net = torch.nn.Module()
     token = 2 * 4 * 32 * 4
     assert network._tokens_that_fit() == 3 * GIB // token

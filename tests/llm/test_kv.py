@@ -233,7 +233,7 @@ def narrow_network(layers):
     network.layers, network.name, network.dtype, network.window = layers, "narrow", "float32", 8192
     network.shape = mock.Mock(layers=layers, kv_heads=1, head_size=4)
     network.device, network.net = torch.device("cuda"), torch.nn.Module()
-    network._pool, network._pool_lock, network._beside = None, threading.Lock(), []
+    network._pool, network._pool_lock, network._other_networks = None, threading.Lock(), []
     network._fraction, network._positions = 0.9, 8192
     vars(network)["pack_problem"] = None
     return network
