@@ -154,7 +154,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
 
     @contextmanager
     def branch(self) -> Iterator[None]:
-        """Run the block on this context, then drop all that the block read or wrote."""
+        """Context manager: runs the block on this context, then brings the context back to where it
+        was."""
         self.flush()
         turn, state = self._turn, self._save()
         try:
@@ -198,13 +199,22 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return scores
 
     def attention_by_head(self, text: str, keys: Span) -> np.ndarray:
-        """Attention of `text`, if it ended the user turn here, to each token of `keys`; the context
-        is unchanged.
+        """Attention that a text, if it ended the user turn here, pays to each token of `keys`; the
+        context stays as it is.
 
-        Returns float32 [layers, heads, len(keys)]: the mean over the tokens of `text` and of the
-        template's between it and the reply. Heads are those of the queries. Raises WindowExceeded
-        when the text does not fit, ValueError for an empty `keys`, CannotRun where the model gives
-        no attention.
+        Args:
+            text: The text.
+            keys: An earlier span.
+
+        Returns:
+            Float32 [layers, heads, len(keys)]: the mean over the tokens of `text` and of the
+                template's
+            between it and the reply. Heads are those of the queries.
+
+        Raises:
+            WindowExceeded: The text does not fit.
+            ValueError: `keys` is empty.
+            CannotRun: The model gives no attention.
         """
         self._need_user_turn("attention_by_head")
         self._require("attention")

@@ -130,13 +130,12 @@ class AnswerQuestion:
         return Attempt(example, meter)
 
     def finish(self, attempt: Attempt) -> Unscored:
-        """Answer the question of an attempt and store the answer, or why there is none.
-
-        Sets the attempt's reply, error and notes.
+        """Answer the question of an attempt and store the answer, or why there is none. Also sets
+        the attempt's reply, error and notes.
 
         Raises:
             UserError, SaveError: The run cannot go on.
-            WaitsForBatch: The request is sent with a batch.
+            WaitsForBatch: The request is sent with a batch; nothing is stored yet.
         """
         try:
             view = self.documents_for(attempt)
@@ -195,8 +194,9 @@ class AnswerQuestion:
             return documents_of(searcher.search(question.text, corpus.passages, meter))
 
     def question_for(self, view: View, example: Example) -> Question:
-        """The question with the ids of the documents that the method sees, which differ from the
-        data set's where those are joined, cut or retrieved."""
+        """The question with the ids of the documents that the method sees. They differ from the
+        data set's where documents are joined, cut to their supporting parts, or retrieved from a
+        corpus."""
         cut = self._config.method.view == "evidence" or self._plan.corpus is not None
         if self._plan.method.traits.one_document or cut:
             return replace(example.question, document_ids=tuple(view.pieces))
@@ -224,7 +224,7 @@ class AnswerQuestion:
         Args:
             view: The documents as the method sees them.
             question: The question with the ids of these documents.
-            indexes: One for each document.
+            indexes: The index of each document.
             attempt: Its meter counts the cost.
 
         Raises:

@@ -30,7 +30,7 @@ class AskedQuestions:
 
 
 def load_questions(settings: Settings, method: Method, findings: Findings) -> AskedQuestions:
-    """Load the questions that a run asks, and warn where the first ones are not like the rest.
+    """Load the questions that a run asks. Also warns where the first ones are not like the rest.
 
     Rows for which no documents were retrieved are a mistake only for a method that reads them. For
     one that reads none, or a corpus, the data set is loaded with the option documents: [].
@@ -41,7 +41,7 @@ def load_questions(settings: Settings, method: Method, findings: Findings) -> As
         findings: Gets the warnings.
 
     Raises:
-        UserError: As harness.datasets.load_once.
+        UserError: The data set cannot be found, or its rows cannot be read.
     """
     general, config = settings.general, settings.dataset
     most = general.limit
@@ -89,7 +89,7 @@ def _check_marks(method: str, dataset: Dataset, findings: Findings) -> None:
     """Check that questions have supporting marks, which are all that a method sees.
 
     Args:
-        method: Its name.
+        method: The method's name.
         dataset: The questions.
         findings: Gets a mistake where no question has any, a warning where some have none.
     """

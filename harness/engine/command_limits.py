@@ -36,7 +36,7 @@ class LimitHook(Hook):
             budget: The limits.
             plans: The runs.
             out: The results folder.
-            command: As typed, to be printed with a higher limit.
+            command: The words that were typed, to be printed with a higher limit.
             note: Prints a sentence.
 
         Raises:

@@ -97,10 +97,10 @@ class View:
         return replace(step, shown=shown)
 
     def _to_original(self, shown: Shown) -> list[Shown]:
-        """A shown piece at its places in the data set's documents.
+        """The places of a shown piece in the data set's documents.
 
-        A span gives a span for each part of a document that it covers; any other piece is one, with
-        its sources mapped.
+        A span of the view gives a span for each part of a document that it covers. Any other piece,
+        as a text that a model wrote, stays one piece, with its sources mapped.
         """
         if shown.kind != "span":
             sources: list[tuple[str, int, int]] = []
@@ -117,8 +117,8 @@ class View:
         """The parts of the data set's documents that a span of the view shows.
 
         Args:
-            document_id: The view's document.
-            start: Its first character.
+            document_id: The view's document that the span is in.
+            start: The span's first character.
             end: The character after its last one.
 
         Returns:

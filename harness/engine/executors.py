@@ -69,7 +69,8 @@ class InTurn(Executor):
         self.ask_by(examples, answer, record)
 
     def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
-        """Answer each question by any function, and record it before the next one.
+        """Answer each question by a function, and record it before the next one. Also loads the
+        models first.
 
         Args:
             examples: The questions.
@@ -98,7 +99,8 @@ class InFlight(InTurn):
         return self._most
 
     def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
-        """Answer the questions in threads, and record answers as they are finished.
+        """Answer the questions in threads, and record answers as they are finished. Also loads the
+        models first, and warns where something drew from the global random generators.
 
         Args:
             examples: The questions.
@@ -150,12 +152,13 @@ class BatchFiles(Executor):
 
 
 def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
-    """The executor in this process.
+    """The executor of a run in this process: in batches, several questions at once, or one after
+    the other.
 
     Args:
         plan: The run.
-        parallel: Questions in flight at once; None: 1, or many where a model runs on a GPU or in
-            an engine that computes many together.
+        parallel: Questions in flight at once; None: 1, or many where a model runs on a GPU or in an
+            engine that computes many together.
     """
     most = parallel or _default_in_flight(plan)
     inner: InTurn | InFlight = InTurn()

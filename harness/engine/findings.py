@@ -32,7 +32,8 @@ class Findings:
         raise_all(self.problems)
 
     def allow_missing(self) -> None:
-        """Move problems that are only about things missing on this machine to `missing`."""
+        """Take the problems that are only about things missing on this machine out of `problems`,
+        and put what is missing into `missing`."""
         kept: list[HarnessError] = []
         for problem in self.problems:
             if isinstance(problem, Missing):

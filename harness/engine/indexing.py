@@ -99,12 +99,12 @@ class Indexer:
         self._indexed: set[str] = set()
 
     def choose_next(self, examples: Iterable[Example]) -> int:
-        """Position in `examples` of the first question none of whose documents is being indexed by
-        another thread.
+        """The position in `examples` of the question to ask next: the first one none of whose
+        documents another thread is indexing, else 0. Also marks its documents as being indexed,
+        until `documents_done`.
 
-        So several documents are indexed at the same time, also where many questions on one follow
-        each other. The question's documents count as being indexed until `documents_done`. If there
-        is no such question: 0.
+        So several documents are indexed at the same time, also where many questions on one document
+        follow each other.
         """
         if self._plan.method.scope != "document" or not self._plan.builds_indexes:
             return 0
@@ -171,7 +171,8 @@ class Indexer:
                 self._recent.popitem(last=False)
 
     def _from_cache(self, wanted: _WantedIndex) -> Entry | None:
-        """The index of the cache, recorded as a hit; None where the cache has none."""
+        """The index from the cache; None where the cache has none. Also records a hit in
+        documents.jsonl."""
         key = wanted.key.to_json()
         entry = self._cache.get(self._cache.folder(key), key)
         if entry is not None:
@@ -179,8 +180,9 @@ class Indexer:
         return entry
 
     def _built(self, wanted: _WantedIndex) -> Entry:
-        """The index built now, then recorded, then cached: a run killed in between would otherwise
-        find its own index in the cache, as if another had paid for it. Raises IndexFailed."""
+        """The index, built now. Also records it in documents.jsonl, then puts it into the cache: a
+        run killed in between would otherwise find its own index there, as if another had paid for
+        it. Raises IndexFailed."""
         entry = self._build(wanted)
         self._record_status(wanted, "built", entry.usage)
         key = wanted.key.to_json()
@@ -241,8 +243,8 @@ class Indexer:
 
         Args:
             wanted: The index.
-            status: How the run got it.
-            usage: What building it cost.
+            status: How the run got it: "built", "hit" or "failed".
+            usage: What building it cost, now or when it was built.
         """
         question_id = None
         if wanted.question is not None:
@@ -280,8 +282,8 @@ class _IndexSettings:
 
 
 def _prompts_of_index(method: Method) -> dict[str, str]:
-    """The prompts on which an index may depend: all, but for the system turns that stand before
-    requests for an answer."""
+    """Name -> text of the prompts on which an index may depend: all, but for the system turns that
+    stand before requests for an answer."""
     prompts = dict(method.prompts())
     for prompt in method.templates():
         if prompt.answers:

@@ -17,10 +17,10 @@ def view_for_method(
     supporting: Sequence[Support] | None,
     one_document: bool,
 ) -> View:
-    """The view of one question's documents.
+    """The documents of one question as the method is to see them.
 
     Args:
-        documents: As the data set has them.
+        documents: The documents as the data set has them.
         supporting: The parts that alone are shown; None for all of the text.
         one_document: Whether several documents are joined into one.
     """
@@ -33,7 +33,8 @@ def view_for_method(
 
 
 def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) -> View:
-    """The view of the supporting parts alone, in text order; documents without any are left out.
+    """The view of the supporting parts alone, in text order, a blank line between them; documents
+    without any are left out.
 
     If nothing is marked, as for a question that cannot be answered: the first document without its
     text.
@@ -59,8 +60,8 @@ def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) 
 def joined_view(view: View) -> View:
     """The view of the documents of `view` joined into a single one, a blank line between them.
 
-    Its passages are those of the documents; where some have passages, one without is a passage. It
-    has a title where all have the same.
+    Its passages are those of the documents; where some documents have passages, one without becomes
+    a passage as a whole. It has a title where all documents have the same.
     """
     titled = any(document.passages for document in view.documents)
     passages: list[Passage] = []

@@ -264,8 +264,8 @@ def with_hashed(described: RunManifest, plan: PlannedRun) -> RunManifest:
 
 
 def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
-    """The sizes of a role's model, read from its small files, or its `shape` if they are not here;
-    None if unknown."""
+    """The sizes of a role's model or encoder, read from its small files; for one that is not here,
+    those of its setting `shape`. None where they are unknown."""
     config = plan.encoders.get(role) or plan.models.get(role)
     if config is None:
         return None
@@ -369,7 +369,7 @@ def with_end(manifest: RunManifest, state: str) -> RunManifest:
 
 
 def describe_gpu() -> str | None:
-    """Name of the GPU, None if there is none or torch is not loaded."""
+    """The name of the GPU; None where there is none, or torch is not loaded."""
     # Not imported for this: a run that loads no model has no use for it.
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():

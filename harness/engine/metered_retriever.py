@@ -49,7 +49,12 @@ class MeteredRetriever:
         self._embed = embed
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most k passages, best first, each with its text. Raises as ServedRetriever.search."""
+        """At most k passages for a query, best first, each with its text. Also records the search
+        on the meter.
+
+        Raises ModelOutputError where a page that was found is not there, and what the retriever
+        raises.
+        """
         vector: Sequence[float] | None = None
         if self._served.needs_vector:
             vector = self._embed(query)

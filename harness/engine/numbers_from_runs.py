@@ -107,7 +107,12 @@ class NumberFromRun:
 
 
 def parameters_naming_runs(cls: type[Method], params: Mapping[str, object]) -> dict[str, str]:
-    """The parameters whose value names a run: {"max_nodes": "from:results/..."}."""
+    """The parameters whose value names a finished run: {"max_nodes": "from:results/..."}.
+
+    Args:
+        cls: The method's class, which says which parameters may.
+        params: Parameter -> value, as the settings have them.
+    """
     naming: dict[str, str] = {}
     for name in numbers_from_runs(cls):
         value = params.get(name)

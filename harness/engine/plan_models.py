@@ -163,7 +163,8 @@ class ModelPlanner:
         return config
 
     def _check_capabilities(self, role: str, facts: ModelFacts) -> None:
-        """Add a mistake where a role's model lacks what the method needs of it."""
+        """Add a mistake where a role's model lacks a capability ("probe") that the method needs of
+        it; the sentence names methods that the model can serve."""
         missing = sorted(self._method.needs[role] - facts.capabilities)
         if not missing:
             return
@@ -271,7 +272,8 @@ class ModelPlanner:
         return tuple(unused)
 
     def _warn_of_compressor(self) -> None:
-        """Warn where the reader itself compresses: the papers compress with a smaller model."""
+        """Warn where the reader itself is the compressor: the papers compress with a smaller
+        model."""
         reader = self.settings.model
         has_own = "compressor" in self.settings.roles or reader.embedded
         if "compressor" not in self._method.needs or has_own:
@@ -289,8 +291,8 @@ class ModelPlanner:
         )
 
     def _check_prompts(self, models: Mapping[str, ModelConfig]) -> None:
-        """Check that chat templates have the system turn that prompts use; warn of models not
-        trained on these prompts."""
+        """Add a mistake for each model whose chat template lacks the system turn that prompts use,
+        and warnings for models that were not trained on these prompts."""
         method = self._method
         has_system_turn = any(prompt.of(method.config).system for prompt in method.templates())
         for role, config in models.items():
@@ -310,7 +312,8 @@ class ModelPlanner:
             self.findings.warnings += untrained_warnings(models.values(), method, self._name)
 
     def _check_adapter_prompts(self, role: str, config: ModelConfig) -> None:
-        """Check that a role's adapters were trained on the prompts that the method sends."""
+        """Add a mistake for each adapter of a role's model that was trained on other prompts than
+        the method sends, and a warning for those that do not say theirs."""
         folders: dict[str, str] = {}
         for task, use in used_adapters(self._method, role).items():
             if use.name not in config.adapters:
@@ -349,7 +352,8 @@ class ModelPlanner:
         return roles
 
     def _encoders(self, retriever: RetrieverConfig | None) -> dict[str, EncoderConfig]:
-        """The checked encoder and reranker that are used, by role."""
+        """ "encoder" and "reranker" -> its settings, checked, for those that the run uses; a
+        reranker that nobody named is a mistake."""
         encoders: dict[str, EncoderConfig] = {}
         for role in self._encoder_roles(retriever):
             config = self.settings.encoder_of(role)

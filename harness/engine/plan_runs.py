@@ -52,13 +52,13 @@ class _Mistakes:
 def plan_runs(
     choices: Sequence[Choices], note: Callable[[str], None], elsewhere: bool = False
 ) -> Planned:
-    """Plan every run of a command; of several, those without mistakes are planned although others
-    have some, which go to `note` and make the exit code 2.
+    """Plan every run of a command. Of several runs, those without mistakes are planned although
+    others have some, which go to `note` and make the exit code 2.
 
     Args:
-        choices: One for each run.
+        choices: What the user chose, run by run.
         note: Gets a sentence for each mistake.
-        elsewhere: As for plan_choices.
+        elsewhere: Plan runs for another machine: files missing here are no error.
 
     Raises:
         UserError: A name or key is wrong, or no run at all can be planned.
@@ -151,11 +151,12 @@ def _check_names(choices: Sequence[Choices]) -> None:
 
 
 def _plan_one(run: Choices, elsewhere: bool, planned: Planned, mistakes: _Mistakes) -> None:
-    """Plan one of several runs; it is lost where it cannot run, and a bug loses no other one.
+    """Plan one of several runs. A run that cannot run is put among the lost ones; so is one that a
+    bug ends, and the others go on.
 
     Args:
         run: What the user chose for it.
-        elsewhere: As of plan_choices.
+        elsewhere: Plan it for another machine.
         planned: Gets its plan, or that it is lost.
         mistakes: Gets what is wrong with it.
     """

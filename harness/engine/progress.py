@@ -96,7 +96,8 @@ class Progress:
         """Called when the run ends; subclasses end their display."""
 
     def _write(self, text: str) -> None:
-        """Write `text` in place of the live line; nothing any more once the terminal is closed."""
+        """Write `text`, on a terminal in place of the live line. Once the terminal is closed
+        nothing is written any more, and the run goes on."""
         with self._lock:
             if self._closed:
                 return

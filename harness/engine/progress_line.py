@@ -113,7 +113,8 @@ class ProgressLine(Progress):
         self._write(text)
 
     def line(self) -> str:
-        """What is done and spent so far, as the line in the module's docstring."""
+        """What is done and spent so far: "42/200 · 1 failed · 312k tokens · 4.1 TFLOPs ·
+        longbench-f1 41.2 · 3 min left"."""
         parts = [f"{self._done}/{self._total}"]
         if self._failed:
             parts.append(f"{self._failed} failed")

@@ -38,7 +38,8 @@ class RecordAnswer:
         self._fail_fast = fail_fast
 
     def __call__(self, answers: Sequence[Unscored | None]) -> None:
-        """Score, append and count answers; nothing for None, a question that was not asked.
+        """Score answers, append their records to records.jsonl and show them as done. None stands
+        for a question that was not asked, and is left out.
 
         Raises FirstFailure for a failed question where `fail_fast`.
         """

@@ -14,7 +14,8 @@ from harness.method import draws_by_seed
 def distinct_repeats(
     runs: Sequence[Choices], repeat: int | None, note: Callable[[str], None]
 ) -> list[Choices]:
-    """The runs, of which those whose answers no seed changes are run once, not once for each seed.
+    """The runs of a command with --repeat, where a run whose answers no seed changes is there once,
+    not once for each seed.
 
     Args:
         runs: The runs of the command, with their seeds in their points.
@@ -31,10 +32,11 @@ def distinct_repeats(
         if key not in is_greedy:
             is_greedy[key] = _draws_nothing(run)
         if not is_greedy[key]:
-            key = repr(run)
+            distinct.setdefault(repr(run), run)
         elif key in distinct:
             names.setdefault(str(run.method))
-        distinct.setdefault(key, run)
+        else:
+            distinct[key] = run
     if names:
         note(
             f"note: {', '.join(names)}: greedy, so all {repeat} repeats would be equal and one is "

@@ -238,7 +238,8 @@ class _Rescoring:
         return self.dataset.fingerprint
 
     def _records(self) -> Iterable[StoredRecord]:
-        """The records with their new scores, read and scored one at a time."""
+        """The records with their new scores. They are read and scored one at a time, as they are
+        asked for."""
         path = self.stored.path / RECORDS
         keep = []
         for name, stated in self.versions.items():
@@ -282,7 +283,8 @@ class _Rescoring:
         )
 
     def _notes_on_corrections(self) -> Iterator[str]:
-        """Yield what the user has to know of corrected gold answers."""
+        """Yield sentences that the user has to know of corrected gold answers; none where none is
+        corrected."""
         if not self.corrected:
             return
         yield (

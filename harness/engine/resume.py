@@ -34,7 +34,7 @@ def bring_up_to_date(store: RunStore, plan: PlannedRun, note: Note, retry_failed
         retry_failed: Whether to score all again, too, if a scorer failed on one.
 
     Raises:
-        UserError: As `rescored`.
+        UserError: A stored question is not in the data set any more, or cannot be scored.
         SaveError: A file cannot be written.
     """
     unscored = dict(store.unscored)
@@ -128,11 +128,11 @@ def rescored(
     gold: Mapping[str, Gold] | None,
     keep: Sequence[str] = (),
 ) -> Iterator[StoredRecord]:
-    """Yield the records with new scores.
+    """Yield the records with new scores, each scored as it is asked for.
 
     Args:
-        records: As they are stored.
-        dataset: Its scorers.
+        records: The records as they are stored.
+        dataset: The settings of their data set, with its scorers.
         gold: Gold answers by question id; None to use those in the records themselves.
         keep: Scorers whose scores stay.
 

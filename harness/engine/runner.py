@@ -135,17 +135,17 @@ def run(
 def opened_job(
     plan: PlannedRun, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
 ) -> Iterator[Job]:
-    """Open the run folder of a plan.
+    """Context manager: opens the run folder of a plan, brings it up to date and gives the job.
 
     The caller asks the questions and calls `finished`. An exception before that is recorded as the
     run's state: "interrupted" for a KeyboardInterrupt, else "stopped".
 
     Args:
-        plan: As of `run`.
-        out: As of `run`.
-        command: As of `run`.
-        progress: As of `run`.
-        ask_options: As of `run`.
+        plan: The run.
+        out: The results folder.
+        command: Words of the command line, for the manifest.
+        progress: Shows what is done.
+        ask_options: Fields of AskOptions.
 
     Raises:
         UserError (RunLocked, DataError), SaveError: The folder cannot be used.
@@ -346,7 +346,7 @@ class Job:
     def close_early(self, error: BaseException) -> None:
         """Write the summary of what was answered before `error` ended the run.
 
-        Notes on `error` what could not be saved, and whether questions were answered. For a
+        Also notes on `error` what could not be saved, and whether questions were answered. For a
         UserError, deletes a folder that this run made and in which nothing was recorded.
 
         Args:

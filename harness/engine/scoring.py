@@ -75,7 +75,8 @@ def score_reply(
     seconds: float | None = None,
     searches: Sequence[Searched] | None = None,
 ) -> Verdict:
-    """Score a reply, or its text after the data set's answer prefix. Raises as score_answer.
+    """Score a reply: its text after the data set's answer prefix where one is required, the answer
+    in it where a schema is, else all of it. Raises what a scorer raises.
 
     Args:
         dataset: The settings of the question's data set.
@@ -125,7 +126,9 @@ def _text_after_prefix(reply: str, prefix: str, notes: dict[str, object]) -> str
 def _verdict_of(sheet: scorers.ScoreSheet, notes: Mapping[str, object]) -> Verdict:
     """The verdict of a score sheet: a value that is no finite number counts 0 and is flagged.
 
-    notes: of the verdict, without flags and counts.
+    Args:
+        sheet: The scores, flags and counts of the scorers.
+        notes: The notes of the verdict so far.
     """
     scores: dict[str, float] = {}
     flags = dict(sheet.flags)
@@ -222,11 +225,11 @@ def score_record(
 def _verdict_on_answer(
     record: StoredRecord, dataset: DatasetConfig, gold: Gold
 ) -> tuple[Verdict, dict[str, str] | None]:
-    """The verdict on an answer, and the record's error from now on.
+    """The verdict on an answer, and the record's error from now on: None, or that a scorer fails.
 
     Args:
-        record: With an answer.
-        dataset: Its scorers.
+        record: A record with an answer.
+        dataset: The settings of its data set, with the scorers.
         gold: The gold answers of the question.
 
     Raises:
@@ -264,8 +267,8 @@ def _notes_of_scored(record: StoredRecord, verdict: Verdict, stay: set[str]) -> 
     """The record's notes with those of a new verdict in place of an earlier verdict's.
 
     Args:
-        record: As it was before.
-        verdict: The new one.
+        record: The record as it was before.
+        verdict: The new verdict.
         stay: Names of the scores that are not computed again; their flags and counts stay.
     """
     notes = {key: value for key, value in record.notes.items() if key not in SCORING_NOTES}

@@ -75,8 +75,14 @@ class Searcher:
         return hits
 
     def _hits(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The k best passages for a query, from the corpus, or from the question's own documents by
-        BM25."""
+        """The passages for `search`, without recording it there: from the corpus, or from the
+        question's own documents by BM25.
+
+        Args:
+            query: The query.
+            k: How many passages.
+            meter: Counts what the encoder of a query reads.
+        """
         if self.index is None:
             return search_documents(self.documents, query, k)
         return self.index.search(query, k, meter)
@@ -126,7 +132,7 @@ class RunSearches:
 
 
 def documents_of(hits: Sequence[SearchHit]) -> list[Document]:
-    """Passages that were found as documents, best first, for a method that reads documents."""
+    """The passages that a search found, each as a document with its title, best first."""
     documents: list[Document] = []
     for hit in hits:
         text = hit.titled_text

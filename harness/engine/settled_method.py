@@ -40,7 +40,11 @@ class SettledMethod:
 
 def settle_method(settings: Settings) -> SettledMethod:
     """Make the method of a run with a value for each parameter: numbers from finished runs, the
-    run's system prompt and the defaults are filled in. Raises UserError, ConfigError."""
+    run's system prompt and the defaults are filled in.
+
+    Raises:
+        UserError: A parameter or prompt is wrong; ConfigError for several.
+    """
     choice, origins = settings.method, dict(settings.origins)
     numbers = _numbers_from_runs(choice, origins)
     if numbers:

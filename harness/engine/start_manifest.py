@@ -60,8 +60,8 @@ class StartManifest:
         """Write the manifest of a start that begins.
 
         Args:
-            in_flight: Questions in flight at most; None where nothing is to be asked, so that the
-                code of this start makes no answer.
+            in_flight: Questions in flight at most; None where nothing is to be asked. Then nothing
+                is recorded as changed, since the code of this start makes no answer.
         """
         this_start = self.value.last_start.without("changed")
         if in_flight is not None:

@@ -70,10 +70,14 @@ def parts_to_run(suite: Suite, methods: Sequence[str], datasets: Sequence[str]) 
 
 
 def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
-    """The runs of all parts; a run that two parts would run alike is run once.
+    """The runs of all parts of a suite; a run that two parts would run alike is run once.
 
-    Of other runs that two parts name alike, the later one gets its part's settings as a point of a
-    sweep.
+    Where two parts have other runs of one method on one data set, the later run gets settings of
+    its part as a point of a sweep, so that tables tell them apart.
+
+    Args:
+        suite: The suite.
+        runs: The runs of each part, one part after the other.
     """
     made: dict[str, Choices] = {}
     for run in runs:

@@ -55,10 +55,11 @@ def seed_everything(seed: int) -> None:
 
 @contextlib.contextmanager
 def _global_draws_restored(seed: int) -> Iterator[None]:
-    """Restore the global random generators after the block, so that loading a model changes no
-    later random number.
+    """Context manager: restores the global random generators after the block, so that loading a
+    model changes no later random number.
 
-    seed: for torch's, if torch is first imported in the block.
+    Args:
+        seed: What torch's generator is seeded with afterwards, where the block imported torch.
     """
     python, array = random.getstate(), np.random.get_state()
     torch = sys.modules.get("torch")
@@ -373,7 +374,8 @@ class EngineTools:
             raise LookupError(_undeclared_role("index_roles", role, self._build.roles))
 
     def search(self, query: str, k: int) -> list[SearchHit]:
-        """The `k` best passages for a query, as harness.method.Tools says.
+        """The `k` best passages for a query, best first, by the run's retriever if it has one, else
+        from its corpus or the question's own documents. Also records the search on the meter.
 
         Raises LookupError while an index is built: its key does not cover a corpus.
         """
@@ -398,10 +400,10 @@ class EngineTools:
         return map_together(scheduler, fn, list(items), self.meter)
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return the result stored under `key` by an interrupted build of this index, or compute it
-        by fn().
+        """Return the result that an interrupted build of this index stored under `key`; where there
+        is none, the result of fn(), which is stored. Tuples come back as lists.
 
-        Tuples come back as lists. Raises LookupError while answering: parts belong to an index.
+        Raises LookupError while answering: parts belong to an index.
         """
         if self._build is None:
             raise LookupError(

@@ -85,7 +85,8 @@ class AdapterSettings:
 
     @classmethod
     def read(cls, folder: Path) -> AdapterSettings:
-        """Read the settings in an adapter's folder. Raises OSError, ValueError."""
+        """Read adapter_config.json in an adapter's folder. Raises OSError or ValueError where it
+        cannot be read."""
         values = read_object(folder / SETTINGS)
         return cls(
             base_model=str(values.get("base_model_name_or_path") or ""),
@@ -275,7 +276,13 @@ def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelCon
 
 
 def _read_adapter(name: str, folder: Path) -> tuple[AdapterSettings, Shapes]:
-    """Settings of an adapter, and the shapes of its matrices. Raises CannotRun."""
+    """The settings of an adapter, and the shapes of its matrices. Raises CannotRun where a file is
+    missing or damaged.
+
+    Args:
+        name: The adapter's name, for messages.
+        folder: Its folder.
+    """
     if not (folder / SETTINGS).is_file():
         problem = f"there is no folder '{folder}'"
         if folder.is_dir():

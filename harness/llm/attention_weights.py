@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -176,13 +177,13 @@ class WatchedRows:
         self._scaling = 1.0
 
     def take(self, query: Tensor, key: Tensor, lse: Tensor, scaling: float) -> None:
-        """Add one layer.
+        """Add the attention of one layer; it may be held until several layers are reduced at once.
 
         Args:
             query: [heads, rows of the batch, size].
             key: [tokens, kv_heads, size].
             lse: Log-sum-exps of the rows' scores [heads, rows].
-            scaling: Factor of the scores.
+            scaling: The factor of the scores.
         """
         if not self._requests:
             return
@@ -294,14 +295,22 @@ def _add_sums(request: WatchRequest, sums: np.ndarray) -> None:
     np.add(request.total, own, out=request.total)
 
 
-def span_columns(spans: Ranges) -> tuple[np.ndarray, np.ndarray]:
+class SpanColumns(NamedTuple):
+    """The keys of some spans, one after the other.
+
+    Attributes:
+        positions: The position of each key, int64 [columns].
+        shares: 1 / length of its span at that span, else 0: float32 [columns, spans].
+    """
+
+    positions: np.ndarray
+    shares: np.ndarray
+
+
+def span_columns(spans: Ranges) -> SpanColumns:
     """The keys of all spans as columns, and what averages each column into its span.
 
-        [(2, 4), (7, 8)] -> [2, 3, 7], [[1/2, 0], [1/2, 0], [0, 1]]
-
-    Returns:
-        (the position of each column, int64 [columns]; 1 / length of its span at that span, else 0,
-        float32 [columns, spans]).
+    [(2, 4), (7, 8)] -> SpanColumns([2, 3, 7], [[1/2, 0], [1/2, 0], [0, 1]])
     """
     size = sum(end - start for start, end in spans)
     columns = np.zeros(size, np.int64)
@@ -312,7 +321,7 @@ def span_columns(spans: Ranges) -> tuple[np.ndarray, np.ndarray]:
         columns[first:last] = range(start, end)
         picked[first:last, i] = 1 / (end - start)
         first = last
-    return columns, picked
+    return SpanColumns(columns, picked)
 
 
 def _padded(requests: list[WatchRequest], device: torch.device) -> _Group:

@@ -216,9 +216,9 @@ class ModelFacts:
         """Facts of a model whose weights are missing.
 
         Args:
-            name: As in tables.
+            name: The name that tables show.
             error: Says what is missing.
-            identity: What is known of it nevertheless.
+            identity: What is known of its identity nevertheless.
         """
         problem = f"not run: weights: {error}"
         absent = {}

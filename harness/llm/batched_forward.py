@@ -204,16 +204,18 @@ class _Packed:
 def _logits(
     net: Any, arguments: Mapping[str, object], keep: Any, labels: Sequence[Sequence[int]]
 ) -> Tensor:
-    """Run the network, and return the logits of some of its rows.
+    """Run the network, and return the logits of some of its rows. Those of `labels` are computed
+    once more in float32: in bfloat16 the logits of two labels are often one number, and a probe
+    then a tie.
+
+    Where the head is not a plain linear layer in memory (logits scaled or capped after it, an
+    adapter, quantised weights), its own logits stay.
 
     Args:
         net: A causal language model of transformers.
         arguments: What it is called with.
         keep: How many last rows, or the indices of rows.
-        labels: For each of these rows, ids of tokens whose logits are computed in float32: in
-            bfloat16 those of two labels are often one number, and a probe then a tie. Where the
-            head is not a plain linear layer in memory (logits scaled or capped after it, an
-            adapter, quantised weights), its own logits stay.
+        labels: For each of these rows, ids of the tokens whose logits are computed in float32.
 
     Returns:
         Logits [rows, vocab], float32.
@@ -266,8 +268,7 @@ def _compute_in_float32(row: Tensor, hidden: Tensor, head: Any, ids: list[int]) 
 def run_in_rows(
     net: Any, device: torch.device, requests: Sequence[ForwardRequest], rows: int
 ) -> list[Tensor | None]:
-    """Run requests as `run_packed` does, in a pass of a fixed number of tokens; a context of zeros
-    fills the pass.
+    """Run requests in one pass of a fixed number of tokens; a context of zeros fills the pass.
 
     Logits are computed for every row or for none, so that the last product always has as many rows
     too.
@@ -276,7 +277,7 @@ def run_in_rows(
         net: The network.
         device: The device of its inputs.
         requests: What is run; their caches grow.
-        rows: Tokens of the pass.
+        rows: How many tokens the pass has.
 
     Returns:
         The logits of each request, as `run_alone` gives them.

@@ -102,8 +102,8 @@ def with_reply_cache(request: Request) -> Request:
 
     @functools.wraps(request)
     def cached(session: Any, *arguments: Any) -> Any:
-        """Return the stored reply of a request that was sent before; otherwise send and store
-        it."""
+        """What the session's method returns: made from the cache where it holds the reply, else
+        from the request, whose reply is then stored."""
         if session.replies is None or not _may_be_cached(kind, arguments):
             return request(session, *arguments)
         before = session.length()

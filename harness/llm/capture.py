@@ -229,7 +229,7 @@ class HeadCapture:
     sums: dict[int, Tensor] = field(default_factory=dict)
 
     def take(self, call: AttentionCall) -> None:
-        """Add the attention of one layer's call."""
+        """Add the attention of one layer's call to the sums of the layer."""
         (start, end), layer = self.keys, call.layer
         for _, weights in weight_blocks(call.query[0], call.key[0], self.first, call.scaling):
             part = torch.zeros(call.query.shape[1], end - start, device=weights.device)
@@ -386,9 +386,9 @@ class WriteCapture:
             keys: [kv_heads, tokens, size] of each layer.
         """
         layers, heads, rows, _ = queries.shape
-        span_positions, span_shares = span_columns(self.spans)
-        columns = torch.from_numpy(span_positions).to(queries.device)
-        picked = torch.from_numpy(span_shares).to(queries.device)
+        watched_keys = span_columns(self.spans)
+        columns = torch.from_numpy(watched_keys.positions).to(queries.device)
+        picked = torch.from_numpy(watched_keys.shares).to(queries.device)
         together = 1
         if queries.is_cuda:
             together = max(1, 2**28 // (heads * rows * len(columns)))  # 1 GiB of weights
@@ -491,8 +491,8 @@ class Pack:
     _watched: WatchedRows | None = None
 
     def __post_init__(self) -> None:
-        """In a shared pass (`at` is set) note the rows whose weights are asked for, and the
-        contexts that write."""
+        """Where one kernel call serves all contexts (`at` is set), note which rows are measured:
+        those of texts that are read, and those of contexts that write."""
         if self.at is not None:
             requests: list[WatchRequest] = []
             rows: list[int] = []
@@ -510,13 +510,14 @@ class Pack:
     def attend(
         self, module: Any, query: Tensor, scaling: float, kwargs: Mapping[str, object]
     ) -> Tensor:
-        """Attention of every context over its own keys in one layer.
+        """Attention of every context over its own keys in one layer. Also gives each capture what
+        it measures.
 
         Args:
             module: The layer.
             query: [1, heads, sum of new, size].
             scaling: The factor of the scores.
-            kwargs: For the kernel.
+            kwargs: Further arguments of transformers, for its kernel.
 
         Returns:
             [1, sum of new, heads, size].
@@ -690,11 +691,11 @@ def _check_arguments(module: Any, kwargs: Mapping[str, object]) -> None:
 
 
 def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: Mapping[str, object]) -> bool:
-    """Whether a mask is the causal one and nothing more.
+    """Whether the mask of an attention call is the causal one and nothing more.
 
     Args:
         module: The layer.
-        mask: The mask of its attention call; None: what the call or the layer says of itself.
+        mask: The mask of the call; where it is None, the call's or the layer's `is_causal` counts.
         new: Tokens of the call.
         kwargs: The other arguments of the call.
     """

@@ -48,8 +48,8 @@ class TokenContext(Session):
         return span
 
     def _open(self, turn: str) -> None:
-        """Begin a turn: append the chat template's tokens in front of it, or the BOS of a base
-        model."""
+        """Append what the chat template puts in front of a turn, or the BOS of a base model. Raises
+        WindowExceeded, and CannotRun for a system turn that the template lacks."""
         if self.chat:
             self._queue(turn_frame(self._model, self._turn, turn))
         elif not self.ids and self._model.text.bos is not None:
@@ -111,7 +111,8 @@ class TokenContext(Session):
         return super().system(text)
 
     def user(self, text: str = "") -> Span:
-        """Open a user turn and put `text` in it."""
+        """Open a user turn, put `text` in it and return the span of `text`, without white space at
+        its start where the template strips it."""
         # A template that trims contents would not show white space at the start of a turn either.
         if self.chat and self._model.pieces.trims:
             text = text.lstrip()

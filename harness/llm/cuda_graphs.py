@@ -62,6 +62,18 @@ class InputRow(NamedTuple):
     context: int | None
 
 
+class Recording(NamedTuple):
+    """A recorded step of a number of contexts.
+
+    Attributes:
+        inputs: The tensor that holds the step's inputs (`_input_tensor`).
+        play: Runs the step on what that tensor holds.
+    """
+
+    inputs: Tensor
+    play: Callable[[], Step]
+
+
 class RecordedSteps:
     """Decode steps of one network with one adapter, recorded once and replayed.
 
@@ -82,8 +94,7 @@ class RecordedSteps:
         """
         self._net, self._pool = net, pool
         self._longest, self._tolerance = longest, tolerance
-        # Number of contexts -> the tensor of the inputs, and what replays the step.
-        self._recordings: dict[int, tuple[Tensor, Callable[[], Step]]] = {}
+        self._recordings: dict[int, Recording] = {}  # by the number of contexts
         self._scaling = 1.0
         self._filling = pool.cache()
         self._growths = 0
@@ -153,10 +164,11 @@ class RecordedSteps:
     def _keep_watched(
         self, step: Step, rows: Sequence[InputRow], captures: Sequence[WriteCapture | None]
     ) -> None:
-        """Give the captures of watched contexts their queries and log-sum-exps of a step.
+        """Give the captures of watched contexts the queries and log-sum-exps of their tokens in a
+        step.
 
         Args:
-            step: What it left.
+            step: What the step left.
             rows: The input rows of the step.
             captures: What measures each context; None for one that is not watched.
         """
@@ -210,9 +222,8 @@ class RecordedSteps:
             return eagerly()
         return expected
 
-    def _record(self, rows: Sequence[InputRow]) -> tuple[Tensor, Callable[[], Step]]:
-        """Record a step of these rows; returns the tensor of its inputs, and a function that replays
-        the step."""
+    def _record(self, rows: Sequence[InputRow]) -> Recording:
+        """Record a step of these rows."""
         size = len(rows)
         numbers = _input_tensor(rows).to(self._net.device)
 
@@ -243,14 +254,14 @@ class RecordedSteps:
 
         # Kernels on another GPU than the current one would run once and stand in no recording.
         with torch.inference_mode(), torch.cuda.device_of(numbers):  # type: ignore[no-untyped-call]
-            return numbers, record_graph(step)
+            return Recording(numbers, record_graph(step))
 
     def _replay(self, rows: Sequence[InputRow]) -> Step:
         """Replay a step on these rows; the next step overwrites what it returns."""
-        numbers, play = self._recordings[len(rows)]
+        recording = self._recordings[len(rows)]
         with torch.inference_mode():
-            numbers.copy_(_input_tensor(rows))
-            return play()
+            recording.inputs.copy_(_input_tensor(rows))
+            return recording.play()
 
 
 def _place(row: InputRow) -> int:

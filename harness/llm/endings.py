@@ -21,6 +21,7 @@ it. docs/methods/shared.md#thinking.
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from harness.config.schema import ModelConfig, Thinking
 from harness.thinking import split_between
@@ -58,16 +59,25 @@ def endings_pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?:(?:{alternatives})\s*)+\Z")
 
 
-def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:
+class ReplyEnd(NamedTuple):
     """Where a reply ends.
+
+    Attributes:
+        end: How many characters of its text are the reply.
+        cuts_markers: Whether markers stand behind them.
+    """
+
+    end: int
+    cuts_markers: bool
+
+
+def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> ReplyEnd:
+    """Where a reply ends: before the first stop string, and before the end markers there.
 
     Args:
         text: The text of the reply.
-        stop: It ends before the first of these strings.
-        endings: Finds the markers at its end, of `endings_pattern`; None for no markers.
-
-    Returns:
-        (the end, whether markers were cut off there).
+        stop: The stop strings.
+        endings: Finds end markers (`endings_pattern`); None for no markers.
     """
     end = len(text)
     for string in stop:
@@ -75,11 +85,11 @@ def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -
         if place != -1:
             end = min(end, place)
     if endings is None:
-        return end, False
+        return ReplyEnd(end, cuts_markers=False)
     marked = endings.search(text[:end])
     if marked is None:
-        return end, False
-    return marked.start(), True
+        return ReplyEnd(end, cuts_markers=False)
+    return ReplyEnd(marked.start(), cuts_markers=True)
 
 
 def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: str = "") -> set[str]:
@@ -102,25 +112,35 @@ def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: st
     return markers
 
 
-def split_thinking(text: str, thinking: Thinking | None) -> tuple[str, str, bool]:
+class SplitReply(NamedTuple):
+    """A reply of a reasoning model.
+
+    Attributes:
+        thinking: The thinking with its markers and the white space after it; "" for none.
+        answer: What follows.
+        closed: Whether the thinking ended.
+    """
+
+    thinking: str
+    answer: str
+    closed: bool
+
+
+def split_thinking(text: str, thinking: Thinking | None) -> SplitReply:
     """Split a reply of a reasoning model.
 
-        "<think>A city.</think> Paris"  -> ("<think>A city.</think> ", "Paris", True)
-        "<think>A city"                 -> ("<think>A city", "", False)
-        "Paris"                         -> ("", "Paris", True)
+        "<think>A city.</think> Paris"  -> SplitReply("<think>A city.</think> ", "Paris", True)
+        "<think>A city"                 -> SplitReply("<think>A city", "", False)
+        "Paris"                         -> SplitReply("", "Paris", True)
 
     Args:
         text: The text of the reply.
         thinking: The markers; None for a model that does not think: all is answer.
-
-    Returns:
-        (thinking with its markers and the white space after it, answer, whether the thinking
-        ended).
     """
     if thinking is None:
-        return "", text, True
+        return SplitReply("", text, closed=True)
     split = split_between(text, thinking.open, thinking.close)
-    return split.thinking, split.answer, split.closed
+    return SplitReply(split.thinking, split.answer, split.closed)
 
 
 def begins_thinking(text: str, thinking: Thinking) -> bool | None:
@@ -141,23 +161,33 @@ def begins_thinking(text: str, thinking: Thinking) -> bool | None:
     return False
 
 
-def thinking_room(config: ModelConfig, window: int) -> tuple[int, list[str]]:
+class ThinkingRoom(NamedTuple):
+    """What the thinking of a model leaves of its window.
+
+    Attributes:
+        tokens: The tokens that are left; 0 where the window is unknown.
+        problems: [A sentence] where none are left, else [].
+    """
+
+    tokens: int
+    problems: list[str]
+
+
+def thinking_room(config: ModelConfig, window: int) -> ThinkingRoom:
     """How many tokens of the window are left beside a reasoning model's thinking.
 
     Args:
         config: The model's settings.
         window: Tokens of the model's context; 0 where unknown.
-
-    Returns:
-        (the tokens, 0 where the window is unknown; [], or a sentence where none are left).
     """
     thought = 0
     if config.thinking:
         thought = config.thinking.tokens
     if not window:
-        return 0, []
+        return ThinkingRoom(0, [])
     if window > thought:
-        return window - thought, []
-    return 0, [
+        return ThinkingRoom(window - thought, [])
+    problem = (
         f"model.thinking.tokens={thought} fills the whole window of {window} tokens; set fewer"
-    ]
+    )
+    return ThinkingRoom(0, [problem])

@@ -278,7 +278,8 @@ class EndpointSession(Session):
         self._turns, self._length = state
 
     def _require(self, capability: str) -> None:
-        """Raise CannotRun where the model behind the server lacks `capability`."""
+        """Raise CannotRun where the model behind the server lacks a capability (one of
+        CAPABILITIES)."""
         if capability not in self._model.capabilities:
             raise CannotRun(
                 f"'{self._model.name}' runs behind a server and has no capability '{capability}'; "
@@ -374,13 +375,12 @@ class EndpointSession(Session):
         )
 
     def _book_request(self, kind: Kind, reply: Reply | None, sending: _Sending) -> None:
-        """Book one request with the tokens of its reply.
-
-        Where lengths are estimated, the server's count becomes the length of the context.
+        """Book one request with the tokens of its reply. Where lengths are estimated, also makes
+        the server's count the length of the context.
 
         Args:
             kind: "prefill" or "probe".
-            reply: None where it failed.
+            reply: The reply; None where the request failed.
             sending: How it was sent.
         """
         if reply is None:

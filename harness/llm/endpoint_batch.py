@@ -214,15 +214,15 @@ class Batches:
     """Takes the place of a Server for requests to /chat/completions."""
 
     def __init__(self, server: Server, state: Path, progress: Waiting) -> None:
-        """Wait for the batches of an earlier process.
+        """Wait for the batches that an earlier process sent, and take their replies.
 
         Args:
             server: Where requests are sent.
-            state: The file that names the batches sent.
+            state: The file that names the batches that were sent.
             progress: Shows how far they are.
 
         Raises:
-            LimitReached: The server does not say their state.
+            LimitReached: The server does not say how far they are.
             CannotRun: It refused one.
         """
         self._server, self._state, self._progress = server, state, progress
@@ -284,11 +284,12 @@ class Batches:
             ) from None
 
     def _raise_failure(self, failure: HttpReply, key: str, body: Mapping[str, object]) -> NoReturn:
-        """Raise the error of a request, or WaitsForBatch where it is asked once more with another
-        name of a field.
+        """Raise the error that a batch has in place of a reply. Where the server wants a field
+        under another name, the request is put among those that wait once more, and WaitsForBatch is
+        raised.
 
         Args:
-            failure: What the batch has in place of a reply.
+            failure: The error, as HTTP has it.
             key: The hash of the request's body.
             body: The body of the request.
         """

@@ -81,11 +81,12 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
 def _identity(
     config: ModelConfig, tokenizer: LocalTokenizer | None, window: int | None
 ) -> dict[str, object]:
-    """All that changes the replies, as far as it is known here.
+    """All that changes the replies, as far as it is known here: {"served": "qwen3", "revision":
+    None, "tokenizer": HASH, "window": 32768, ...}.
 
     Args:
         config: The model's settings.
-        tokenizer: Its tokenizer; None for estimates.
+        tokenizer: The model's tokenizer; None for estimates.
         window: Tokens of its context; None where nothing says it.
     """
     identity: dict[str, object] = {
@@ -304,7 +305,8 @@ def endpoint_tokenizer(config: ModelConfig) -> LocalTokenizer | None:
 
 
 def _window_in_config(folder: Path) -> int | None:
-    """The window in config.json beside the tokenizer, None where it says none."""
+    """The window that config.json beside the tokenizer says (max_position_embeddings); None where
+    it says none."""
     try:
         return int(read_object(folder / "config.json").get("max_position_embeddings") or 0) or None
     except (OSError, ValueError, TypeError, OverflowError):

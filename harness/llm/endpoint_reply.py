@@ -137,7 +137,7 @@ def _number(value: object) -> int:
 
 
 def read_reply(reply: object, sizes: RequestSizes, mask_key: Callable[[str], str]) -> Reply:
-    """Read a parsed reply.
+    """Read the parsed reply of a server, whose forms differ.
 
     Args:
         reply: JSON values of any kind.

@@ -126,7 +126,8 @@ class Tokens(Text):
 
     def first_token_text(self, text: str) -> str:
         """The text of the first token of `text`; "" where it has none."""
-        return self.decode(self.plain(text)[:1])[0]
+        first_ids = self.plain(text)[:1]
+        return self.decode(first_ids).text
 
     def break_markers(self, text: str) -> tuple[str, int]:
         """`text` with every marker in it broken up, and their number; text without markers is

@@ -163,8 +163,8 @@ def _layer_kinds(settings: Mapping[str, object]) -> set[str]:
 
 
 def _window_size(settings: Mapping[str, object]) -> int | None:
-    """Tokens of the sliding window or chunk of a checked family; None: there is none, 0: its size
-    is unknown."""
+    """Tokens of the sliding window, or of the attention chunk, of a checked family; None where
+    there is none, 0 where its size is unknown."""
     family = str(settings["model_type"])
     kinds = _layer_kinds(settings)
     if family not in _EVERY_LAYER and kinds == {"full_attention"}:

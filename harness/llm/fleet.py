@@ -308,7 +308,8 @@ class Fleet(Server):
         member.server.obey_wait(error.wait)
 
     def _ask_those_away(self) -> None:
-        """Ask the servers whose time away is over whether they are there; each by one thread."""
+        """Ask each server whose time away is over whether it is there, and take it back if it is.
+        Only one thread asks a server at a time."""
         for member in self._members:
             with self._members_lock:
                 is_due = 0 < member.away_until <= time.monotonic()
@@ -318,8 +319,8 @@ class Fleet(Server):
                 self._take_back(member)
 
     def _take_back(self, member: _Member) -> None:
-        """Give a server that answers again its share of the requests, unless it serves another
-        model by now."""
+        """Let a server that answers again count as there, and note that; one that serves another
+        model by now stays away, with a warning."""
         problem = self._other_model(member)
         if problem:
             self._note(f"warning: {problem}")

@@ -141,8 +141,8 @@ class LoadedModel(Network, TokenizedModel):
         )
 
     def _measure(self, config: Any) -> None:
-        """Set `layers` and `shape` from a transformers config. Raises CannotRun for sizes that
-        FLOPs cannot use."""
+        """Set `layers` and `shape` by a transformers config. Raises CannotRun where the sizes are
+        such that FLOPs cannot be counted."""
         try:
             self.layers, self.shape = int(config.num_hidden_layers), shape_of(config, head=True)
             int(self.shape.mlp)  # a few families give a list, one size a layer

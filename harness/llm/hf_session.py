@@ -79,7 +79,14 @@ class HFSession(Context):
     def __init__(
         self, model: LoadedModel, meter: Meter, role: str, adapter: str | None = None
     ) -> None:
-        """Begin an empty context; no span is watched. Arguments as of Context."""
+        """Begin an empty context, in which no span is watched.
+
+        Args:
+            model: The model.
+            meter: Counts the costs.
+            role: The role that they are counted under.
+            adapter: The adapter that is switched on; None for none.
+        """
         super().__init__(model, meter, role, adapter)
         self._watched: list[WatchedSpan] = []
 
@@ -133,12 +140,13 @@ class HFSession(Context):
         closing: Sequence[int] = (),
         labels: Sequence[int] = (),
     ) -> Tensor | None:
-        """Run the tokens that are queued.
+        """Run the tokens that are queued, and return the logits of the last ones.
 
         Args:
             logits: For how many of the last tokens logits are returned.
             requests: How many requests the passes are booked as.
-            closing: How many last tokens leave the context again, as after a probe.
+            closing: Tokens that are run after the queued ones and leave the context again, as the
+                words that close the turn for a probe.
             labels: For each row of logits, ids of tokens that need exact logits (see
                 ForwardRequest).
 
@@ -239,13 +247,13 @@ class HFSession(Context):
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
-        """Probabilities of the labels' first tokens, after closing words that are read with what is
-        queued.
+        """Probabilities that the next token is the first one of each label, after closing words
+        that are read with what is queued.
 
         Args:
-            labels: What may come next.
+            labels: What the reply may be.
             first_tokens: The first token of each label.
-            after: How the reply begins.
+            after: How the reply begins before the label.
         """
         if self._model.fixed_rows is not None:
             self.flush()
@@ -312,13 +320,13 @@ class HFSession(Context):
         return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
 
     def _think(self, first: Tensor, sampler: Sampler, thinking: Thinking) -> tuple[Tensor, str]:
-        """Write the thinking of a reply, and close it for the model where it reaches its limit or
-        ends the reply.
+        """Write the thinking of a reply and append it to the context. Where it reaches its limit,
+        or the model ends its reply inside it, the thinking is closed for the model.
 
         Args:
             first: The logits where the reply begins [1, vocab].
             sampler: Picks the tokens.
-            thinking: Its marks and its limit.
+            thinking: Its markers and its limit.
 
         Returns:
             The logits of the answer's first token, and the thinking as text; (`first`, "") for a
@@ -343,13 +351,17 @@ class HFSession(Context):
     def _write_thinking(
         self, passes: Transaction, first: Tensor, sampler: Sampler, thinking: Thinking
     ) -> ThinkingState:
-        """Write tokens of a thinking up to its end or limit.
+        """Append tokens of a thinking to the context, up to its end or limit. Also counts them in
+        the cost of `passes`.
 
         Args:
             passes: Runs and books them.
             first: The logits where the reply begins [1, vocab].
             sampler: Picks the tokens.
-            thinking: Its marks and its limit.
+            thinking: Its markers and its limit.
+
+        Returns:
+            How far it is written, with the logits of the next token.
         """
         model = self._model
         start = len(self.ids)
@@ -438,7 +450,7 @@ class HFSession(Context):
 
     def _text_of(self, ids: Sequence[int]) -> str:
         """The text of some tokens, control tokens left out."""
-        return self._model.text.decode(ids)[0]
+        return self._model.text.decode(ids).text
 
     def _write_plain(
         self, generate: Callable[[PlainGeneration], None], decoding: Decoding

@@ -25,15 +25,15 @@ _MIN_ROWS = 4  # with fewer rows the conversion of the weights takes longer than
 def cpu_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float, causal: bool
 ) -> tuple[Tensor, Tensor]:
-    """Fused attention on the CPU.
+    """Fused attention on the CPU, which also gives the log-sum-exp of the scores.
 
     Args:
         query: [1, heads, new, size].
         key: [1, kv_heads, tokens, size]; torch's own path would copy it for each head.
         value: Like `key`.
-        mask: Added to the scores, or True for tokens that are seen.
-        causal: Whether a token sees only those before it.
-        scaling: Factor of the scores.
+        mask: Numbers that are added to the scores, or True for tokens that are seen; None for none.
+        scaling: The factor of the scores.
+        causal: Whether a token sees only those before it and itself.
 
     Returns:
         The output [1, heads, new, size] and the log-sum-exp [1, heads, new].

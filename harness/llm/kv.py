@@ -66,11 +66,11 @@ class CommonBlocks(NamedTuple):
 
     Attributes:
         slot: Where the other one's keys and values are; None where no context has any.
-        count: How many blocks these are.
+        blocks: How many blocks these are.
     """
 
     slot: Slot | None
-    count: int
+    blocks: int
 
 
 class KVPool:
@@ -184,8 +184,12 @@ class KVPool:
         self._to_release.append((start, end))
 
     def _take_from(self, n: int, tokens: int) -> None:
-        """Reserve the first `tokens` positions of the free range number `n`; the buffers grow if
-        they are too short."""
+        """Reserve the first positions of a free range; the buffers grow if they are too short.
+
+        Args:
+            n: The number of the range among the free ones.
+            tokens: How many positions.
+        """
         free = self._free[n]
         end = free.start + tokens
         if end > self.capacity:
@@ -377,7 +381,7 @@ class Slot:
                 self._move(size, tokens)
 
     def _move(self, size: int, tokens: int) -> None:
-        """Move to new positions, and free the old ones. Raises MemoryError.
+        """Move the context to new positions, and free the old ones. Raises MemoryError.
 
         Args:
             size: How many positions to take.
@@ -436,12 +440,13 @@ class Slot:
         self.capacity = tokens
 
     def copy(self, source: Slot, tokens: int, room: int) -> bool:
-        """Append tokens that another context holds beyond ours.
+        """Append keys and values of tokens that another context holds and this one does not have
+        yet.
 
         Args:
-            source: The other context.
+            source: The slot of the other context.
             tokens: Up to which of its tokens.
-            room: Tokens to reserve here in all.
+            room: For how many tokens in all to reserve room here.
 
         Returns:
             False, with nothing copied, where there is no memory for both.

@@ -33,8 +33,9 @@ class Transformers(Backend):
         return transformers_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
-        """The loaded model, as new; models that differ in sampling alone are one. Raises
-        CannotRun."""
+        """The loaded model, without anything of an earlier run; the last two models stay loaded,
+        and settings that differ in sampling alone share one. Raises CannotRun where it cannot be
+        loaded."""
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
         if key not in _loaded:
             while len(_loaded) >= _MOST_LOADED:

@@ -42,8 +42,11 @@ _DISTRIBUTIONS = {"pocket": "longdoc-harness-pocket"}
 
 
 def transformers_facts(config: ModelConfig) -> ModelFacts:
-    """Facts of a transformers model from its config.json, weights' hashes and tokenizer. Raises
-    CannotRun."""
+    """Facts of a transformers model, from its config.json, the hashes of its weights and its
+    tokenizer. What is wrong stands in their `problems`.
+
+    Raises CannotRun where a file of a model that is here cannot be read.
+    """
     misplaced = misplaced_settings(config)
     if misplaced:
         return ModelFacts(config.name, problems=misplaced)
@@ -239,11 +242,11 @@ def _quantised(settings: Mapping[str, object]) -> dict[str, str]:
 
 
 def _refusals(config: ModelConfig, settings: Mapping[str, object], window: int) -> dict[str, str]:
-    """Capability -> why the model lacks it.
+    """Capability -> why the model lacks it, a sentence without its full stop; {} where it has all.
 
     Args:
         config: The model's settings.
-        settings: Its config.json.
+        settings: The model's config.json.
         window: Tokens of its context.
     """
     if config.attention == "eager":
@@ -501,8 +504,8 @@ def _check_sizes(settings: Mapping[str, object], name: str) -> None:
 
 
 def hash_files(folder: Path) -> str:
-    """sha256 over names and contents of a saved model's files. Raises CannotRun for weights that
-    are no safetensors."""
+    """The sha256 over names and contents of a saved model's files: weights, settings, templates,
+    and the vocabulary. Raises CannotRun for weights that are no safetensors."""
     if not folder.is_dir():
         raise CannotRun(f"no folder '{folder}'")
     weights = sorted(folder.glob("*.safetensors"))

@@ -89,12 +89,13 @@ class Transaction(AbstractContextManager["Transaction"]):
         blocks: Sequence[bytes] = (),
         labels: Sequence[int] = (),
     ) -> Tensor | None:
-        """Run `ids` after the tokens that have keys and values.
+        """Run tokens after those that have keys and values. Also adds the cost of the pass to
+        `cost`.
 
         Args:
-            ids: Tokens.
+            ids: The tokens.
             logits: For how many of the last tokens logits are returned.
-            capture: Measures the attention.
+            capture: Measures the attention; None for nothing.
             blocks: Hashes of the context's blocks, by which other contexts find them (see
                 ForwardRequest).
             labels: For each row of logits, ids of tokens that need exact logits (see

@@ -81,7 +81,7 @@ class PlainReply:
             sampler=Sampler(decoding.temperature, decoding.top_p, decoding.seed or 0),
             decoding=decoding,
             stop_ids=model.stop_ids,
-            text=lambda written: model.text.decode(written)[0],
+            text=lambda written: model.text.decode(written).text,
             cost=PassCost(),
         )
 
@@ -141,7 +141,7 @@ class PlainReply:
         self.decoding = PlainPass(len(steps), cached, len(steps), kind="decode")
 
     def tokens_run(self) -> int:
-        """Tokens of all passes, at least 1."""
+        """How many tokens all passes ran, those that read and those that wrote; at least 1."""
         total = sum(made.new for made in self.passes)
         if self.decoding is not None:
             total += self.decoding.new

@@ -72,12 +72,12 @@ def shared_prefix(request: ForwardRequest) -> SharedPrefix:
     sharable = max((used + len(request.ids) - request.logits) // BLOCK - n_named, 0)
     common = slot.pool.longest_match(request.blocks[:sharable], n_named)
     tokens = 0
-    if common.count:
-        tokens = max((n_named + common.count) * BLOCK - used, 0)
+    if common.blocks:
+        tokens = max((n_named + common.blocks) * BLOCK - used, 0)
     missing = None
-    if common.count < min(sharable, len(request.blocks)):
-        missing = request.blocks[common.count]
-    return SharedPrefix(common.slot, common.count, tokens, missing)
+    if common.blocks < min(sharable, len(request.blocks)):
+        missing = request.blocks[common.blocks]
+    return SharedPrefix(common.slot, common.blocks, tokens, missing)
 
 
 def copy_shared(request: ForwardRequest) -> ForwardRequest:

@@ -107,7 +107,7 @@ class ScriptedSession(Session):
         self._append(head)
 
     def _append(self, text: str) -> Span:
-        """Append text; returns its span in tokens."""
+        """Append a text to the context, and return its span in tokens. Raises WindowExceeded."""
         tokens = _TOKEN.findall(text)
         self._check_window(len(tokens))
         self._tokens += tokens
@@ -212,7 +212,8 @@ class ScriptedSession(Session):
                 thinking=thought,
                 unclosed=int(not closed),
             )
-        tokens = _TOKEN.findall(reply[: reply_end(reply, decoding.stop, None)[0]])
+        cut = reply_end(reply, decoding.stop, endings=None)
+        tokens = _TOKEN.findall(reply[: cut.end])
         text = "".join(tokens[: decoding.max_tokens])
         span = self._append(text)
         self._book("decode", len(span), span.start, out=len(span))

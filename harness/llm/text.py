@@ -10,7 +10,7 @@ where they are control tokens.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
@@ -32,6 +32,18 @@ class _Encoded:
     """
 
     ids: list[int]
+    offsets: list[Range]
+
+
+class Decoded(NamedTuple):
+    """The text of some tokens.
+
+    Attributes:
+        text: The text.
+        offsets: The characters of it that each token covers.
+    """
+
+    text: str
     offsets: list[Range]
 
 
@@ -97,8 +109,8 @@ class Text:
         return bool(is_changed or len(word) != len(word_after_line) - len(line))
 
     def plain(self, text: str) -> list[int]:
-        """Token ids of `text` as data. Raises ForgedTurn where its plain tokens include a control
-        token."""
+        """Token ids of a text as data. Raises ForgedTurn where they include a token that opens or
+        closes a turn."""
         ids = self._encode(text).ids
         if not self._framing.isdisjoint(ids):
             # A vocabulary that spells it as a word, which some Unigram models do.
@@ -145,7 +157,7 @@ class Text:
             return list(self._backend.encode(text, add_special_tokens=False).ids)
         return []
 
-    def decode(self, ids: Iterable[int]) -> tuple[str, list[Range]]:
+    def decode(self, ids: Iterable[int]) -> Decoded:
         """The text of tokens, without control tokens, and the characters of it that each token
         covers.
 
@@ -167,4 +179,6 @@ class Text:
         tail = ""
         if waiting:
             tail = self._backend.decode(ids[-waiting:], skip_special_tokens=True)
-        return text + tail, offsets + [(len(text), len(text) + len(tail))] * waiting
+        whole = text + tail
+        offsets += [(len(text), len(whole))] * waiting
+        return Decoded(whole, offsets)

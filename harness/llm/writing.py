@@ -127,9 +127,12 @@ class Writing:
 
 
 def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int | None]:
-    """The next token of each reply from its logits [1, vocab]; None where they are NaN or infinite.
+    """The next token of each reply, all with one copy to the host; None where its logits are NaN or
+    infinite.
 
-    One copy to the host for all of them.
+    Args:
+        rows: The logits of each reply [1, vocab].
+        samplers: The sampler of each reply.
     """
     together = torch.cat(list(rows))
     highest, tokens = together.max(-1)  # the highest of a row with a NaN is NaN

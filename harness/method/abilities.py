@@ -126,7 +126,13 @@ class ScoresHeads(Protocol):
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """Scores of texts for a question by each attention head alone: float [texts, layers,
-        heads]."""
+        heads].
+
+        Args:
+            question: The question.
+            texts: The texts that are scored.
+            tools: Gives the model.
+        """
 
 
 def index_packages_of(method: Method) -> tuple[str, ...]:

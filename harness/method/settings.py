@@ -69,8 +69,14 @@ def help_of(field: FieldInfo) -> str:
 
 
 def _declare(default: Any, purpose: Purpose, text: str, limits: dict[str, Any]) -> Any:
-    """A pydantic field with a default, a help text and limits, which says for what the setting
-    is."""
+    """A pydantic field with a default, a help text and limits, which says what the setting is for.
+
+    Args:
+        default: The value where nobody sets it.
+        purpose: What a change of it changes: "index", "answer" or "recording".
+        text: The help text.
+        limits: Limits as `pydantic.Field` has them.
+    """
     return Field(
         default=default, description=text, json_schema_extra={"purpose": purpose}, **limits
     )

@@ -70,8 +70,14 @@ class _Map(Generic[T, R]):
     def __init__(
         self, scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter
     ) -> None:
-        """Begin with no item taken; `_begun` counts those that a thread has taken. Arguments as of
-        `map_together`."""
+        """Begin with no item taken; `_begun` counts those that a thread has taken.
+
+        Args:
+            scheduler: Its threads that have a free place help.
+            fn: The function that is called on each item.
+            items: The items.
+            meter: Counts what the calls cost.
+        """
         self._scheduler, self._fn, self._items = scheduler, fn, items
         self.branches = meter.fork(len(items))
         self.results: dict[int, R] = {}
@@ -201,8 +207,15 @@ class _Flight(Generic[E, O]):
         finish: Callable[[Sequence[O]], None],
         choose: Callable[[Iterable[E]], int],
     ) -> None:
-        """Begin with all examples left, as (position, example); no thread runs yet. Arguments as of
-        `in_flight`."""
+        """Begin with all examples left, as (position, example); no thread runs yet.
+
+        Args:
+            examples: The examples.
+            places: How many are answered at a time.
+            answer: Answers one example; called in threads.
+            finish: Called in the calling thread with outcomes that have come.
+            choose: Position of the next example among those left.
+        """
         self.scheduler = Scheduler(places)
         self.errors: dict[int, BaseException] = {}
         self._answer, self._finish, self._choose = answer, finish, choose
@@ -234,7 +247,8 @@ class _Flight(Generic[E, O]):
                 return
 
     def finish_all(self) -> bool:
-        """Finish outcomes as they come, until all are finished; False once one is an error."""
+        """Finish outcomes as they come, until all examples are finished. Returns False as soon as
+        one is an error."""
         while self._unfinished:
             self._take([self._ended.get()])
             if self.errors:

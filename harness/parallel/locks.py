@@ -21,8 +21,8 @@ class KeyedLocks:
 
     @contextlib.contextmanager
     def hold(self, key: str) -> Iterator[None]:
-        """Hold the lock of `key` in the block; a thread may nest it. Raises Stopped when the run
-        ends meanwhile."""
+        """Context manager: holds the lock of `key` in its block; a thread may nest it. Raises
+        Stopped when the run ends meanwhile."""
         scheduler = current()
         if scheduler is None:
             yield

@@ -64,7 +64,8 @@ class _Phases:
             self._local.inner = outer + passed
 
     def table(self) -> str:
-        """A line for each phase in the order in which they were left, and one for all the time."""
+        """The phases as text: a line for each, in the order in which they were left, and one for
+        all the time."""
         lines = ["phase            seconds  times"]
         with self._lock:
             for name, found in self._found.items():

@@ -407,8 +407,9 @@ class Scheduler:
             self._idle.wait(seconds)
 
     def _next_batch(self) -> list[_WaitingAsk]:
-        """The asks of the next batch, all of one queue: first of queues marked `ahead`, then of the
-        queue whose ask has waited longest. Raises what the queue raises."""
+        """The asks of the next batch, all of one queue: of a queue that runs ahead of others if it
+        has any, else of the queue whose ask has waited longest. Raises what the queue's `take`
+        raises."""
         queue = self._asks[0].queue
         for waiting in self._asks:
             if waiting.queue.ahead:
@@ -418,8 +419,8 @@ class Scheduler:
         return [asks[n] for n in queue.take([waiting.ask for waiting in asks])]
 
     def _run_batch(self, taken: list[_WaitingAsk]) -> None:
-        """Run these asks of one queue together, calls of functions one by one, and hand their
-        outcomes out."""
+        """Run these asks of one queue together, and hand their outcomes out. Calls of functions run
+        one by one, so that each takes its own time alone."""
         queue = taken[0].queue
         batches = [taken]
         if queue is _CALLS:
