@@ -62,8 +62,8 @@ class _OwnPackages:
 
     @classmethod
     def _places(cls, name: str) -> list[str]:
-        """The folders that may hold the package: beside harness/, and in a clone also
-        packages/NAME.
+        """The folders that may hold the package: beside harness/, and
+        in a clone also packages/NAME.
         """
         return [str(place.resolve()) for place in (cls.place, cls.place / "packages" / name)]
 

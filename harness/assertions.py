@@ -198,16 +198,16 @@ def _check_patterns_and_references(schema: object) -> None:
 
 
 def _validator_class(schema: Schema) -> Any:
-    """The jsonschema class that validates a schema of this draft, with a time limit on its
-    patterns.
+    """The jsonschema class that validates a schema of this draft,
+    with a time limit on its patterns.
     """
     of_draft = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     return jsonschema.validators.extend(of_draft, {"pattern": _pattern_errors})
 
 
 def _pattern_errors(validator: Any, pattern: str, instance: Any, _: Any) -> Any:
-    """Check a value against a schema's `pattern` with a time limit, in the way jsonschema asks for
-    it.
+    """Check a value against a schema's `pattern` with a time limit, in
+    the way jsonschema asks for it.
 
     Args:
         validator: jsonschema's validator.

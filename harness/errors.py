@@ -442,8 +442,8 @@ class IndexFailed(Exception):
     it."""
 
     def __init__(self, error: dict[str, str]) -> None:
-        """Keep the described failure: {"type": ..., "message": ...}; its message is this error's
-        too.
+        """Keep the described failure: {"type": ..., "message": ...};
+        its message is this error's too.
         """
         super().__init__(error["message"])
         self.error = error

@@ -164,8 +164,8 @@ class Written:
     def problem(self) -> str:
         """What the reply lacks, in one word; "" where it lacks nothing.
 
-        "refused"; "thought" (the limit went into thinking); "empty"; "unfinished" (cut at its
-        limit).
+        "refused"; "thought" (the limit went into thinking); "empty";
+        "unfinished" (cut at its limit).
         """
         if self.refused:
             return "refused"
@@ -178,11 +178,11 @@ class Written:
         return ""
 
     def without_thinking(self) -> Written:
-        """Move the thinking of a known reasoning model, with its markers, from `text` to
-        `thinking`.
+        """Move the thinking of a known reasoning model, with its
+        markers, from `text` to `thinking`.
 
-        Offsets, span and attention are cut to the answer. The reply itself where it has no
-        thinking.
+        Offsets, span and attention are cut to the answer. The reply
+        itself where it has no thinking.
         """
         split = split_known_thinking(self.text)
         if not split.thinking:
@@ -266,11 +266,11 @@ class PlainGeneration(Protocol):
         """
 
     def drop(self, cache: Any, kept: int) -> None:
-        """Say that the method has dropped entries of `cache`: costs count only `kept` tokens in it
-        from now.
+        """Say that the method has dropped entries of `cache`: costs count
+        only `kept` tokens in it from now.
         """
 
     def rank(self, pairs: int) -> None:
-        """Add the cost of `pairs` products of a query and a key in each head, beyond those of the
-        passes.
+        """Add the cost of `pairs` products of a query and a key in each
+        head, beyond those of the passes.
         """

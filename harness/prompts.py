@@ -100,8 +100,8 @@ class Prompt:
         return filled
 
     def around(self, name: str, **values: str | Sequence[str]) -> tuple[Pieces, Pieces]:
-        """Fill the parts of the template before and after one placeholder, whose texts the caller
-        feeds.
+        """Fill the parts of the template before and after one
+        placeholder, whose texts the caller feeds.
 
         Args:
             name: The placeholder that divides the template.
@@ -116,8 +116,8 @@ class Prompt:
         return first, last
 
     def places(self) -> list[str]:
-        """The names of the placeholders in the user turn, in order; one that stands twice is named
-        twice.
+        """The names of the placeholders in the user turn, in order; one
+        that stands twice is named twice.
         """
         return [str(name) for name in _PLACE.findall(self.text)]
 
@@ -130,8 +130,8 @@ def turns_of(replacement: Replaced) -> dict[str, str]:
 
 
 def feed(s: Session, pieces: Sequence[str]) -> None:
-    """Feed a filled prompt to session `s`: its system turn if it has one, then the user turn's
-    pieces.
+    """Feed a filled prompt to session `s`: its system turn if it has
+    one, then the user turn's pieces.
     """
     if isinstance(pieces, Pieces) and pieces.system:
         s.system(pieces.system)

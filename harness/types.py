@@ -53,8 +53,8 @@ class Question:
 
     @property
     def begins(self) -> str:
-        """The text that the shared prompt writes for the model as the beginning of its reply; ""
-        for none.
+        """The text that the shared prompt writes for the model as the
+        beginning of its reply; "" for none.
         """
         return ""
 
@@ -268,8 +268,8 @@ NOT_SCORED_YET = {
 
 
 def lacks_only_scores(error: Mapping[str, str] | None) -> bool:
-    """Whether a question with this error (of its record) was answered, and only its scores are
-    missing.
+    """Whether a question with this error (of its record) was answered,
+    and only its scores are missing.
 
     A scorer failed or had not begun; no model is needed to mend that. False for no error (None).
     """

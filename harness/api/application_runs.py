@@ -28,22 +28,30 @@ OF_APPLICATIONS = "app"
 
 
 def _names(texts: Sequence[str]) -> tuple[str, ...]:
-    """("old=URL,new=URL") -> ("old=URL", "new=URL")."""
+    """Split applications at commas: ("old=URL,new=URL",) -> ("old=URL", "new=URL")."""
     return tuple(split_names(texts))
 
 
 def _map(texts: Sequence[str]) -> Mapping[str, str]:
-    """The places of --app-map. Raises UserError."""
+    """Parse the values of --app-map, ("answer=data.text",), to a mapping. Raises UserError."""
     return pairs("--app-map", texts)
 
 
 def _headers(texts: Sequence[str]) -> Mapping[str, str]:
-    """The headers of --app-header. Raises UserError."""
+    """Parse the values of --app-header, ("X-Key=$KEY",), to a mapping. Raises UserError."""
     return pairs("--app-header", texts)
 
 
 def pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
-    """["answer=data.text"] -> {"answer": "data.text"}. Raises UserError."""
+    """Parse NAME=VALUE pairs of an option: ["answer=data.text"] -> {"answer": "data.text"}.
+
+    Args:
+        flag: The option, for messages.
+        texts: What was typed after it, each time.
+
+    Raises:
+        UserError: A text that is no such pair, or a name that is given twice.
+    """
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -107,12 +115,18 @@ T = TypeVar("T")
 
 
 def without(settings: Mapping[str, T], *parts: str) -> dict[str, T]:
-    """The settings, or axes of a sweep, that are of none of these parts."""
+    """Leave out the settings whose key begins with one of these parts.
+
+    ({"method.k": 3, "seed": 1}, "method") -> {"seed": 1}
+    """
     return {key: value for key, value in settings.items() if key.partition(".")[0] not in parts}
 
 
 def as_model_settings(settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings of an application's run: "app.timeout" is a setting of its back end."""
+    """Turn settings of applications into those of their back end, by which a run has them.
+
+    {"app.timeout": 9, "seed": 1} -> {"model.timeout": 9, "seed": 1}
+    """
     prefix = f"{OF_APPLICATIONS}."
     own: dict[str, object] = {}
     for key, value in settings.items():

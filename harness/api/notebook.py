@@ -25,15 +25,17 @@ class Notebook(ProgressLine):
         self._widget.close()
 
     def _draw(self) -> None:
+        """Draw the bar again, unless that was done a moment ago."""
         if time.monotonic() - self._drawn >= REDRAW or self._done == self._total:
             self._log()
 
     def _log(self) -> None:
+        """Draw the bar as it is now."""
         self._drawn = time.monotonic()
         self._widget.n = self._done
         self._widget.set_description_str(printable(self.line()))
 
 
 def default_progress() -> ProgressLine:
-    """The widget in a notebook, else the line on stderr."""
+    """What shows the progress of a run: the widget in a notebook, else a line on stderr."""
     return Notebook() if "ipykernel" in sys.modules else ProgressLine()

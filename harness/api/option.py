@@ -43,12 +43,12 @@ class Option:
 
     @property
     def flags(self) -> list[str]:
-        """Its names: ["--method", "-m"]."""
+        """The names of the option: ["--method", "-m"]."""
         return [word for word in self.spec.split(" ") if word.startswith("-")]
 
     @property
     def placeholder(self) -> str | None:
-        """What stands for its value, "NAME,..."; None for a switch."""
+        """What stands for the option's value in the help, "NAME,..."; None for a switch."""
         return self.spec.removeprefix(" ".join(self.flags)).strip() or None
 
 
@@ -68,7 +68,10 @@ Traces = Annotated[
 
 
 def split_names(names: Iterable[str]) -> list[str]:
-    """["a,b", 'c,"d,e"'] -> ["a", "b", "c", "d,e"], each once, in order."""
+    """Split names at commas, each once, in order: ["a,b", 'c,"d,e"'] -> ["a", "b", "c", "d,e"].
+
+    A name in quotation marks may hold a comma.
+    """
     lines: list[str] = []
     for name in names:
         lines += name.splitlines()

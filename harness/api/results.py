@@ -21,15 +21,19 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder. save_problems: what could not be written, a sentence each."""
+    """A run folder, with what can be read from it.
+
+    Attributes:
+        folder: The folder.
+        save_problems: What could not be written, a sentence each.
+    """
 
     folder: Path
     save_problems: tuple[str, ...] = ()
 
     @cached_property
     def stored(self) -> StoredRun:
-        """The folder's files as they were when they were first needed. Raises UserError,
-        DataError."""
+        """The folder's files, read once, at the first use. Raises UserError, DataError."""
         return read_run(self.folder)
 
     @property
@@ -39,31 +43,37 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Every setting of the run, nested as under `config` in its run.yaml: {"method": {"name":
-        ...}, ...}."""
+        """Every setting of the run, nested as in its run.yaml: {"method": {"name": ...}, ...}."""
         return self.stored.config.to_json()
 
     @property
     def failed(self) -> int:
-        """The number of questions that failed."""
+        """How many questions failed."""
         return self.stored.summary.n_failed or 0
 
     @cached_property
     def records(self) -> pd.DataFrame:
-        """A row a question: question_id, question, gold, prediction, a column a score, tokens,
-        tflops, seconds, ..."""
+        """A table with a row for each question: question_id, question, gold, prediction, a column
+        for each score, tokens, tflops, seconds, ...
+        """
         return _tables([self]).records()
 
     @cached_property
     def documents(self) -> pd.DataFrame:
-        """A row an index: document_id, status, tokens, tflops, seconds."""
+        """A table with a row for each index: document_id, status, tokens, tflops, seconds."""
         return _tables([self]).documents()
 
     def compare(
         self, *others: Run | PathLike, reference: str | None = None, score: str | None = None
     ) -> pd.DataFrame:
-        """This run beside `others`, a row a run, as the function `compare` gives; reference: by
-        default this run."""
+        """Compare this run with others: a row for each, with its
+        paired difference to the reference.
+
+        Args:
+            others: Runs, or their folders.
+            reference: A preset's name, a run folder's name or hash; by default this run.
+            score: The name of the score; by default the data set's headline.
+        """
         folders = [self.folder, *map(folder_of, others)]
         return _compared(folders, reference or self.folder.name, score)
 
@@ -72,8 +82,16 @@ class Run:
         return _tables([self]).trace(question_id)
 
     def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:
-        """Draw score against cost of this run alone; arguments, result and errors are those of
-        `Runs.plot`."""
+        """Draw score against cost of this run alone; raises as `Runs.plot`.
+
+        Args:
+            out: The file; its ending (svg, pdf, png) says the form. None: an SVG that is not
+                written.
+            score: The name of the score; by default the data set's headline.
+
+        Returns:
+            The content of the file.
+        """
         return Runs([self]).plot(out, score=score)
 
     def _repr_html_(self) -> str:
@@ -81,39 +99,57 @@ class Run:
 
 
 class Runs(list[Run]):
-    """Runs of one call, in the order in which they ran. lost: name ("bm25 k=3 on nq") -> why it is
-    incomplete."""
+    """The runs of one call, in the order in which they ran.
+
+    Attributes:
+        lost: Name of a run that is incomplete ("bm25 k=3 on nq") -> why.
+    """
 
     lost: dict[str, str]
 
     def __init__(self, runs: Sequence[Run] = (), lost: Mapping[str, str] | None = None) -> None:
+        """Keep the runs, and why others are incomplete (name -> reason)."""
         super().__init__(runs)
         self.lost = dict(lost or {})
 
     @property
     def averaged(self) -> pd.DataFrame:
-        """`table` with one averaged row for runs that differ in their seed alone: `harness report
-        --average-seeds`."""
+        """`table` with one averaged row for runs that differ in their seed alone, as `harness
+        report --average-seeds` has it.
+        """
         return _tables(self).averaged()
 
     @property
     def table(self) -> pd.DataFrame:
-        """What `harness report --format csv` holds: a row a run; see reports/main_table.py for the
-        columns."""
+        """A table with a row for each run, as `harness report --format csv` has it; its columns are
+        those of reports/main_table.py.
+        """
         return _tables(self).table()
 
     def compare(self, *, reference: str | None = None, score: str | None = None) -> pd.DataFrame:
-        """A row for each run, with its paired difference to the reference; arguments as of the
-        function `compare`."""
+        """Compare the runs: a row for each, with its paired difference to the reference.
+
+        Args:
+            reference: A preset's name, a run folder's name or hash; by default "full-context".
+            score: The name of the score; by default the data set's headline.
+        """
         folders = [run.folder for run in self]
         return _compared(folders, reference, score)
 
     def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:
-        """Score against cost with intervals, the front marked: an SVG, or what the ending of `out`
-        says (pdf, png).
+        """Draw score against cost with intervals, the front marked.
 
-        score: its name, by default the data set's headline. Returns the file's content and writes
-        it to `out`. Raises UserError, also for runs of several data sets.
+        Args:
+            out: The file; its ending (svg, pdf, png) says the form. None: an SVG that is not
+                written.
+            score: The name of the score; by default the data set's headline.
+
+        Returns:
+            The content of the file.
+
+        Raises:
+            UserError: The runs are of several data sets, nothing can be drawn, or the ending is
+                unknown.
         """
         return _tables(self).plot(out, score)
 
@@ -122,14 +158,14 @@ class Runs(list[Run]):
 
 
 def load_run(folder: PathLike) -> Run:
-    """A stored run. Raises UserError where `folder` is no run folder."""
+    """Read a stored run. Raises UserError where `folder` is no run folder."""
     loaded = Run(Path(folder))
     _ = loaded.stored
     return loaded
 
 
 def _tables(runs: Sequence[Run]) -> Tables:
-    """The tables of runs; pandas is imported when the first is made."""
+    """The tables of these runs; pandas is imported now, and not before."""
     from harness.api.tables import Tables
 
     return Tables([run.stored for run in runs])
@@ -138,14 +174,20 @@ def _tables(runs: Sequence[Run]) -> Tables:
 def _compared(
     folders: Sequence[PathLike], reference: str | None, score: str | None
 ) -> pd.DataFrame:
-    """A row for each run of folders, with its paired difference to the reference."""
+    """Compare the runs in folders: a row for each, with its paired difference to the reference.
+
+    Args:
+        folders: Run folders.
+        reference: A preset's name, a run folder's name or hash; None for the default one.
+        score: The name of the score; None for the data set's headline.
+    """
     from harness.api.tables import compare_folders
 
     return compare_folders(folders, reference=reference, score=score)
 
 
 def folder_of(run: Run | PathLike) -> PathLike:
-    """The folder of a run."""
+    """The folder of a run that is given as a Run or by its folder."""
     if isinstance(run, Run):
         return run.folder
     return run

@@ -10,12 +10,12 @@ from harness.api.option import choice, setting
 
 
 def _map(texts: Sequence[str]) -> Mapping[str, str]:
-    """The places of --retriever-map. Raises UserError."""
+    """Parse the values of --retriever-map, ("hits=items",), to a mapping. Raises UserError."""
     return pairs("--retriever-map", texts)
 
 
 def _headers(texts: Sequence[str]) -> Mapping[str, str]:
-    """The headers of --retriever-header. Raises UserError."""
+    """Parse the values of --retriever-header, ("X-Key=$KEY",), to a mapping. Raises UserError."""
     return pairs("--retriever-header", texts)
 
 

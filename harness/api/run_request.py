@@ -79,7 +79,9 @@ def _assignments(texts: Sequence[str]) -> Mapping[str, object]:
 
 
 def _yes_or_no(text: str | None) -> bool | None:
-    """Parse the value of --keep-texts: "yes" -> True, None (not typed) -> None. Raises UserError."""
+    """Parse the value of --keep-texts: "yes" or "no"; None where it
+    was not typed. Raises UserError.
+    """
     if text is None:
         return None
     if text not in ("yes", "no"):
@@ -382,8 +384,8 @@ class RunRequest(Repetition, Handling, Selection):
 
     @classmethod
     def of(cls, *groups: RunOptions | Handling | Repetition) -> RunRequest:
-        """Make a request of groups of its fields, as the command line has them; other fields keep
-        defaults.
+        """Make a request of groups of its fields, as the command line has
+        them; other fields keep defaults.
         """
         values: dict[str, Any] = {}
         for group in groups:
@@ -449,8 +451,8 @@ class RunRequest(Repetition, Handling, Selection):
 
     @property
     def applications(self) -> list[ChosenApplication]:
-        """The applications that --app names, with how they are called; [] for none. Raises
-        UserError.
+        """The applications that --app names, with how they are called;
+        [] for none. Raises UserError.
         """
         options = CallOptions(
             "--app",
@@ -507,8 +509,8 @@ class RunRequest(Repetition, Handling, Selection):
 
     @property
     def settings(self) -> dict[str, object]:
-        """The options that are settings of every run, as --set would name them: {"keep_prompts":
-        True}.
+        """The options that are settings of every run, as --set would
+        name them: {"keep_prompts": True}.
 
         Raises UserError.
         """

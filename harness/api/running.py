@@ -88,8 +88,11 @@ def run(
 
 
 def _is_single(method: Methods | None, dataset: Names | None, request: RunRequest) -> bool:
-    """Whether a call asks for one run alone: one method, not in a list, or one application,
-    on one data set."""
+    """Whether a call asks for one run alone, and so gives a Run and no Runs.
+
+    That is: one method, not in a list, or one application, on one data set; no suite, sweep or
+    repeats.
+    """
     if request.suite is not None or request.sweep or request.repeat is not None:
         return False
     one_dataset = isinstance(dataset, str) or request.documents is not None
@@ -101,9 +104,16 @@ def _is_single(method: Methods | None, dataset: Names | None, request: RunReques
 def _request(
     method: Methods | None, dataset: Names | None, options: Mapping[str, Any]
 ) -> RunRequest:
-    """The request of a call: classes, functions, rows and paths as the texts that stand for them.
+    """Make the request of a call of `harness.run`.
 
-    Raises UserError, and TypeError for an option that does not exist.
+    Classes, functions, rows and paths become the texts that stand for them: classes and functions
+    are registered, rows written to a file. Raises UserError, and TypeError for an option that does
+    not exist.
+
+    Args:
+        method: As given to `run`.
+        dataset: As given to `run`.
+        options: The other arguments; one that is None counts as not given.
     """
     given = {name: value for name, value in options.items() if value is not None}
     settings = given.get("set", {})
@@ -131,13 +141,16 @@ def _request(
 def _run_all(
     request: RunRequest, make_progress: MakeProgress, single: bool
 ) -> tuple[Runs, list[str]]:
-    """Plan all runs, run them in turn, and return them with what could not be logged; a run that
-    cannot begin is in `lost`.
+    """Plan all runs of a request and run them in turn.
 
     Args:
         request: What to run.
-        make_progress: Called for each run.
+        make_progress: Makes what shows the progress of a run.
         single: Whether one run alone was asked for, whose exception is raised.
+
+    Returns:
+        (the runs, with those that could not begin or stopped in `lost`; sentences on what could not
+        be logged)
     """
     note = make_progress().note
     wanted = request.runs(note)
@@ -149,7 +162,7 @@ def _run_all(
     runs = Runs(lost={lost.run: lost.why for lost in planned.lost})
 
     def execute(plan: PlannedRun) -> runner.RunResult:
-        """Run a plan with the options of the request."""
+        """Run one plan with the options of the request."""
         return runner.run(
             plan,
             request.folder,
@@ -176,7 +189,7 @@ def _run_all(
 
 
 def _add_result(runs: Runs, outcome: Outcome, note: Note) -> None:
-    """Add a run that ended, and say what of it could not be saved."""
+    """Add a run that ended to `runs`, and print what of it could not be saved."""
     assert outcome.result is not None  # no error: it is there
     problems = outcome.result.save_problems
     runs.append(Run(outcome.result.folder, tuple(problems)))
@@ -185,7 +198,7 @@ def _add_result(runs: Runs, outcome: Outcome, note: Note) -> None:
 
 
 def _not_logged(trackers: Sequence[BackgroundTracking], note: Note) -> list[str]:
-    """Sentences on what could not be logged, which are said too."""
+    """Let the trackers end; print and return a sentence for each thing that they could not log."""
     missed: list[str] = []
     for tracker in trackers:
         missed += tracker.missed()
@@ -195,7 +208,7 @@ def _not_logged(trackers: Sequence[BackgroundTracking], note: Note) -> list[str]
 
 
 def _distinct_warnings(plans: Sequence[PlannedRun]) -> list[str]:
-    """The warnings of all plans, each once."""
+    """The warnings of all plans in order, each once."""
     warnings: dict[str, None] = {}
     for plan in plans:
         warnings |= dict.fromkeys(plan.warnings)
@@ -203,7 +216,7 @@ def _distinct_warnings(plans: Sequence[PlannedRun]) -> list[str]:
 
 
 def _dataset_names(named: Names | None) -> list[str]:
-    """The names of data sets."""
+    """The names of data sets as a list: None -> [], "nq" -> ["nq"]."""
     if named is None:
         return []
     if isinstance(named, str):
@@ -212,8 +225,10 @@ def _dataset_names(named: Names | None) -> list[str]:
 
 
 def _method_names(named: Methods | None) -> list[str]:
-    """The names of methods; a class is registered under its own name, "Lead" -> "lead". Raises
-    UserError."""
+    """The names of methods as a list; a class is first registered under its own, "Lead" -> "lead".
+
+    Raises UserError.
+    """
     if named is None:
         return []
     if isinstance(named, str | type):
@@ -228,7 +243,7 @@ def _method_names(named: Methods | None) -> list[str]:
 
 
 def _registered_name(method: type[Method]) -> str:
-    """Make a class a preset of this process, and return its name.
+    """Make a class a preset of this process, and return its name: "Lead" -> "lead".
 
     Raises UserError for a class that is called like a preset, whose settings or code would run in
     its place.
@@ -246,7 +261,9 @@ def _registered_name(method: type[Method]) -> str:
 
 
 def _applications(named: Applications) -> list[str]:
-    """Applications as they are typed after --app.
+    """Write applications as they are typed after --app; functions are registered.
+
+    {"old": "http://localhost:8000/ask"} -> ["old=http://localhost:8000/ask"]
 
     Args:
         named: An address, "module:function" or a function; a list of these; or name -> each.
@@ -259,7 +276,7 @@ def _applications(named: Applications) -> list[str]:
 
 
 def _retriever(named: Application | Mapping[str, Application]) -> str:
-    """A retriever as it is typed after --retriever. Raises UserError for several."""
+    """Write a retriever as it is typed after --retriever. Raises UserError for several."""
     texts = _applications(named)
     if len(texts) != 1:
         raise UserError("retriever: name one, as {name: address or function}")
@@ -267,22 +284,26 @@ def _retriever(named: Application | Mapping[str, Application]) -> str:
 
 
 def _application(place: Application) -> str:
-    """The text that stands for an application; a function is registered."""
+    """The text that stands for an application: its address, or "module:name" of a
+    function, which is registered.
+    """
     if isinstance(place, str):
         return place
     return registry.register_target(place)
 
 
 def _holds_row_objects(data: PathLike | Rows | None) -> bool:
-    """Whether `data` is a list of Row objects (harness.datasets.rows)."""
+    """Whether `data` is a list with Row objects (harness.datasets.rows)."""
     if data is None or isinstance(data, str | os.PathLike):
         return False
     return any(isinstance(row, Row) for row in data)
 
 
 def _rows_file(data: PathLike | Rows | None) -> str | None:
-    """The path `data` as text; rows are first written to a file in HARNESS_HOME, named after their
-    content's hash."""
+    """The file that holds the rows: the one that `data` names, or one that is written now.
+
+    Rows go to a file in HARNESS_HOME, named after their hash. None for None.
+    """
     if data is None:
         return None
     if isinstance(data, str | os.PathLike):
@@ -299,8 +320,10 @@ def _rows_file(data: PathLike | Rows | None) -> str | None:
 
 
 def _plain_value(value: Any) -> Any:
-    """A setting's value with each function, as in {"dataset.scorers": [mine]}, replaced by
-    "module:name"."""
+    """Replace functions in a setting's value by "module:name", and register them.
+
+    {"dataset.scorers": [mine]} has the value [mine] -> ["mymodule:mine"]
+    """
     if isinstance(value, list | tuple):
         return [_plain_value(item) for item in value]
     if callable(value):

@@ -30,13 +30,20 @@ def compare(
     force: bool = False,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """What `harness compare --format csv` holds: one row a run, with its paired difference to the
-    reference.
+    """Compare stored runs: a row for each, with its paired difference to the reference.
 
-    runs: Runs, run folders, or folders that hold runs; a single run has its means only. reference:
-    a preset's name, a run folder's name or hash; score: by default the data set's headline;
-    convention: how FLOPs are counted. Raises UserError for runs that must not be compared, unless
-    `force`, and UnknownName.
+    It is the table that `harness compare --format csv` writes.
+
+    Args:
+        runs: Runs, run folders, or folders that hold runs; a single run has its means only.
+        reference: A preset's name, a run folder's name or hash.
+        score: The name of the score; by default the data set's headline.
+        force: Compare runs that differ in more than the method.
+        convention: How FLOPs are counted.
+
+    Raises:
+        UserError: The runs must not be compared.
+        UnknownName: There is no such reference or score.
     """
     return compare_folders(
         list(map(folder_of, runs)),
@@ -54,11 +61,16 @@ def score(
     only: bool = False,
     data: PathLike | None = None,
 ) -> dict[str, Any]:
-    """Score a run's stored predictions again, without a model, and return its new summary
-    (`Run.summary`).
+    """Score a run's stored predictions again, without a model.
 
-    scorers: names, in addition to the run's own, or instead of them if `only`; data: where the data
-    set's rows are now.
+    Args:
+        run: A Run or its folder.
+        scorers: Names, in addition to the run's own.
+        only: Drop the run's other scores.
+        data: Where the data set's rows are now; by default where they were.
+
+    Returns:
+        The run's new summary, as `Run.summary`.
     """
     summary = rescore(
         Path(folder_of(run)),

@@ -32,12 +32,12 @@ def compare_folders(
     force: bool = False,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """A row for each run, with its paired difference to the reference.
+    """Compare stored runs: a row for each, with its paired difference to the reference.
 
     Args:
         folders: Run folders, or folders that hold runs.
         reference: A preset's name, a run folder's name or hash.
-        score: By default the data set's headline.
+        score: The name of the score; by default the data set's headline.
         force: Compare runs that differ in more than the method.
         convention: How FLOPs are counted.
 
@@ -58,35 +58,37 @@ class Tables:
     runs: Sequence[StoredRun]
 
     def records(self) -> pd.DataFrame:
-        """A row a question."""
+        """A table of the first run with a row for each question."""
         return frames.records(self.runs[0])
 
     def documents(self) -> pd.DataFrame:
-        """A row an index."""
+        """A table of the first run with a row for each index."""
         return frames.documents(self.runs[0])
 
     def trace(self, question_id: str) -> str:
-        """The search of one question as text. Raises UnknownName."""
+        """The search of one question of the first run, as text. Raises UnknownName."""
         return "\n".join(trace_lines(search_of(self.runs[0], question_id)))
 
     def averaged(self) -> pd.DataFrame:
-        """A row a run; runs that differ in their seed alone are one, averaged."""
+        """A table with a row for each run; runs that differ in their
+        seed alone are one row, averaged.
+        """
         return main_table.frame(average_over_seeds(self.runs))
 
     def table(self) -> pd.DataFrame:
-        """A row a run, with all columns of reports/main_table.py."""
+        """A table with a row for each run and all columns of reports/main_table.py."""
         return main_table.frame(self.runs)
 
     def html(self) -> str:
-        """The table as a notebook shows it."""
+        """The table of the runs as the HTML that a notebook shows."""
         return frames.html(sections(self.table()))
 
     def plot(self, out: PathLike | None, score: str | None) -> bytes:
-        """Draw score against cost, and write the figure to `out`; its content.
+        """Draw score against cost and return the figure's content; also write it to `out`.
 
         Args:
             out: Its ending says the form; None: an SVG that is written nowhere.
-            score: Its name; None: the data set's headline.
+            score: The name of the score; None: the data set's headline.
 
         Raises:
             UserError: The runs are of several data sets, nothing can be drawn, or the ending is

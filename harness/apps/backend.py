@@ -36,10 +36,10 @@ class Applications(Backend):
     """Applications of the user's own (--app)."""
 
     def facts(self, config: ModelConfig) -> ModelFacts:
-        """The facts of an application, found without calling it.
+        """Find out what can be known of an application without calling it.
 
         Its identity holds its name, its address or function, and how questions and replies are
-        mapped.
+        mapped. Mistakes in its settings are in `problems`.
         """
         problems: list[HarnessError] = []
         settings = attempt(problems, app_settings, config)
@@ -60,7 +60,7 @@ class Applications(Backend):
         )
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
-        """The application, once it answers. Raises CannotRun where it does not."""
+        """Make a model of the application, once it answers. Raises CannotRun where it does not."""
         settings = app_settings(config)
         call = AppCall(config, settings)
         call.check()
@@ -68,9 +68,15 @@ class Applications(Backend):
 
 
 class AppCall:
-    """How the application is called; any thread may do so."""
+    """Calls an application, over HTTP or as a function; any thread may do so."""
 
     def __init__(self, config: ModelConfig, settings: AppSettings) -> None:
+        """Find the server or function of the application, which is called later.
+
+        Args:
+            config: The settings of the model that stands for the application.
+            settings: How it is asked: its format, headers and function.
+        """
         self._settings = settings
         self._server: HttpCall | None = None
         self._function: FunctionCall | None = None
@@ -80,12 +86,14 @@ class AppCall:
             self._function = FunctionCall(settings.function, config.timeout, OPTION)
 
     def check(self) -> None:
-        """Raise CannotRun where the application cannot be called."""
+        """Raise CannotRun where the application's server does not answer; a function is not
+        tried.
+        """
         if self._server is not None:
             self._server.check()
 
     def reply_to(self, question: AppQuestion, tries: Tries) -> object:
-        """The reply to a question: a text, or JSON values.
+        """Send a question to the application and return its reply: a text, or JSON values.
 
         Args:
             question: What is asked.
@@ -102,7 +110,7 @@ class AppCall:
 
 
 def _address(config: ModelConfig, settings: AppSettings) -> Address:
-    """Where an application's requests are sent."""
+    """The address, key, headers and retries by which an application's requests are sent."""
     assert config.base_url is not None  # `facts` refuses it otherwise
     return Address(
         config.base_url,
@@ -114,7 +122,9 @@ def _address(config: ModelConfig, settings: AppSettings) -> Address:
 
 
 def _misplaced(config: ModelConfig) -> list[str]:
-    """A sentence for every setting of a language model, which an application would ignore."""
+    """A sentence for each setting of a language model that was set for an application, which would
+    ignore it.
+    """
     sentences: list[str] = []
     for name, setting in ModelConfig.model_fields.items():
         default = setting.get_default(call_default_factory=True)
@@ -135,8 +145,8 @@ class ApplicationModel(LanguageModel):
         """Make a model of an application.
 
         Args:
-            config: Its settings.
-            facts: Of the application.
+            config: The settings of the model that stands for it.
+            facts: What is known of the application.
             call: How it is called.
             settings: How questions and replies are mapped.
         """
@@ -154,21 +164,21 @@ class ApplicationModel(LanguageModel):
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None
     ) -> ApplicationSession:
-        """A session that answers questions.
+        """Make a session that answers questions.
 
         Args:
-            meter: Counts what they cost.
-            role: Under which it counts.
+            meter: Books what they cost.
+            role: The role that it is booked under.
             adapter: Not used.
         """
         return ApplicationSession(self, meter, role)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """None: an application's tokens are not known."""
+        """Always empty, as an application's tokens are not known."""
         return []
 
     def turn_tokens(self) -> int:
-        """0: an application has no turns."""
+        """Always 0, as an application has no turns."""
         return 0
 
 
@@ -176,14 +186,24 @@ class ApplicationSession(Session):
     """Answers whole questions. It has no context, so that methods of ours cannot use it."""
 
     def __init__(self, model: ApplicationModel, meter: Meter, role: str) -> None:
+        """Begin a session.
+
+        Args:
+            model: The application.
+            meter: Books what its answers cost.
+            role: The role that they are booked under.
+        """
         super().__init__(model.name, model.window, meter, role)
         self._model = model
 
     def ask(self, question: AppQuestion) -> AppReply:
-        """The application's reply, from the cache of replies where that has it.
+        """Ask the application a question; its reply comes from the
+        cache of replies where that has it.
+
+        Also books the cost, and stores the request where the run keeps requests.
 
         Raises:
-            RequestFailed, ModelOutputError: There is no usable one.
+            RequestFailed, ModelOutputError: There is no usable reply.
             CannotRun: No question would have one.
         """
         question = replace(question, name=self._model.own_name)
@@ -193,17 +213,19 @@ class ApplicationSession(Session):
         return reply
 
     def _cached_reply(self, question: AppQuestion) -> AppReply:
-        """The reply from the cache, else from the application."""
+        """Get the reply from the cache of replies, or else from the application."""
         if self.replies is None:
-            return self._sent(question)
+            return self._send(question)
         key = {"kind": "application", "asked": asdict(question)}
         values, _ = self.replies.get_or_send(
-            key, lambda: asdict(self._sent(question)), self._meter, self._role, None
+            key, lambda: asdict(self._send(question)), self._meter, self._role, None
         )
         return cached_reply(values)
 
-    def _sent(self, question: AppQuestion) -> AppReply:
-        """The application's reply, with its cost booked, also where it fails."""
+    def _send(self, question: AppQuestion) -> AppReply:
+        """Send the question to the application and read its reply; its cost
+        is booked, also where it fails.
+        """
         took, tries = Took(), Tries()
         reply: AppReply | None = None
         try:
@@ -218,7 +240,7 @@ class ApplicationSession(Session):
         """Book a call with what its reply says of tokens and money.
 
         Args:
-            reply: None where there is none that can be used.
+            reply: The reply; None where there is none that can be used.
             took: The time of the call.
             tries: How often it was sent.
         """
@@ -248,7 +270,7 @@ class ApplicationSession(Session):
         )
 
     def length(self) -> int:
-        """0: there is no context."""
+        """Always 0, as there is no context."""
         return 0
 
     def _refuse(self) -> NoReturn:

@@ -61,12 +61,19 @@ class OwnServer(Server):
 
     @property
     def address_setting(self) -> str:
-        """The option that names the address."""
+        """The option that names the server's address: "--app"."""
         return self.part
 
     def error_of_status(self, reply: HttpReply, content: bytes | None) -> Exception:
-        """The exception for a reply by its HTTP status; any status says that the server is
-        alive."""
+        """Make the exception for a reply whose HTTP status says that there is no answer.
+
+        Args:
+            reply: The reply's head.
+            content: Its body; None where it was not read.
+
+        Returns:
+            RequestFailed where only this request failed, CannotRun where every one would.
+        """
         code = reply.status
         if content is None:
             return RequestFailed(f"status {code}")
@@ -93,6 +100,13 @@ class HttpCall:
     """POST requests to an address; any thread may send them."""
 
     def __init__(self, address: Address, option: str) -> None:
+        """Name the server; nothing is sent yet.
+
+        Args:
+            address: Where requests are sent, with key and headers. Their values are masked in
+                messages.
+            option: The option that names the address, for messages.
+        """
         self._server = OwnServer(
             address.url,
             address.key,
@@ -109,7 +123,7 @@ class HttpCall:
         self._server.check_alive()
 
     def reply_to(self, body: str, tries: Tries) -> object:
-        """The reply to a body of JSON: a text, or JSON values.
+        """Send a body of JSON and return the reply: a text, or JSON values.
 
         Args:
             body: What is sent.
@@ -126,10 +140,10 @@ class HttpCall:
 
 
 def _all_masked(masks: list[Callable[[str], str]]) -> Callable[[str], str]:
-    """A function that masks every key."""
+    """Join functions that each mask one key to one that masks all of them."""
 
     def mask(text: str) -> str:
-        """The text with every key masked."""
+        """Mask every key in a text."""
         for one in masks:
             text = one(text)
         return text
@@ -138,17 +152,17 @@ def _all_masked(masks: list[Callable[[str], str]]) -> Callable[[str], str]:
 
 
 def _parsed(kind: str, body: bytes) -> object:
-    """The reply as JSON values, or as text where it is plain text."""
+    """Parse the body of a reply: JSON, or a text where its content type (`kind`) is text/plain."""
     if kind == "text/plain":
         return body.decode("utf-8", "replace")
     return parse_json(kind, body)
 
 
 def own_function(target: str, option: str) -> Callable[..., object]:
-    """The function "module:name" that an option names.
+    """Import the user's function "module:name" that an option names.
 
     Raises:
-        UserError: Nobody chose it, or it is not there.
+        UserError: Nobody chose it, it is not there, or it is no function.
     """
     registry.check_trusted(target)
     function: object = registry.import_target(target)
@@ -161,7 +175,7 @@ class FunctionCall:
     """Calls a function of the user's own; it may be async, and any thread may call it."""
 
     def __init__(self, target: str, timeout: float, option: str) -> None:
-        """Find the function.
+        """Import the function.
 
         Args:
             target: "module:name".
@@ -179,7 +193,7 @@ class FunctionCall:
         self._lock = threading.Lock()
 
     def reply_to(self, tries: Tries, *arguments: object) -> object:
-        """What the function returns for these arguments, as JSON values.
+        """Call the function with these arguments, and return what it returns as JSON values.
 
         Args:
             tries: Counts this call, as the only one.
@@ -197,10 +211,13 @@ class FunctionCall:
         return self._as_json(value)
 
     def _awaited(self, value: Awaitable[object]) -> object:
-        """The result of an async function. All run in one event loop, so that a client that it
-        keeps stays usable."""
+        """Wait for the result of an async function. Raises RequestFailed where it takes too long.
+
+        All its calls run in one event loop, so that a client that the function keeps stays usable.
+        """
 
         async def result() -> object:
+            """Wait for the value, as long as the timeout allows."""
             return await asyncio.wait_for(value, self._timeout)
 
         try:
@@ -211,7 +228,7 @@ class FunctionCall:
             ) from None
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of this function, in a thread of its own."""
+        """The event loop of this function; started in a thread of its own at the first call."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -219,7 +236,9 @@ class FunctionCall:
             return self._loop
 
     def _as_json(self, value: object) -> object:
-        """A reply as JSON values. Raises ModelOutputError for what is none."""
+        """Turn what the function returned into JSON values. Raises
+        ModelOutputError for what is none.
+        """
         try:
             return json.loads(json.dumps(value, default=_fields))
         except (TypeError, ValueError) as error:
@@ -230,7 +249,7 @@ class FunctionCall:
 
 
 def _fields(value: object) -> object:
-    """The fields of a dataclass, for json.dumps. Raises TypeError for any other object."""
+    """The fields of a dataclass by name, for json.dumps. Raises TypeError for any other object."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     raise TypeError(f"a {type(value).__name__} is no JSON value")

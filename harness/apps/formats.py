@@ -33,7 +33,13 @@ where they are not told apart."""
 
 @dataclass(frozen=True)
 class Format:
-    """One form. summary: a line for the documentation; body: of a request; map: field -> place."""
+    """One form of requests and replies.
+
+    Attributes:
+        summary: A line for the documentation.
+        body: The jinja2 template of a request.
+        map: Field of a reply -> its place, in JMESPath.
+    """
 
     summary: str
     body: str

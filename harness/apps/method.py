@@ -27,16 +27,16 @@ class Application(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Ask the application.
+        """Ask the application the question as it is, and answer with its reply.
 
         Args:
-            question: Given to it as it is.
+            question: The question.
             documents: Not used: the application has its own.
             indexes: Not used.
             tools: Give the application's session and the task.
 
         Returns:
-            Its answer, and what it says that it rests on.
+            The application's answer, and what it says that it rests on.
         """
         session = tools.model().session()
         assert isinstance(session, ApplicationSession)  # the only one with this capability
@@ -57,7 +57,11 @@ def _with_options(question: Question) -> str:
 
 
 def shown_of(reply: AppReply) -> tuple[Shown, ...]:
-    """What a reply says that it rests on: pages by name, texts, and whether it says so at all."""
+    """What a reply says that it rests on: a piece for each text and for each page that it names.
+
+    Where it does not say its texts, the first piece is of the kind "unknown"; an empty list of
+    pages gives one without a name, as that is a statement too.
+    """
     contexts: tuple[Shown, ...] = (Shown("unknown"),)
     if reply.contexts is not None:
         contexts = tuple(map(_quote, reply.contexts))
@@ -68,8 +72,10 @@ def shown_of(reply: AppReply) -> tuple[Shown, ...]:
 
 
 def _quote(text: str) -> Shown:
+    """A shown piece with a text that the application says it used."""
     return Shown("quote", text=text)
 
 
 def _source(name: str) -> Shown:
+    """A shown piece with the name of a page that the application says it used."""
     return Shown("source", text=name)

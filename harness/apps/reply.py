@@ -49,12 +49,19 @@ _CACHED = TypeAdapter(AppReply)
 
 
 def compiled_map(places: Mapping[str, str]) -> dict[str, Place]:
-    """Field of a reply -> its place. Raises UserError for a wrong one."""
+    """Check the places of a reply's fields: {"answer": "data.text"} -> {"answer": Place(...)}.
+
+    Raises UserError for an unknown field or a wrong place.
+    """
     return compiled(places, FIELDS, MAP)
 
 
 def read_reply(value: object, places: Mapping[str, Place]) -> AppReply:
-    """The reply in what an application sent: a text, or JSON with the fields at `places`.
+    """Read what an application sent: a text, which is the answer, or
+    JSON with its fields at `places`.
+
+        {"answer": "two years", "sources": ["setup.md"]}
+            -> AppReply("two years", sources=("setup.md",), contexts=None, ...)
 
     Args:
         value: The text, or JSON values.
@@ -86,12 +93,16 @@ def read_reply(value: object, places: Mapping[str, Place]) -> AppReply:
 
 
 def cached_reply(values: Mapping[str, object]) -> AppReply:
-    """The reply that the cache of replies holds as the JSON values of its fields."""
+    """Make the reply again of the values of its fields, as the cache of replies holds them."""
     return _CACHED.validate_python(values)
 
 
 def _texts(name: str, value: object) -> tuple[str, ...] | None:
-    """A list of texts, or a single one."""
+    """Check a field that is a list of texts, or a single one; None
+    where the reply does not have it.
+
+    Raises ModelOutputError, which names the field.
+    """
     if value is None:
         return None
     if isinstance(value, str):
@@ -107,7 +118,10 @@ def _texts(name: str, value: object) -> tuple[str, ...] | None:
 
 
 def _count(name: str, value: object) -> int | None:
-    """A number of tokens."""
+    """Check a field that is a number of tokens; None where the reply does not have it.
+
+    Raises ModelOutputError, which names the field.
+    """
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -116,7 +130,10 @@ def _count(name: str, value: object) -> int | None:
 
 
 def _money(value: object) -> float | None:
-    """An amount of money."""
+    """Check the cost in a reply, a number of at least 0; None where the reply does not have it.
+
+    Raises ModelOutputError.
+    """
     if value is None:
         return None
     wrong = wrong_field("cost", "should be an amount of money", MAP)

@@ -27,9 +27,9 @@ class AppQuestion:
     """What an application is asked: the variables of a body template.
 
     Attributes:
-        question: Its text.
-        name: Of the application.
-        options: Of a multiple-choice question.
+        question: The text of the question.
+        name: The application's name.
+        options: The options of a multiple-choice question.
         documents: Ids of the documents that the question is about.
         instruction: How to answer.
     """
@@ -61,26 +61,31 @@ class AppSettings(Frozen):
 
     @property
     def places(self) -> dict[str, str]:
-        """Field of a reply -> where it stands."""
+        """Where each field of a reply stands, as the user says it or else
+        the format: {"answer": "answer"}.
+        """
         return {**FORMATS[self.format].map, **self.map}
 
     @property
     def template(self) -> str:
-        """The jinja2 template of a request's body."""
+        """The jinja2 template of a request's body: the user's, or else the format's."""
         if self.body is not None:
             return self.body
         return FORMATS[self.format].body
 
     def request(self, question: AppQuestion) -> str:
-        """The body of a request. Raises CannotRun where the template gives no JSON."""
+        """The JSON body that asks a question. Raises CannotRun where the template gives no JSON."""
         return rendered(self.template, asdict(question), "--app-body")
 
     def header_values(self) -> dict[str, str]:
-        """The headers with the values of environment variables. Raises Missing."""
+        """The headers of a request, with the values of environment variables. Raises Missing."""
         return header_values(self.headers, "application")
 
     def identity(self, config: ModelConfig) -> dict[str, object]:
-        """All that changes an answer, as far as it is known here."""
+        """All that is known here and changes an answer: address or function, body, headers, places.
+
+        Of a function also the hashes of its code.
+        """
         identity: dict[str, object] = {
             "application": config.source,
             "map": self.places,
@@ -99,7 +104,10 @@ class AppSettings(Frozen):
 
 
 def app_settings(config: ModelConfig) -> AppSettings:
-    """The settings of an application. Raises UserError, CannotRun for wrong ones."""
+    """Read and check the settings of an application, which are in `config.extra`.
+
+    Raises UserError or CannotRun for wrong ones.
+    """
     try:
         settings = AppSettings.model_validate(config.extra)
     except ValidationError as error:

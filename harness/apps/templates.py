@@ -26,10 +26,12 @@ _SECRET_NAME = re.compile(r"authorization|cookie|key|token|secret|password", re.
 
 
 def rendered(template: str, variables: Mapping[str, object], option: str) -> str:
-    """A body of JSON.
+    """Fill a jinja2 template of a JSON body.
+
+        '{"q": {{ question | tojson }}}', {"question": "Who?"} -> '{"q": "Who?"}'
 
     Args:
-        template: In jinja2.
+        template: The template.
         variables: Name -> value.
         option: What names the template, for messages.
 
@@ -50,7 +52,7 @@ def rendered(template: str, variables: Mapping[str, object], option: str) -> str
 
 
 def variables_of(template: str) -> frozenset[str]:
-    """The names of the variables of a template; none where it cannot be read."""
+    """The names of the variables that a jinja2 template uses; none where it cannot be parsed."""
     try:
         return frozenset(meta.find_undeclared_variables(Environment().parse(template)))
     except TemplateError:
@@ -58,11 +60,13 @@ def variables_of(template: str) -> frozenset[str]:
 
 
 def header_values(headers: Mapping[str, str], owner: str) -> dict[str, str]:
-    """The headers with the values of environment variables.
+    """Replace the names of environment variables in headers by their values.
+
+    {"X-Key": "$WIKI_KEY"} -> {"X-Key": "<value of WIKI_KEY>"}
 
     Args:
         headers: Name -> value, "$NAME" for the value of a variable.
-        owner: Whose they are, for messages.
+        owner: Whose headers they are, for messages: "application".
 
     Raises:
         Missing: A variable is not set.
@@ -71,10 +75,10 @@ def header_values(headers: Mapping[str, str], owner: str) -> dict[str, str]:
 
 
 def _with_variables(value: str, owner: str) -> str:
-    """A header's value with environment variables in place of their names."""
+    """Replace "$NAME" in a header's value by that environment variable. Raises Missing."""
 
     def of_environment(found: re.Match[str]) -> str:
-        """The value of the variable that `found` names. Raises Missing where it is not set."""
+        """The value of the variable that a match names. Raises Missing where it is not set."""
         name = found.group(1)
         text = os.environ.get(name, "").strip()
         if not text:
@@ -89,7 +93,12 @@ def _with_variables(value: str, owner: str) -> str:
 
 
 def check_no_secret(headers: Mapping[str, str], option: str) -> None:
-    """Raise UserError for a header that holds a key itself: settings are stored."""
+    """Raise UserError for a header that holds a key itself, as settings are stored in run folders.
+
+    Args:
+        headers: Name -> value.
+        option: What gives the headers, for messages.
+    """
     for name, value in headers.items():
         if _SECRET_NAME.search(name) and not _VARIABLE.search(value):
             raise UserError(
@@ -103,9 +112,9 @@ class Place:
     """Where a field of a reply stands.
 
     Attributes:
-        field: Its name, for messages.
+        field: The name of the field, for messages.
         option: What names the place, for messages.
-        path: In JMESPath.
+        path: The place in JMESPath: "data.text".
     """
 
     field: str
@@ -113,8 +122,10 @@ class Place:
     path: str
 
     def found_in(self, value: object) -> object:
-        """What stands there in JSON values; None for nothing. Raises ModelOutputError where the path
-        does not fit."""
+        """Look up what stands at this place in JSON values; None for nothing.
+
+        Raises ModelOutputError where the path does not fit the values.
+        """
         try:
             # jmespath caches what it has parsed.
             found: object = jmespath.search(self.path, value)
@@ -124,11 +135,11 @@ class Place:
 
 
 def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> dict[str, Place]:
-    """Field -> its place, checked.
+    """Check the places of a reply's fields: {"answer": "data.text"} -> {"answer": Place(...)}.
 
     Args:
         places: Field -> its place, in JMESPath.
-        fields: Those that there are.
+        fields: The fields that there are.
         option: What names the places, for messages.
 
     Raises:
@@ -148,10 +159,10 @@ def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> d
 
 
 def wrong_field(field: str, problem: str, option: str) -> ModelOutputError:
-    """The error for a field of a reply that cannot be read.
+    """Make the error for a field of a reply that cannot be read.
 
     Args:
-        field: Its name.
+        field: The name of the field.
         problem: What is wrong with it, as the rest of a sentence.
         option: What names its place.
     """
@@ -159,7 +170,7 @@ def wrong_field(field: str, problem: str, option: str) -> ModelOutputError:
 
 
 def described(value: object) -> str:
-    """What a reply is, in words without its texts."""
+    """Say what JSON values are, without their texts: "it has answer, sources" or "it is a list"."""
     if isinstance(value, dict):
         keys = ", ".join(map(str, value))
         return f"it has {keys[:200] or 'no keys'}"

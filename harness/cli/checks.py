@@ -60,8 +60,8 @@ def preset_values(kind: str, name: str) -> dict[str, object]:
 
 
 def check_weights(part: str, name: str, values: Mapping[str, object], key: str) -> Check:
-    """Check whether the weights of a preset are on this machine; if not, name the command that gets
-    them.
+    """Check whether the weights of a preset are on this machine; if not,
+    name the command that gets them.
 
     Args:
         part: The heading below which the line is printed, "Weights".

@@ -101,8 +101,8 @@ class Command(TyperCommand):
     below: Mapping[str, str] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of the command; one --set, or a similar option, may have several
-        assignments.
+        """Parse the words of the command; one --set, or a similar
+        option, may have several assignments.
         """
         return super().parse_args(ctx, spread_sets(args))
 
@@ -158,8 +158,8 @@ class Group(TyperGroup):
         return list(dict.fromkeys(name.partition(" ")[0] for name in self.entries))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import the command `cmd_name`, or make the group of the commands that begin with this
-        word.
+        """Import the command `cmd_name`, or make the group of the
+        commands that begin with this word.
 
         For another word it ends the program with a usage error, which suggests a near name.
         """

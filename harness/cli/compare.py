@@ -10,6 +10,7 @@ from harness.cli.table_output import TableOutput, format_of, terminal_width, wri
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
+from harness.storage.run_folder import Hold
 from reports.by_kind import split_by_kind
 from reports.comparability import on_common_questions
 from reports.compare import side_by_side
@@ -33,14 +34,19 @@ def compare(
     columns = chosen_columns(table.columns, table.everything)
     folders = run_folders(runs)
 
-    stored_runs = read_runs(
-        folders, hold="all" if table.average_seeds else "numbers"
-    )  # a vote needs answers
+    hold: Hold = "numbers"
+    if table.average_seeds:
+        hold = "all"  # a vote needs answers
+    stored_runs = read_runs(folders, hold=hold)
     stored_runs = newest(with_records(stored_runs), table.all_code)
-    stored_runs = average_seeds(stored_runs) if table.average_seeds else stored_runs
-    stored_runs = on_common_questions(stored_runs) if common else stored_runs
+    if table.average_seeds:
+        stored_runs = average_seeds(stored_runs)
+    if common:
+        stored_runs = on_common_questions(stored_runs)
+    if table.by is not None:
+        stored_runs = split_by_kind(stored_runs, table.by)
     compared = side_by_side(
-        stored_runs if table.by is None else split_by_kind(stored_runs, table.by),
+        stored_runs,
         reference=table.reference,
         score=score,
         force=force,

@@ -70,8 +70,8 @@ def _usage_sentence(error: Exception) -> str:
 
 
 def _ending_by_machine(error: Exception) -> _Ending | None:
-    """The sentence and exit code for an error of this machine (disk, permissions, limits); None for
-    a bug.
+    """The sentence and exit code for an error of this machine (disk,
+    permissions, limits); None for a bug.
     """
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
         return _Ending(

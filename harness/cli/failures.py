@@ -80,8 +80,8 @@ def _ways_to_repeat(result: RunResult, n_not_scored: int) -> list[str]:
 
 
 def incomplete_runs_sentence(total: int, lost: Sequence[Lost]) -> str:
-    """Say which of `total` runs are incomplete, and why; the last words of a command with several
-    runs.
+    """Say which of `total` runs are incomplete, and why; the last words
+    of a command with several runs.
     """
     if not lost:
         return f"all {total} runs are complete"

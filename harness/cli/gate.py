@@ -230,8 +230,8 @@ def _not_judged(result: RunResult, judge: str) -> str:
 
 
 def _check_options(options: CheckOptions) -> None:
-    """Raise UserError for an option without the check that it belongs to, and for a baseline that
-    is not there.
+    """Raise UserError for an option without the check that it belongs to, and
+    for a baseline that is not there.
     """
     if options.fail_below_baseline is not None and not Path(options.fail_below_baseline).is_dir():
         raise UserError(

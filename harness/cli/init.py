@@ -62,8 +62,8 @@ def init(folder: Folder = ".") -> int:
 
 
 def _check_free(root: Path) -> None:
-    """Raise UserError where one of our files is in the folder already, or the folder is itself a
-    file.
+    """Raise UserError where one of our files is in the folder already,
+    or the folder is itself a file.
     """
     if root.exists() and not root.is_dir():
         raise UserError(f"'{root}' is a file; name a folder: harness init DIR")

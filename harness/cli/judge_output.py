@@ -119,8 +119,8 @@ class _Result:
         }
 
     def pairs(self) -> PairwiseResult | None:
-        """Wins, ties and losses against the other run; None for another kind of judge, or where no
-        pair is scored.
+        """Wins, ties and losses against the other run; None for another kind of
+        judge, or where no pair is scored.
         """
         if not self.judge.other_run or self.score is None:
             return None
@@ -179,8 +179,8 @@ class _Result:
 
 
 def _pairs_text(pairs: PairwiseResult) -> str:
-    """Write pairs: "wins 5, ties 3, losses 2 beside bm25--...; wins less losses 30.0 [-5.0, 60.0],
-    p 0.12".
+    """Write pairs: "wins 5, ties 3, losses 2 beside bm25--...; wins less
+    losses 30.0 [-5.0, 60.0], p 0.12".
     """
     counts = f"wins {pairs.wins}, ties {pairs.ties}, losses {pairs.losses}"
     test = pairs.test
@@ -225,8 +225,8 @@ class _AgreementOfRun:
     people: list[PeopleMean]
 
     def columns(self) -> dict[str, object]:
-        """The agreement as JSON: {"agreement": [...], "people": [...]}, the second only with
-        labels.
+        """The agreement as JSON: {"agreement": [...], "people":
+        [...]}, the second only with labels.
         """
         values: dict[str, object] = {"agreement": [pair.columns() for pair in self.raters]}
         if self.people:
@@ -277,8 +277,8 @@ def _agreement_of(folder: Path, labels: HandLabels) -> _AgreementOfRun:
 
 
 def agreement_table(pairs: list[Raters]) -> str:
-    """A text table: percent agreement and Cohen's kappa, with its interval by document, of each
-    pair of raters.
+    """A text table: percent agreement and Cohen's kappa, with its interval by
+    document, of each pair of raters.
     """
     judges = {pair.first for pair in pairs}
     head = ("  agreement", "n", "percent", "kappa")
@@ -308,8 +308,8 @@ def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
 
 
 def _people_table(means: list[PeopleMean]) -> str:
-    """A text table with the share of right answers by each judge, by the labels, and by both
-    together.
+    """A text table with the share of right answers by each judge, by
+    the labels, and by both together.
     """
     rows = [("  right, of the answered questions", "n", "mean")]
     for mean in means:

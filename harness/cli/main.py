@@ -77,8 +77,8 @@ class Root(Group):
 
     @cached_property
     def added(self) -> dict[str, object]:
-        """What installed packages add, by entry point: a `Commands` table, or a click or typer
-        group.
+        """What installed packages add, by entry point: a `Commands`
+        table, or a click or typer group.
 
         For a package that cannot be imported it is the CannotRun that says why.
         """
@@ -101,8 +101,8 @@ class Root(Group):
         )
 
     def groups(self, ctx: Any) -> dict[str, object]:
-        """The groups that packages add, by name; a command of a table with that name wins over a
-        group.
+        """The groups that packages add, by name; a command of a table
+        with that name wins over a group.
         """
         tabled = super().list_commands(ctx)
         return {

@@ -113,8 +113,8 @@ def _readable_runs(folders: Sequence[str]) -> list[StoredRun]:
 
 
 def _delete(found: Sequence[LeftOver]) -> int:
-    """Delete the folders of these runs; one that is being written stays. Returns the exit code, 3
-    if one stayed.
+    """Delete the folders of these runs; one that is being written stays. Returns
+    the exit code, 3 if one stayed.
     """
     code = 0
     for each in found:

@@ -191,8 +191,8 @@ def _chosen_lines(options: RunOptions) -> set[int] | None:
 def _print_beside_printed(
     runs: list[StoredRun], item: TableOrFigure, lines: set[int] | None, margin: float
 ) -> None:
-    """Print the table's measured values beside the printed ones, then how many printed ones have no
-    run.
+    """Print the table's measured values beside the printed ones, then how
+    many printed ones have no run.
 
     Args:
         runs: The runs of the table or figure.
@@ -451,8 +451,8 @@ def _print_needs_of_one(listed: _Listed) -> None:
 
 
 def _file_checks(needed: Needs) -> Iterator[Check]:
-    """Check each data set, file, model, encoder, adapter and package that is needed; yield the
-    results.
+    """Check each data set, file, model, encoder, adapter and package
+    that is needed; yield the results.
     """
     for name in needed.datasets:
         yield check_rows(name)

@@ -225,8 +225,8 @@ class _Command:
         return 3, str(error)
 
     def _print_result(self, outcome: Outcome, several: bool) -> str:
-        """Print the result of a run that ended; returns why it is incomplete, "" where it is
-        complete.
+        """Print the result of a run that ended; returns why it is
+        incomplete, "" where it is complete.
         """
         result = outcome.result
         assert result is not None  # the caller looked

@@ -180,8 +180,8 @@ class WorkerOptions:
     def executor(
         self, request: RunRequest, budget: Budget, command: list[str], progress: MakeProgress
     ) -> Iterator[Callable[[PlannedRun], RunResult]]:
-        """Yield the function that runs a plan: in this process, one shard of it, or by Ray's
-        workers.
+        """Yield the function that runs a plan: in this process, one
+        shard of it, or by Ray's workers.
 
         Ray's workers live as long as the `with` block.
 

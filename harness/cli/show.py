@@ -346,8 +346,8 @@ def _with_values_by_dataset(shown: ShownConfig, method: str) -> ShownConfig:
 
 
 def _dataset_notes(name: str, config: DatasetConfig) -> DatasetNotes:
-    """Describe what one needs to know of a data set: what to download, its options, retrieved
-    documents.
+    """Describe what one needs to know of a data set: what to download,
+    its options, retrieved documents.
     """
     options = {}
     for option_name, option in option_fields(config.format).items():
@@ -391,8 +391,8 @@ def _type_in_words(annotation: object) -> str:
 
 
 def _parts_of(settings: Settings) -> dict[str, object]:
-    """The parts of a run's settings by their path: {"method": ..., "roles.summariser": ..., "seed":
-    ...}.
+    """The parts of a run's settings by their path: {"method": ...,
+    "roles.summariser": ..., "seed": ...}.
 
     Parts that the run does not have are left out.
     """
@@ -482,8 +482,8 @@ class _Difference:
     prompts: list[str]
 
     def values_by_key(self, a: ShownConfig, b: ShownConfig) -> dict[str, object]:
-        """Both values of each difference: {"method.params.k": [5, 8], "prompt answer": ["...",
-        "..."]}.
+        """Both values of each difference: {"method.params.k": [5, 8],
+        "prompt answer": ["...", "..."]}.
 
         None stands for what a configuration lacks.
         """
@@ -507,8 +507,9 @@ def _difference(a: ShownConfig, b: ShownConfig) -> _Difference:
 
 def _differing_keys(a: Mapping[str, object], b: Mapping[str, object]) -> list[str]:
     """The keys whose values differ, or that only one of the two has."""
-    lacking = object()
-    return [key for key in {**a, **b} if a.get(key, lacking) != b.get(key, lacking)]
+    lacking = object()  # no value equals it
+    all_keys = dict.fromkeys([*a, *b])
+    return [key for key in all_keys if a.get(key, lacking) != b.get(key, lacking)]
 
 
 def _difference_text(

@@ -10,8 +10,8 @@ from tqdm import tqdm
 
 @contextlib.contextmanager
 def stage_progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Yield a function that shows progress: show("indexing", 300, 1000), with None for no known
-    total.
+    """Yield a function that shows progress: show("indexing", 300,
+    1000), with None for no known total.
 
     On a terminal that is a moving line, in a log a line a minute.
     """

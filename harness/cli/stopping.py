@@ -14,8 +14,8 @@ INTERRUPTED = 130
 
 
 def print_resume_command(outcome: str) -> None:
-    """Print how the work ended (`outcome`), then this command, which resumes it, with passwords
-    masked.
+    """Print how the work ended (`outcome`), then this command, which
+    resumes it, with passwords masked.
     """
     command = ["harness", *sys.argv[1:]]
     shown = [masked(word) for word in command]

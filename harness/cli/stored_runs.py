@@ -111,8 +111,8 @@ def with_records(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def newest(runs: Sequence[StoredRun], all_code: bool) -> list[StoredRun]:
-    """Leave out runs that an edited method or prompt made again; --all-code (`all_code`) leaves all
-    in.
+    """Leave out runs that an edited method or prompt made again;
+    --all-code (`all_code`) leaves all in.
     """
     if all_code:
         return list(runs)

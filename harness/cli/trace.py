@@ -107,8 +107,8 @@ def _print_questions(run: str) -> None:
 
 
 def _stored_requests(search: Search) -> list[StoredRequest]:
-    """Read every request of the search's question, with its reply. Raises UserError where there is
-    none.
+    """Read every request of the search's question, with its reply. Raises
+    UserError where there is none.
     """
     requests = search.stored.requests(search.record.question_id)
     if not requests:

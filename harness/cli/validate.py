@@ -37,8 +37,8 @@ def validate(selection: Selection, repetition: Repetition, json: Json = False) -
 
 
 def _plan_line(plan: PlannedRun, json: bool) -> str:
-    """Describe a planned run: as a line of JSON, or in words with its questions, models and
-    warnings.
+    """Describe a planned run: as a line of JSON, or in words with its
+    questions, models and warnings.
     """
     questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
     models = {role: model.name for role, model in plan.models.items()}
@@ -67,8 +67,8 @@ def _plan_line(plan: PlannedRun, json: bool) -> str:
 
 
 def _check_all(json: bool) -> int:
-    """Check each configuration file of each kind and print how many there are. Returns the exit
-    code 0.
+    """Check each configuration file of each kind and print how many
+    there are. Returns the exit code 0.
 
     Raises ConfigError with the mistakes of all files.
     """
@@ -131,8 +131,8 @@ def _check_profile(name: str) -> None:
 
 
 def _check_method(name: str) -> None:
-    """Check that a preset's settings fit its method, also those for single data sets. Raises
-    UserError.
+    """Check that a preset's settings fit its method, also those for
+    single data sets. Raises UserError.
     """
     datasets: list[str | None] = [None]
     for _, values in presets.read("methods", name):

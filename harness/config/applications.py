@@ -174,8 +174,8 @@ def name_and_place(text: str, option: str, default: str) -> tuple[str, str]:
 
 
 def address_or_function(place: str) -> tuple[str | None, str | None]:
-    """Tell an address from a function: (address, None) for "http://...", else (None,
-    "module:name").
+    """Tell an address from a function: (address, None) for
+    "http://...", else (None, "module:name").
     """
     if "://" in place:
         return place, None

@@ -295,8 +295,8 @@ def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 
 def _own_folder_flags(c: Choices, problems: list[HarnessError]) -> dict[str, object]:
-    """What --documents and --questions set of the data set: {"dataset.documents": ..., ...}; {}
-    without.
+    """What --documents and --questions set of the data set:
+    {"dataset.documents": ..., ...}; {} without.
 
     Args:
         c: The user's choices.
@@ -405,8 +405,8 @@ def _with_names(key: str, value: Any) -> Any:
 
 
 def _unknown_key(key: str, origin: str, method: str | None) -> UserError:
-    """Make the error for a key that no part of a configuration has; it names keys that may be
-    meant.
+    """Make the error for a key that no part of a configuration has;
+    it names keys that may be meant.
 
     Args:
         key: The key: "k", where "method.k" is meant.

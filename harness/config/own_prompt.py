@@ -55,8 +55,8 @@ def read_system_prompt(value: Any) -> Any:
 
 
 def read_answer_schema(value: Any) -> Any:
-    """Read and check the JSON schema in a file, if a setting names one: {"name": ..., "form":
-    {...}}.
+    """Read and check the JSON schema in a file, if a setting names
+    one: {"name": ..., "form": {...}}.
 
     Anything but a text stays as it is. Raises ValueError.
     """
@@ -86,8 +86,8 @@ def _name(path: str) -> str:
 
 
 def _read(path: str) -> str:
-    """Read the text of a file. Raises ValueError, which pydantic turns into a sentence on the
-    setting.
+    """Read the text of a file. Raises ValueError, which pydantic turns
+    into a sentence on the setting.
     """
     try:
         return Path(path).expanduser().read_text(encoding="utf-8-sig")

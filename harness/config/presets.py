@@ -247,8 +247,8 @@ def _dataset_note(dataset: str, key: str) -> object:
 
 
 def summaries(kind: str) -> dict[str, str]:
-    """All names of a kind with one line about each, sorted by name; read from files, nothing is
-    imported.
+    """All names of a kind with one line about each, sorted by name; read
+    from files, nothing is imported.
     """
     found: dict[str, str] = {}
     for preset in sorted(_files(kind).values(), key=lambda preset: preset.name):
@@ -261,8 +261,8 @@ def summaries(kind: str) -> dict[str, str]:
 
 
 def params_for_dataset(values: Mapping[str, object], dataset: str | None) -> dict[str, object]:
-    """The parameters that a method's file has for one data set (`by_dataset`); {} where it has
-    none.
+    """The parameters that a method's file has for one data set
+    (`by_dataset`); {} where it has none.
 
     "pocket/<name>", "longbench/<name>" and "longbench/<name>_e" without parameters of their own
     have those of <name>.
@@ -279,8 +279,8 @@ def params_for_dataset(values: Mapping[str, object], dataset: str | None) -> dic
 
 
 def synthetic_counterpart(dataset: str) -> str | None:
-    """The made-up data set "pocket/<name>" that may stand in for another one; None where there is
-    none.
+    """The made-up data set "pocket/<name>" that may stand in for another
+    one; None where there is none.
     """
     preset = _files("datasets").get(fold(f"pocket/{dataset}"))
     if preset is None:

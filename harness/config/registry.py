@@ -205,8 +205,8 @@ def import_target(target: str) -> Any:
 
 
 def _import_error(target: str, error: Exception) -> UserError | CannotRun | None:
-    """Make the user's error for a module that could not be imported; None for a bug of this
-    project.
+    """Make the user's error for a module that could not be imported;
+    None for a bug of this project.
 
     Args:
         target: What was to be imported, "module:name".

@@ -97,8 +97,8 @@ class Settings:
         return self.roles.get(role, self.model)
 
     def encoder_of(self, role: str) -> EncoderConfig | None:
-        """The settings of the encoder or, for any other role, of the reranker; None where nothing
-        names one.
+        """The settings of the encoder or, for any other role, of the
+        reranker; None where nothing names one.
         """
         if role == "encoder":
             return self.encoder
@@ -206,8 +206,8 @@ class _Part:
 
     @property
     def kind(self) -> str:
-        """The kind of presets that it may name: "models" for field "model", "encoders" for a
-        reranker.
+        """The kind of presets that it may name: "models" for field
+        "model", "encoders" for a reranker.
         """
         if self.field == "reranker":
             return "encoders"
@@ -311,8 +311,8 @@ class _Resolver:
         return ResolvedPart(part, self.origins)
 
     def settings(self) -> Settings:
-        """All that was resolved as Settings. Raises UserError for one mistake, ConfigError for
-        several.
+        """All that was resolved as Settings. Raises UserError for one
+        mistake, ConfigError for several.
         """
         raise_all(self.problems)
         parts = self.parts
@@ -425,8 +425,8 @@ class _Resolver:
         return _folder_base(part, named)
 
     def _unnamed_base(self, part: _Part, settings: list[Layer]) -> _Base | None:
-        """The base of a part without a name: the reader for a role, None for a part that is not
-        used.
+        """The base of a part without a name: the reader for a role,
+        None for a part that is not used.
 
         Raises UserError for a part that needs a name.
 
@@ -450,8 +450,8 @@ class _Resolver:
         return None
 
     def _preset_base(self, part: _Part, preset: str, origin: str) -> _Base:
-        """Read a preset as the base of a part; a method's also with what it sets for the run's data
-        set.
+        """Read a preset as the base of a part; a method's also with what
+        it sets for the run's data set.
 
         Args:
             part: The part.
@@ -473,8 +473,8 @@ class _Resolver:
         return _Base(name, origin, layers, preset)
 
     def _put_settings_by_name(self, part: _Part, base: _Base) -> None:
-        """Change `layers`: what they set for the method or data set by its name becomes a layer of
-        its own.
+        """Change `layers`: what they set for the method or data set by its
+        name becomes a layer of its own.
         """
         names = {presets.fold(base.preset or base.name), presets.fold(base.name)}
         implementation = str(base.values.get("implementation"))
@@ -484,8 +484,8 @@ class _Resolver:
     def _default_encoder(self, base: _Base) -> list[Layer]:
         """The layers' `encoder.default` as the lowest layer of a method that uses an encoder.
 
-        So it holds where the method's preset names none. [] where the layers have none, or the
-        method uses none.
+        So it holds where the method's preset names none. [] where the layers have
+        none, or the method uses none.
         """
         encoder, source = _highest(_settings_at(self.layers, "encoder"), "default")
         if not encoder:
@@ -566,8 +566,8 @@ def _names_another(values: Mapping[str, object], chosen: str) -> bool:
 
 
 def _is_described(name: str, settings: list[Layer]) -> bool:
-    """Whether a layer describes the part `name` (says its source, format, ...), so that it needs no
-    preset.
+    """Whether a layer describes the part `name` (says its source, format,
+    ...), so that it needs no preset.
     """
     own = [values for _, values in settings if values.get("name", name) == name]
     return any(values.keys() & _DEFINING for values in own)
@@ -591,8 +591,8 @@ def _folder_base(part: _Part, named: _Name) -> _Base:
 
 
 def _settings_at(layers: list[Layer], path: str) -> list[Layer]:
-    """What each layer sets at a dotted path, with its origin; layers that set nothing there are
-    left out.
+    """What each layer sets at a dotted path, with its origin; layers that
+    set nothing there are left out.
 
     [("--set", {"model": {"window": 9}})] at "model" -> [("--set", {"window": 9})]
     """

@@ -43,8 +43,8 @@ _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 def canonical(value: Any) -> str:
-    """Write a value as JSON in one form, which is hashed: sorted keys, no spaces, dataclasses as
-    objects.
+    """Write a value as JSON in one form, which is hashed: sorted keys, no
+    spaces, dataclasses as objects.
     """
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_by_field

@@ -129,12 +129,15 @@ def _parts_of(
     Raises:
         ConfigError: A mistake in a part.
     """
-    first = {**values, **entries[0], "set": values.get("set", [])}
-    shared = build(Suite, Tree([(file, first)]), "").sets
+    # The suite's own `set` is parsed once, in a part; each part's is laid over it.
+    with_suite_set = {**values, **entries[0], "set": values.get("set", [])}
+    suite_sets = build(Suite, Tree([(file, with_suite_set)]), "").sets
     parts: list[Suite] = []
     for entry in entries:
-        part = build(Suite, Tree([(file, {**values, "set": [], **entry})]), "")
-        parts.append(part.model_copy(update={"sets": {**shared, **part.sets}}))
+        own_values = {**values, "set": [], **entry}
+        part = build(Suite, Tree([(file, own_values)]), "")
+        sets = {**suite_sets, **part.sets}
+        parts.append(part.model_copy(update={"sets": sets}))
     return parts
 
 

@@ -68,7 +68,7 @@ def passages(shown: Sequence[str]) -> dict[int, str]:
     r"""Find the numbered passages in the texts that a reader was shown.
 
     >>> passages(["Document [3](Title: Mill): Ann built it."])
-    {3: 'Title: Mill\\nAnn built it.'}
+    {3: 'Title: Mill\nAnn built it.'}
     """
     found = {}
     for text in shown:
@@ -98,7 +98,8 @@ def sentences(case: Case) -> list[Statement]:
 def items(case: Case) -> list[Statement]:
     """Make a statement of the question and each item of an answer that lists items between commas.
 
-    "Who built it?" and "Ann [1], Bob [2]." -> "Who built it? Ann" citing 1, "Who built it? Bob" citing 2
+    "Who built it?" and "Ann [1], Bob [2]."
+        -> [Statement("Who built it? Ann", (1,)), Statement("Who built it? Bob", (2,))]
     """
     answer = re.sub(r"\n+", " ", case.answer)
     listed = answer.rstrip().rstrip(".").rstrip(",").split(",")
@@ -127,8 +128,8 @@ class _Checker:
         return statement.cited[:AT_MOST]
 
     def entails(self, statement: Statement, numbers: Sequence[int]) -> bool:
-        """Ask whether the passages of these numbers entail a statement together; False for no
-        numbers.
+        """Ask whether the passages of these numbers entail a statement
+        together; False for no numbers.
 
         Raises UnreadableReply.
         """
@@ -193,8 +194,8 @@ def _precision(read: Read) -> Callable[[Case, Ask], Outcome]:
     """
 
     def steps(case: Case, ask: Ask) -> Outcome:
-        """Score an answer by the share of its citations that their statements are entailed by and
-        need.
+        """Score an answer by the share of its citations that their
+        statements are entailed by and need.
         """
         checker = _Checker(passages(case.shown), ask)
         lines = []

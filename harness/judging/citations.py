@@ -60,8 +60,8 @@ class Statement:
 def statements(answer: str) -> list[Statement]:
     """Split an answer into sentences, each with what it cites.
 
-    >>> statements("Dr. Ann built it [1]. It stands in Abel.[1][3]") [Statement(text='Dr. Ann built
-    it.', cited=(1,)), Statement(text='It stands in Abel.', cited=(1, 3))]
+    >>> statements("Dr. Ann built it [1]. It stands in Abel.[1][3]")
+    [Statement(text='Dr. Ann built it.', cited=(1,)), Statement(text='It stands in Abel.', cited=(1, 3))]
     """
     found = []
     for line in answer.splitlines():
@@ -159,8 +159,8 @@ def recall(case: Case, ask: Ask) -> Outcome:
 
 
 def precision(case: Case, ask: Ask) -> Outcome:
-    """Score an answer by the share of its citations that their statements are supported by and
-    need.
+    """Score an answer by the share of its citations that their
+    statements are supported by and need.
     """
     found = statements(case.answer)
     total = 0

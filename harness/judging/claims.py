@@ -81,7 +81,7 @@ STATED = Versioned(
 def read_claims(reply: str) -> list[str]:
     r"""Read the claims in a reply to EXTRACT, a line each; [] where it says that there is none.
 
-    >>> read_claims("- Ann built the mill.\\n- The mill stands in Abel.")
+    >>> read_claims("- Ann built the mill.\n- The mill stands in Abel.")
     ['Ann built the mill.', 'The mill stands in Abel.']
     >>> read_claims("None.")
     []

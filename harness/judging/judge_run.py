@@ -88,8 +88,8 @@ def judge_run(
     parallel: int,
     progress: Progress,
 ) -> Judged:
-    """Judge every answer of a run folder, store the scores, and return the judgements with their
-    costs.
+    """Judge every answer of a run folder, store the scores, and return
+    the judgements with their costs.
 
     A question that failed scores 0, as by every scorer.
 
@@ -129,8 +129,8 @@ def judge_run(
 
 
 def _store_what_was_lost(store: RunStore, stored: StoredRun, judge: Judge, judged: Judged) -> None:
-    """Write into the manifest what requests sent of which none brought a judgement; limits count
-    it.
+    """Write into the manifest what requests sent of which none
+    brought a judgement; limits count it.
 
     Args:
         store: Writes the folder.
@@ -371,8 +371,8 @@ def _store_judgements(
     judge: Judge,
     judged: Judged,
 ) -> None:
-    """Write the judge's entry into the manifest, then the records with its judgements, and the
-    summary.
+    """Write the judge's entry into the manifest, then the records with
+    its judgements, and the summary.
 
     The new summary is also put into `judged`. After a kill between the two the same command writes
     the records, from the cache.

@@ -84,8 +84,8 @@ _RATINGS = (
 
 
 def parse_rating(reply: str) -> str:
-    """Read the first number in double brackets, else in single ones, as Loong's code does; else
-    UNCLEAR.
+    """Read the first number in double brackets, else in single ones, as
+    Loong's code does; else UNCLEAR.
 
     >>> parse_rating("Of [3] points one lacks. Rating: [[87.5]]"), parse_rating("Rating: 87")
     ('87.5', 'unclear')
@@ -118,13 +118,13 @@ class Scale:
         return f"{self.low}-{self.high}"
 
     def verdict(self, reply: str) -> str:
-        """Read the number of a reply: the one in brackets, else the one that is its first or last
-        word.
+        """Read the number of a reply: the one in brackets, else the one
+        that is its first or last word.
 
         "4/5" and "4 out of 5" are 4. UNCLEAR where there is none of the scale, or two.
 
-        >>> Scale(1, 5).verdict("4/5"), Scale(1, 5).verdict("Score: 2."), Scale(1,
-        5).verdict("Perhaps 7") ('4', '2', 'unclear')
+        >>> Scale(1, 5).verdict("4/5"), Scale(1, 5).verdict("Score: 2."), Scale(1, 5).verdict("Perhaps 7")
+        ('4', '2', 'unclear')
         """
         rating = parse_rating(reply)
         if rating != UNCLEAR:
@@ -140,7 +140,10 @@ class Scale:
         return numbers.pop()
 
     def _within(self, word: str) -> str:
-        """A number of the scale without needless zeros: "04.0" -> "4"; UNCLEAR for any other word."""
+        """Write a number of the scale without needless zeros; UNCLEAR for any other word.
+
+        "04.0" -> "4"
+        """
         if not re.fullmatch(r"\d*\.?\d+", word):
             return UNCLEAR
         number = float(word)
@@ -156,13 +159,13 @@ class Scale:
 
 
 def parse_verdict(reply: str) -> str:
-    """Read YES or NO where the first or the last word of a reply is one, and the other is not
-    against it.
+    """Read YES or NO where the first or the last word of a reply is one,
+    and the other is not against it.
 
     Else UNCLEAR.
 
-    >>> parse_verdict("**Yes**, both name her."), parse_verdict("They differ, so: no."),
-    parse_verdict("Perhaps.") ('yes', 'no', 'unclear')
+    >>> parse_verdict("**Yes**, both name her."), parse_verdict("They differ, so: no."), parse_verdict("Perhaps.")
+    ('yes', 'no', 'unclear')
     """
     words = re.findall(r"\w+", reply.lower())
     verdicts = {YES, NO} & {*words[:1], *words[-1:]}
@@ -223,8 +226,8 @@ def _read_text(file: Path, shown: str) -> str:
 
 
 def _check_rubric(path: str, text: str) -> None:
-    """Raise UserError for a rubric with a placeholder that is none of PLACES, or with nothing to
-    judge.
+    """Raise UserError for a rubric with a placeholder that is none of
+    PLACES, or with nothing to judge.
 
     Args:
         path: Its file, for the message.

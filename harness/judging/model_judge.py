@@ -114,8 +114,8 @@ class Judgement:
 
     @property
     def flag(self) -> str | None:
-        """Why there is no score, or one of 0 although the judge did not say no; None where that
-        does not apply.
+        """Why there is no score, or one of 0 although the judge did not say no;
+        None where that does not apply.
         """
         return {
             UNCLEAR: "the judge's reply holds no verdict",
@@ -273,8 +273,8 @@ class Judge:
 
     @property
     def places(self) -> list[str]:
-        """The placeholders of its prompt, which say what it is shown: ["question", "answers",
-        "answer"].
+        """The placeholders of its prompt, which say what it is shown:
+        ["question", "answers", "answer"].
         """
         return self.prompt.places()
 
@@ -357,8 +357,8 @@ class Judge:
         return self._judgement(case, reply, usage)
 
     def _gold_text(self, case: Case) -> str:
-        """The gold answers as the prompt shows them: a list, or the first one alone in a published
-        prompt.
+        """The gold answers as the prompt shows them: a list, or the first
+        one alone in a published prompt.
         """
         if self.published is not None and case.gold:
             return case.gold[0]

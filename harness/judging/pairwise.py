@@ -124,8 +124,8 @@ class PairwiseJudge(StepwiseJudge):
     failed: frozenset[str] = frozenset()
 
     def of_failed(self, question_id: str) -> Judgement:
-        """The judgement of a question that failed: a loss, or no score where the other run failed
-        too.
+        """The judgement of a question that failed: a loss, or no score
+        where the other run failed too.
         """
         if question_id in self.failed:
             return Judgement(question_id, BOTH_FAILED, None)

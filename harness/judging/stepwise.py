@@ -39,8 +39,8 @@ class Ask(Protocol):
     """A function that sends the model of a judge one request and returns the reply."""
 
     def __call__(self, prompt: Versioned, **values: Sequence[str]) -> str:
-        """Send a prompt whose placeholders have these values, each a list of pieces; returns the
-        reply.
+        """Send a prompt whose placeholders have these values, each a
+        list of pieces; returns the reply.
         """
 
 
@@ -191,8 +191,8 @@ class StepwiseJudgement(Judgement):
 
     @property
     def flag(self) -> str | None:
-        """Why there is no score, or one of 0 although the judge did not say no; None where that
-        does not apply.
+        """Why there is no score, or one of 0 although the judge did not say no;
+        None where that does not apply.
         """
         return self.own_flag or super().flag
 

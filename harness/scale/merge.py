@@ -45,11 +45,19 @@ ORDER = "order.jsonl"
 
 
 def merge(folder: Path, note: Callable[[str], None]) -> RunSummary:
-    """Merge the shards of a run folder and return its new summary; without shards, the one that is
-    there.
+    """Merge the shards of a run folder and return its new summary.
 
-    Raises UserError where it is no run folder, RunLocked while a shard is being written, DataError
-    for a damaged file, SaveError.
+    Without shards it only returns the summary that is there.
+
+    Args:
+        folder: The run folder.
+        note: Called with sentences on damaged lines, and one on what was merged.
+
+    Raises:
+        UserError: It is no run folder, or its shards do not fit each other.
+        RunLocked: A shard is being written.
+        DataError: A file is damaged.
+        SaveError: A file cannot be written.
     """
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
@@ -66,13 +74,15 @@ def merge(folder: Path, note: Callable[[str], None]) -> RunSummary:
 
 
 def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None]) -> RunSummary:
-    """Merge every file, records after what they point to, remove the shards, and return the
-    summary.
+    """Merge every file of the shards into the run folder, remove the
+    shards, and return the summary.
+
+    Records are written after what they point to.
 
     Args:
-        folder: Of the run, locked; its files are replaced.
+        folder: The run folder, locked; its files are replaced.
         parts: The folders of the shards.
-        note: Gets sentences on damaged lines, and one on what was merged.
+        note: Called with sentences on damaged lines, and one on what was merged.
     """
     sources = [folder, *parts]
     manifest = _merged_manifest(folder, parts)
@@ -105,7 +115,7 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
 
 
 def _asked(folder: Path, manifest: RunManifest) -> int:
-    """How many questions the run asks, by the summary of before and by its shards."""
+    """How many questions the run asks: the larger of what its summary and its shards say."""
     before = read_summary(folder).n_to_record
     if manifest.shard is None:
         return before
@@ -115,16 +125,14 @@ def _asked(folder: Path, manifest: RunManifest) -> int:
 def _write_summary(
     folder: Path, manifest: RunManifest, numbers: RunSummary, asked: int
 ) -> RunSummary:
-    """Write the manifest, with the run's end where it is finished, and the summary.
+    """Write the manifest, with the run's end where it is finished, and
+    the summary, which is returned.
 
     Args:
-        folder: Of the run, with all other files merged.
-        manifest: Of all shards.
-        numbers: Of all records.
+        folder: The run folder, with all other files merged.
+        manifest: The manifest of all shards.
+        numbers: The numbers of all records.
         asked: How many questions the run asks.
-
-    Returns:
-        The summary.
     """
     n_recorded = numbers.n_total or 0
     state = "interrupted"
@@ -151,12 +159,16 @@ class _MergedRecords:
     """
 
     def __init__(self) -> None:
+        """Begin without records; `_answered` holds the questions whose record has an answer."""
         self.lines: dict[str, bytes] = {}
         self.folders: dict[str, Path] = {}
         self._answered: set[str] = set()
 
     def add(self, source: Path, note: Callable[[str], None]) -> None:
-        """Add the records of a folder. note: gets sentences on damaged lines."""
+        """Add the records of a folder; `note` is called with sentences on damaged lines.
+
+        A question that an earlier folder answered keeps that record.
+        """
         notes: list[str] = []
         for values in read_lines(source / RECORDS, "question_id", notes):
             record = StoredRecord.from_json(values)
@@ -173,7 +185,10 @@ class _MergedRecords:
             note(sentence)
 
     def ordered(self, order: Path) -> list[bytes]:
-        """The lines in the order of the data set. order: the file with it."""
+        """The lines of all records in the order of the data set, which the file `order` lists.
+
+        Questions that it does not list come last.
+        """
         position: dict[str, int] = {}
         for number, line in enumerate(read_lines(order, "question_id")):
             position[line["question_id"]] = number
@@ -182,7 +197,9 @@ class _MergedRecords:
         return [self.lines[question] for question in questions]
 
     def unscored(self, sources: Sequence[Path]) -> list[dict[str, object]]:
-        """The answers of all folders that have no record yet, each question's last one."""
+        """The stored answers of all folders that still need a record,
+        each question's last one, as JSON.
+        """
         waiting: dict[str, StoredRecord] = {}
         for source in sources:
             for values in read_lines(source / UNSCORED, "question_id"):
@@ -199,20 +216,20 @@ class _MergedRecords:
 def _write_lines(
     folder: Path, sources: Sequence[Path], name: str, lines: Iterable[Mapping[str, object]]
 ) -> None:
-    """Write a file of the run folder, unless no folder has it.
+    """Replace a JSON-lines file of the run folder, unless no folder has it.
 
     Args:
-        folder: Of the run.
+        folder: The run folder.
         sources: The run folder and its shards.
-        name: Of the file.
-        lines: What it will hold.
+        name: The name of the file.
+        lines: The JSON objects that it will hold.
     """
     if any((source / name).exists() for source in sources):
         write_atomic(folder / name, map(json_line, lines))
 
 
 def _texts(sources: Sequence[Path]) -> Iterator[dict[str, object]]:
-    """The texts of all folders, each once."""
+    """Yield the lines of the texts.jsonl of all folders, each text once."""
     lines = itertools.chain.from_iterable(
         read_with_older(source / TEXTS, "sha256") for source in sources
     )
@@ -220,15 +237,16 @@ def _texts(sources: Sequence[Path]) -> Iterator[dict[str, object]]:
 
 
 def _last_end(manifest: RunManifest) -> str | None:
-    """When the last start ended, None where none did."""
+    """When the last start of the run ended; None where none did."""
     ends = [start.finished for start in manifest.starts if start.finished]
     return max(ends, default=None)
 
 
 def _merged_indexes(sources: Sequence[Path]) -> list[IndexLine]:
-    """The index lines of all folders: of an index that several have, the one that was built.
+    """The index lines of all folders, each index once: where several
+    have it, the one that was built.
 
-    Tries that failed stay, as each has a cost; only equal ones, which an earlier merge copied,
+    Builds that failed stay, as each has a cost; only equal lines, which an earlier merge copied,
     become one.
     """
     lines: list[IndexLine] = []
@@ -247,7 +265,7 @@ def _merged_indexes(sources: Sequence[Path]) -> list[IndexLine]:
 
 
 def _distinct(lines: Iterable[dict[str, object]], *keys: str) -> Iterator[dict[str, object]]:
-    """Yield the first line of each combination of values of `keys`."""
+    """Yield the first line of each combination of values of these keys."""
     seen: set[str] = set()
     for line in lines:
         values = json.dumps([line.get(key) for key in keys])
@@ -259,8 +277,15 @@ def _distinct(lines: Iterable[dict[str, object]], *keys: str) -> Iterator[dict[s
 def _requests(
     sources: Sequence[Path], folder_of_record: Mapping[str, Path]
 ) -> Iterator[dict[str, object]]:
-    """Yield the requests of each question with its record, and those of each index from the first
-    folder that has it."""
+    """Yield the stored requests that belong to the merged records and indexes.
+
+    Of a question those in the folder that its record is from; of an index those in the first folder
+    that has it.
+
+    Args:
+        sources: The run folder and its shards.
+        folder_of_record: Question -> the folder that its record is from.
+    """
     first_folder: dict[tuple[object, ...], Path] = {}
     for source in sources:
         for line in read_with_older(source / REQUESTS, "kind"):
@@ -273,12 +298,16 @@ def _requests(
 
 
 def _merged_manifest(folder: Path, parts: Sequence[Path]) -> RunManifest:
-    """The manifest of the whole run: the first one with records, with the starts of all, each with
-    its shard's name.
+    """Merge the manifests of the run and its shards.
 
-    The first start of a shard that answered with other code, packages or on another machine has
-    them as "changed". "shard" stays in it, with the largest "asked". Raises UserError for shards
-    with different data or scorers.
+    It is the first one with records, with the starts of all, each with its shard's name. The first
+    start of a shard that answered with other code or packages, or on another machine, has them as
+    "changed". "shard" stays in it, with the largest "asked". Raises UserError for shards with
+    different data or scorers.
+
+    Args:
+        folder: The run folder.
+        parts: The folders of the shards.
     """
     merged = read_manifest(folder)
     empty: set[Path] = set()
@@ -319,11 +348,11 @@ def _check_is_alike(folder: Path, name: str, shard: RunManifest, merged: RunMani
 
 
 def _with_shard(merged: RunManifest, shard: RunManifest, has_records: bool) -> RunManifest:
-    """The manifest with the starts, first prompts and questions of one more shard.
+    """A copy of the merged manifest with the starts, first prompts and questions of one more shard.
 
     Args:
         merged: The manifest.
-        shard: That of the shard, whose starts have its name.
+        shard: The shard's manifest, whose starts have its name.
         has_records: Whether the shard answered anything, so that its code and machine count.
     """
     gpu = shard.gpu or merged.gpu

@@ -60,13 +60,13 @@ _TRIES = 3  # a question that ended as many workers is recorded as failed
 def connect(
     *, workers: int | None, gpus: float, address: str | None, parallel: int | None
 ) -> Iterator[Workers]:
-    """Connect to a cluster, or start one on this machine, and start the workers; the block's end
-    ends them.
+    """Connect to a Ray cluster, or start one on this machine, and yield its
+    workers; the block's end ends them.
 
     Args:
         workers: How many; by default one for each CPU, or for each `gpus` GPUs.
         gpus: GPUs of each worker, also a part of one.
-        address: Of the cluster; by default RAY_ADDRESS.
+        address: The address of the cluster; by default RAY_ADDRESS, else one on this machine.
         parallel: Questions in flight in each worker; by default 1, on a GPU as many as fit, up to
             IN_FLIGHT_ON_A_GPU.
 
@@ -97,12 +97,12 @@ def connect(
 
 
 def _open_cluster(ray: Any, address: str | None, workers: int | None) -> None:
-    """Connect to a cluster, or start one on this machine.
+    """Connect this process to a Ray cluster, or start one on this machine.
 
     Args:
         ray: The module.
-        address: Of the cluster; None: RAY_ADDRESS, else this machine.
-        workers: That a cluster of this machine must have room for.
+        address: The address of the cluster; None: RAY_ADDRESS, else this machine.
+        workers: How many workers a cluster of this machine must have room for.
 
     Raises:
         UserError: There is no such cluster.
@@ -125,12 +125,12 @@ def _open_cluster(ray: Any, address: str | None, workers: int | None) -> None:
 
 
 def worker_count(resources: Mapping[str, float], workers: int | None, gpus: float) -> int:
-    """How many workers to start.
+    """Decide how many workers to start.
 
     Args:
-        resources: Of the cluster: {"CPU": 16, "GPU": 2}.
-        workers: That the user asked for; None: one for each CPU, or for each `gpus` GPUs.
-        gpus: Of each worker.
+        resources: What the cluster has: {"CPU": 16, "GPU": 2}.
+        workers: How many the user asked for; None: one for each CPU, or for each `gpus` GPUs.
+        gpus: GPUs of each worker.
 
     Raises:
         UserError: The cluster can never hold them.
@@ -155,15 +155,24 @@ def worker_count(resources: Mapping[str, float], workers: int | None, gpus: floa
 
 
 class Workers(Executor):
-    """The actors of one command, which answer the questions of its runs."""
+    """The Ray actors of one command, which answer the questions of its runs.
+
+    Attributes:
+        ray: The module.
+        parallel: Questions in flight in each worker.
+        address: Where the cluster listens: "host:port".
+        silent_since: When nobody listened there for the first time; None while somebody does.
+        load: Worker that is ready -> questions that it has.
+        calls: Ray's reference of a call -> the call, of those under way.
+    """
 
     def __init__(self, ray: Any, count: int, gpus: float, parallel: int) -> None:
         """Start the workers and wait for the first one.
 
         Args:
             ray: The module.
-            count: Workers.
-            gpus: Of each worker.
+            count: How many workers.
+            gpus: GPUs of each worker.
             parallel: Questions in flight in each.
 
         Raises:
@@ -190,7 +199,7 @@ class Workers(Executor):
                 )
 
     def in_flight(self) -> int:
-        """Of each worker."""
+        """How many questions each worker has in flight."""
         return self.parallel
 
     def ask(
@@ -221,12 +230,19 @@ class Workers(Executor):
         _Round(self, examples, answer, record).ask_all()
 
     def greet(self, worker: Any) -> None:
-        """Ask for the worker's versions; Ray answers once it runs, also after a restart."""
+        """Ask a worker for its versions; Ray answers the call once the
+        worker runs, also after a restart.
+        """
         call = worker.versions.options(max_task_retries=-1).remote()
         self.calls[call] = _Call(worker, _GREETING, 0)
 
     def ready_calls(self, calls: Sequence[Any], timeout: float = 0) -> list[Any]:
-        """The calls that have ended; timeout: seconds to wait for the first one."""
+        """Those of the calls that have ended.
+
+        Args:
+            calls: Ray's references of calls.
+            timeout: Seconds to wait until one has ended, if none has.
+        """
         if not calls:
             return []
         if timeout:
@@ -237,7 +253,8 @@ class Workers(Executor):
     def check_cluster(self) -> None:
         """Raise UserError where nobody has listened at the cluster's address for a while.
 
-        Ray ends the process, without a summary, a minute after its cluster ended.
+        Also notes since when. Without this, Ray ends the process, with no summary, a minute after
+        its cluster ended.
         """
         host, _, port = self.address.rpartition(":")
         try:
@@ -259,12 +276,12 @@ _GREETING = -1
 
 @dataclass(frozen=True)
 class _Call:
-    """A call under way.
+    """A call of a worker under way.
 
     Attributes:
-        worker: That was called.
-        number: Of its question, or _GREETING.
-        load: How much of the worker's room it takes.
+        worker: The worker that was called.
+        number: The number of its question, or _GREETING.
+        load: How many of the worker's places it takes.
     """
 
     worker: Any
@@ -285,7 +302,7 @@ class _Round:
         """Send the plan to the cluster; no question is asked yet.
 
         Args:
-            workers: That answer.
+            workers: The workers that answer.
             examples: The questions.
             answer: Has the run, and stores questions that failed.
             record: Records answers.
@@ -301,9 +318,12 @@ class _Round:
         self._noted: set[str] = set()  # notes of workers that were shown
 
     def ask_all(self) -> None:
-        """Send out questions and take answers until none is left, or a limit is reached."""
+        """Send out questions and take answers until none is left, or a limit is reached.
+
+        Ctrl-C takes the answers that have arrived, and is raised again.
+        """
         try:
-            while self._send_and_wait():
+            while self._send_all_possible():
                 ended = self._workers.ready_calls(list(self._workers.calls), timeout=1.0)
                 for call in ended:
                     self._take(call)
@@ -314,8 +334,11 @@ class _Round:
                 self._take(call)
             raise
 
-    def _send_and_wait(self) -> bool:
-        """Send a question to every worker that has room; returns whether answers are expected."""
+    def _send_all_possible(self) -> bool:
+        """Send questions to the workers that have room, as long as the limits allow.
+
+        Returns whether there is more to wait for.
+        """
         while self._waiting.left and self._run.budget.may_continue():
             call = self._choose()
             if call is None:
@@ -324,7 +347,10 @@ class _Round:
         return bool(self._running) or (bool(self._waiting.left) and not self._run.budget.hit)
 
     def _choose(self) -> _Call | None:
-        """A worker that has room, with its next question; None if all have to wait."""
+        """Choose a worker that has room and its next question; None if all have to wait.
+
+        A question that ended a worker before takes all of a worker's room.
+        """
         for worker, load in sorted(self._workers.load.items(), key=lambda each: each[1]):
             if load >= self._workers.parallel:
                 continue
@@ -337,8 +363,8 @@ class _Round:
         return None
 
     def _send(self, call: _Call) -> None:
-        """Ask the worker of `call` its question."""
-        earlier = self._run.earlier.get(self._waiting.asked[call.number].question.id)
+        """Ask the worker of `call` its question, and note the call as under way."""
+        earlier = self._run.earlier.get(self._waiting.examples[call.number].question.id)
         position = self._waiting.position[call.number]
         reference = call.worker.answer.remote(self._plan, position, earlier)
         self._workers.load[call.worker] += call.load
@@ -346,7 +372,14 @@ class _Round:
         self._running.add(reference)
 
     def _take(self, reference: Any) -> None:
-        """Take the result of a call that ended."""
+        """Take the result of a call that ended: store an answer, or let a greeted worker begin.
+
+        A worker's own error is raised here; a call that Ray lost is asked again. An answer to a
+        question of an earlier round is dropped.
+
+        Args:
+            reference: Ray's reference of the call.
+        """
         call = self._workers.calls.pop(reference)
         of_this_round = reference in self._running
         self._running.discard(reference)
@@ -376,7 +409,7 @@ class _Round:
 
         Args:
             call: The lost call; where its number is _GREETING, the worker did not even start.
-            error: Ray's.
+            error: Ray's error.
             of_this_round: Whether the call is of this round's questions.
 
         Raises:
@@ -398,10 +431,17 @@ class _Round:
             return
         self._waiting.ended(call.number)
         lost = WorkerLost(f"{_TRIES} workers ended while they answered this question")
-        self._record([self._answer.failed(self._waiting.asked[call.number], lost)])
+        self._record([self._answer.failed(self._waiting.examples[call.number], lost)])
 
     def _store(self, call: _Call, answered: _Answered) -> None:
-        """Write what a worker's question would have written, count its cost, and record it."""
+        """Write what a worker's question would have written, count its cost, and record its answer.
+
+        Also prints the worker's notes that were not printed before.
+
+        Args:
+            call: The call that ended.
+            answered: What the worker returned.
+        """
         self._waiting.ended(call.number)
         self._run.models.workers[call.worker] = answered.slow_paths
         for note in answered.notes:
@@ -415,17 +455,21 @@ class _Round:
         self._run.budget.spend(answered.record.usage)
         if answered.manifest:
             self._add_manifest(answered.manifest)
-        self._record([Unscored(self._waiting.asked[call.number], answered.record)])
+        self._record([Unscored(self._waiting.examples[call.number], answered.record)])
 
     def _add_manifest(self, there: RunManifest) -> None:
-        """Add what differs on a worker's machine, and its first prompts."""
+        """Add to the run's manifest what differs on a worker's machine, and its first prompts."""
         self._run.manifest.add_worker(there)
         if self._run.plan.config.dataset.keep_texts:
             self._run.manifest.keep_first_prompts(there.first_prompts)
 
 
 def _check_versions(there: Mapping[str, str]) -> None:
-    """Raise UserError for a worker with other versions than this process's."""
+    """Raise UserError for a worker whose packages have other versions than this process's.
+
+    Args:
+        there: Package -> version in the worker, and its "host".
+    """
     here = made_by().packages
     keys = sorted(here.keys() | there.keys() - {"host"})
     different = [
@@ -442,7 +486,13 @@ def _check_versions(there: Mapping[str, str]) -> None:
 
 @dataclass(eq=False)
 class _Group:
-    """Questions about the same documents, by number. home: the worker that indexes these."""
+    """Questions about the same documents.
+
+    Attributes:
+        documents: The ids of the documents; empty for a question that shares no index.
+        numbers: The numbers of the questions that wait.
+        home: The worker that indexes the documents; None before one does.
+    """
 
     documents: frozenset[str]
     numbers: deque[int] = field(default_factory=deque)
@@ -450,17 +500,25 @@ class _Group:
 
 
 class _Waiting:
-    """The questions that no worker has yet. One worker indexes a document; others help once it did,
-    if they are idle.
+    """The questions that no worker has yet, in groups about the same documents.
+
+    One worker indexes a document; others help once it did, if they are idle.
 
     Attributes:
-        asked: The questions by number.
-        position: Of each in the data set.
+        examples: The questions by number.
+        position: For each number the question's position in the data set.
         left: How many wait.
     """
 
     def __init__(self, plan: PlannedRun, examples: Sequence[Example]) -> None:
-        self.asked, self.left = examples, len(examples)
+        """Group the questions by their documents, or each alone where they share no indexes.
+
+        Args:
+            plan: The run.
+            examples: The questions.
+        """
+        self.examples = examples
+        self.left = len(examples)
         places = {example.question.id: n for n, example in enumerate(plan.dataset.examples)}
         self.position = [places[example.question.id] for example in examples]
         groups: dict[Any, _Group] = {}
@@ -478,49 +536,78 @@ class _Waiting:
         self._again: deque[int] = deque()  # of workers that died
 
     def next_for(self, worker: Any, alone: bool) -> int | None:
-        """The number of the worker's next question; alone: it has none, so it may get one that
-        ended a worker."""
+        """Take the next question for a worker out of those that wait: its
+        number; None if it has to wait.
+
+        Args:
+            worker: The worker.
+            alone: Whether the worker has no question, so that it may get one that ended a worker.
+        """
         if alone and self._again:
             self.left -= 1
             return self._again.popleft()
-        indexed = [group for group in self._open if group not in self._indexing]
-        chosen = next((group for group in indexed if group.home is worker), None)
-        if chosen is None:
-            busy: set[str] = set()
-            for group in self._indexing:
-                busy |= group.documents
-            chosen = next((group for group in self._fresh if not busy & group.documents), None)
-            if chosen is not None:
-                self._fresh.remove(chosen)
-                chosen.home = worker
-                self._open.append(chosen)
-                self._indexing.add(chosen)
-        chosen = chosen or max(indexed, key=lambda group: len(group.numbers), default=None)
-        if chosen is None:
+        group = self._group_for(worker)
+        if group is None:
             return None
-        number = chosen.numbers.popleft()
-        if not chosen.numbers:
-            self._open.remove(chosen)
+        number = group.numbers.popleft()
+        if not group.numbers:
+            self._open.remove(group)
         self.left -= 1
         return number
 
+    def _group_for(self, worker: Any) -> _Group | None:
+        """Choose the group that a worker takes its next question of; None if it has to wait.
+
+        One that the worker has indexed itself, else one that nobody has begun, which it begins,
+        else the largest one that another worker has indexed.
+        """
+        indexed = [group for group in self._open if group not in self._indexing]
+        for group in indexed:
+            if group.home is worker:
+                return group
+        new = self._begin_group(worker)
+        if new is not None:
+            return new
+        return max(indexed, key=lambda group: len(group.numbers), default=None)
+
+    def _begin_group(self, worker: Any) -> _Group | None:
+        """Let a worker begin the first group none of whose documents is being indexed; None if
+        there is no such group.
+        """
+        being_indexed: set[str] = set()
+        for group in self._indexing:
+            being_indexed |= group.documents
+        for group in self._fresh:
+            if being_indexed.isdisjoint(group.documents):
+                self._fresh.remove(group)
+                group.home = worker
+                self._open.append(group)
+                self._indexing.add(group)
+                return group
+        return None
+
     def put_back(self, number: int) -> None:
-        """Have a question asked again, whose worker died."""
+        """Let a question wait again, whose worker died."""
         self.left += 1
         self._again.append(number)
 
     def ended(self, number: int) -> None:
-        """Note that a question was answered, or given up: its documents are indexed, or cannot
-        be."""
+        """Note that a question was answered, or given up, so that other
+        workers may help with its documents.
+        """
         self._indexing.discard(self._group[number])
 
 
 @dataclass
 class _Answered:
-    """What a worker's question would have written: calls of RunStore, the last one with its answer.
+    """What a worker returns of a question.
 
-    manifest: of the worker, where it is new: its machine, code and first prompts; slow_paths: of
-    its models so far.
+    Attributes:
+        calls: The calls of RunStore that it would have made, (method, argument), the last one with
+            its answer.
+        manifest: The worker's, where it is new: its machine, code and first prompts.
+        notes: The worker's notes since its last answer.
+        slow_paths: What slows the worker's models down, so far.
     """
 
     calls: list[tuple[str, Any]]
@@ -530,32 +617,41 @@ class _Answered:
 
     @property
     def record(self) -> StoredRecord:
-        """The answer, a record without scores."""
+        """The answer, which is a record without scores."""
         return cast(StoredRecord, self.calls[-1][1])
 
 
 class _Calls(threading.local):
-    """Stands for RunStore in a worker: keeps the calls of the thread that answers a question, for
-    the driver."""
+    """Stands for RunStore in a worker: it remembers calls, by thread, for the driver to make.
+
+    Attributes:
+        made: (method, argument) of the calls in this thread.
+    """
 
     def __init__(self) -> None:
+        """Begin with no calls; each thread has its own."""
         self.made: list[tuple[str, Any]] = []
 
     def manifest(self) -> RunManifest:
-        """No manifest: the driver has it."""
+        """An empty manifest, as the driver has the run's."""
         return RunManifest()
 
     def __getattr__(self, name: str) -> Callable[[Any], None]:
-        """Keep the call of any other method of RunStore."""
+        """Stand for any other method of RunStore: a function that remembers its call in `made`."""
         return lambda value: self.made.append((name, value))
 
 
 @dataclass
 class _WorkerRun:
-    """A plan that a worker answers questions of.
+    """A run that a worker answers questions of.
 
-    reference: Ray's, of the plan; calls: what its questions write; scheduler: None for one question
-    at a time; sent: the manifest that the driver has.
+    Attributes:
+        reference: Ray's reference of its plan.
+        answer: Answers a question.
+        calls: What its questions would write.
+        progress: Collects notes.
+        scheduler: Batches the questions in flight; None for one question at a time.
+        sent: The manifest that the driver has.
     """
 
     reference: Any
@@ -566,7 +662,10 @@ class _WorkerRun:
     sent: RunManifest | None = None
 
     def new_manifest(self) -> RunManifest | None:
-        """The manifest of this machine with first prompts, None where the driver has it."""
+        """The manifest of this machine with first prompts; None where the driver has it.
+
+        Also notes that the driver has it from now on.
+        """
         run = self.answer.run
         manifest = with_first_prompts(run.manifest.value, run.models.first_prompts())
         run.manifest.value = manifest
@@ -576,15 +675,21 @@ class _WorkerRun:
         return manifest
 
     def take_notes(self) -> list[str]:
-        """The notes since the last call."""
+        """Return the notes since the last call, and forget them."""
         notes, self.progress.notes = self.progress.notes, []
         return notes
 
 
 class _Worker:
-    """An actor, which works in `cwd` and answers `parallel` questions at a time."""
+    """A Ray actor, which answers questions of one run after the other."""
 
     def __init__(self, cwd: str, parallel: int) -> None:
+        """Begin without a run.
+
+        Args:
+            cwd: The folder to work in, the driver's; left out where this machine lacks it.
+            parallel: How many questions are answered at a time.
+        """
         with contextlib.suppress(OSError):  # a machine that lacks it may need no file of it
             os.chdir(cwd)
         self._parallel = parallel
@@ -592,23 +697,29 @@ class _Worker:
         self._open: _WorkerRun | None = None
 
     def versions(self) -> dict[str, str]:
-        """Versions of the packages here, and the host's name; Ray compares its own and Python's."""
+        """The versions of the packages here, by name, and the host's name as "host".
+
+        Ray itself compares its own version and Python's.
+        """
         return {**made_by().packages, "host": socket.gethostname()}
 
     def answer(self, plan: list[Any], position: int, earlier: SentUsage | None) -> _Answered:
-        """Answer a question.
+        """Answer a question, getting its run ready if another one was answered before.
 
         Args:
             plan: [Ray's reference of the plan].
-            position: Of the question in the data set.
-            earlier: What earlier tries of it cost.
+            position: The question's position in the data set.
+            earlier: What earlier tries of the question cost.
+
+        Raises:
+            HarnessError: UserError, SaveError or this class itself, which survives the way back.
         """
         try:
             with self._lock:
                 if self._open is None or self._open.reference != plan[0]:
                     self._open = open_in_worker(plan[0], self._parallel)
                 opened = self._open
-            made = _ask(opened, position, earlier)
+            made = _answer_by_calls(opened, position, earlier)
         except HarnessError as error:  # its own class may not survive the way
             kinds = (UserError, SaveError, HarnessError)
             kind = next(kind for kind in kinds if isinstance(error, kind))
@@ -619,13 +730,15 @@ class _Worker:
         return _Answered(made, manifest, notes, run.models.slow_paths())
 
 
-def _ask(opened: _WorkerRun, position: int, earlier: SentUsage | None) -> list[tuple[str, Any]]:
-    """The calls of RunStore that one question makes, as (method, argument).
+def _answer_by_calls(
+    opened: _WorkerRun, position: int, earlier: SentUsage | None
+) -> list[tuple[str, Any]]:
+    """Answer one question, and return the calls of RunStore that it would make: (method, argument).
 
     Args:
         opened: The run in this worker.
-        position: Of the question in the data set.
-        earlier: What earlier tries of it cost.
+        position: The question's position in the data set.
+        earlier: What earlier tries of the question cost.
     """
     run = opened.answer.run
     example = run.plan.dataset.examples[position]
@@ -633,21 +746,25 @@ def _ask(opened: _WorkerRun, position: int, earlier: SentUsage | None) -> list[t
         run.earlier[example.question.id] = earlier
 
     def work() -> list[tuple[str, Any]]:
-        """Answer the example; returns the calls that were made to the store meanwhile."""
+        """Answer the question, and return the calls that were made to the store meanwhile."""
         opened.calls.made = []
         opened.answer(example)
         return opened.calls.made
 
     if opened.scheduler is None:
         return work()
-    calls: list[tuple[str, Any]] = _as_member(opened.scheduler, work)
+    calls: list[tuple[str, Any]] = _run_in_scheduler(opened.scheduler, work)
     return calls
 
 
 def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
-    """Get a plan ready in a worker, `parallel` questions at a time.
+    """Get a run ready in a worker, for `parallel` questions at a time; models are loaded.
 
     Raises UserError where its weights are others than the driver's, CannotRun from loading.
+
+    Args:
+        reference: Ray's reference of the plan.
+        parallel: Questions at a time.
     """
     import ray
 
@@ -668,7 +785,7 @@ def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
 
 
 def _check_weights(plan: PlannedRun) -> None:
-    """Raise UserError where a model's weights are others than the driver's."""
+    """Raise UserError where the weights of a model on this machine are not the driver's."""
     facts = {role: model_facts(config).identity for role, config in plan.models.items()}
     for role, config in plan.encoders.items():
         facts[role] = encoder_facts(config, role).identity
@@ -679,13 +796,15 @@ def _check_weights(plan: PlannedRun) -> None:
             )
 
 
-def _as_member(scheduler: Scheduler, work: Callable[[], Any]) -> Any:
-    """Run work() in a thread of the scheduler, so that its requests share batches; returns its
-    result."""
+def _run_in_scheduler(scheduler: Scheduler, work: Callable[[], Any]) -> Any:
+    """Run work() in a thread of the scheduler, so that its requests share batches with others.
+
+    Returns its result, or raises its error, in this thread.
+    """
     answered: Future[Any] = Future()
 
     def member() -> None:
-        """Give the result of `work`, or its error, to the thread that waits for it."""
+        """Run `work`, and hand its result or error to the thread that waits for it."""
         try:
             answered.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits

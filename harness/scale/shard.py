@@ -32,7 +32,7 @@ _MERGE_TRIES = 40
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """ "3/16" as (3, 16). Raises UserError."""
+    """Parse the number of a shard: "3/16" -> (3, 16). Raises UserError."""
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     if match is not None:
         number, of = int(match[1]), int(match[2])
@@ -44,7 +44,8 @@ def parse_shard(text: str) -> tuple[int, int]:
 def partition(
     examples: Sequence[Example], documents: Mapping[str, Document], of: int
 ) -> list[list[str]]:
-    """Split the questions into shards (lists of ids), the same for every caller; some may be empty.
+    """Split the questions into `of` shards, lists of ids; the same for
+    every caller, some may be empty.
 
     Questions about the same documents are in one shard, so that an index is built once. The largest
     groups are dealt out first, each to the shard that has least so far (Graham's LPT rule). The
@@ -52,7 +53,7 @@ def partition(
 
     Args:
         examples: The questions.
-        documents: Of the data set, by id.
+        documents: The documents of the data set, by id.
         of: How many shards.
     """
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -75,7 +76,12 @@ def partition(
 
 @dataclass(frozen=True)
 class _SizedGroup:
-    """Questions about the same documents. size: what they take to answer, in characters."""
+    """Questions about the same documents.
+
+    Attributes:
+        ids: The questions.
+        size: What they take to answer, in characters.
+    """
 
     ids: list[str]
     size: int
@@ -84,18 +90,18 @@ class _SizedGroup:
 def run_shard(
     plan: PlannedRun, out: Path, number: int, of: int, *, progress: Progress, **options: Any
 ) -> tuple[runner.RunResult, bool]:
-    """Run one shard, and merge if it was the last one.
+    """Run one shard of a run, and merge all if it was the last one.
 
     Args:
         plan: The run.
         out: The results folder.
-        number: Of the shard, from 1.
-        of: How many there are.
+        number: The number of the shard, from 1.
+        of: How many shards there are.
         progress: Shows what is done.
         options: Those of runner.run.
 
     Returns:
-        The result of the shard, or after a merge that of the whole run; and whether it merged.
+        (the result of the shard, or after a merge that of the whole run; whether it merged)
 
     Raises:
         UserError: The folder holds shards that were cut in another way, or records of other
@@ -122,8 +128,10 @@ def run_shard(
 
 
 def _write_order(path: Path, examples: Sequence[Example]) -> None:
-    """Write the order of the questions, unless that of a larger --limit is there, which has more
-    of them."""
+    """Write the ids of the questions in the order of the data set, a line each.
+
+    A file of a larger --limit, which has more of them, stays.
+    """
     lines = [json_line({"question_id": example.question.id}) for example in examples]
     order = b"".join(lines)
     if not path.exists() or path.stat().st_size < len(order):
@@ -131,12 +139,13 @@ def _write_order(path: Path, examples: Sequence[Example]) -> None:
 
 
 def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
-    """Raise UserError for shards of another division, as questions would be asked twice, and for
-    other scorers.
+    """Raise UserError where a shard does not fit what the run folder holds.
+
+    That is: shards of another division, as questions would be asked twice, or other scorers.
 
     Args:
         plan: The run.
-        folder: Of the run.
+        folder: The run folder.
         part: The shard to run.
     """
     parts = parts_in(folder)
@@ -158,7 +167,12 @@ def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
 
 
 def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
-    """Whether there are shards to merge, and every one ended; shards: the question ids of each."""
+    """Whether there are shards to merge, and every shard has ended.
+
+    Args:
+        folder: The run folder.
+        shards: The question ids of each shard.
+    """
     parts = parts_in(folder)
     if not parts:
         return False

@@ -204,8 +204,8 @@ def delete_drafts(folder: Path, name: str = "*") -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Make `folder` and check that it can be written: write a temporary file of 64 KiB and delete
-    it.
+    """Make `folder` and check that it can be written: write a
+    temporary file of 64 KiB and delete it.
 
     Raises SaveError.
     """

@@ -44,8 +44,8 @@ from harness.types import Document
 
 
 def cache_root() -> Path:
-    """The folder of the index cache: HARNESS_CACHE, else `cache` in HARNESS_HOME, else
-    .harness/cache.
+    """The folder of the index cache: HARNESS_CACHE, else `cache` in
+    HARNESS_HOME, else .harness/cache.
     """
     folder = os.environ.get("HARNESS_CACHE")
     if folder:
@@ -112,8 +112,8 @@ def key_digest(key: CacheKey) -> str:
 # Questions on one document follow each other, and a book takes tens of milliseconds.
 @lru_cache(maxsize=8)
 def document_digest(document: Document) -> str:
-    """sha256 (hex) of all that a method can see of a document; its id too, as an index may hold
-    that.
+    """sha256 (hex) of all that a method can see of a document; its id
+    too, as an index may hold that.
     """
     return key_digest(asdict(document))
 
@@ -191,8 +191,8 @@ class IndexCache:
         self.sharing = KeyedLocks()
 
     def folder(self, key: CacheKey) -> Path:
-        """The folder of a key's entry: ROOT/methods.pecan.Pecan/9f/9f3c.../, by the key's "method"
-        and hash.
+        """The folder of a key's entry: ROOT/methods.pecan.Pecan/9f/9f3c.../,
+        by the key's "method" and hash.
         """
         digest = key_digest(key)
         method = str(key["method"]).replace(":", ".").replace("/", "~")

@@ -50,8 +50,8 @@ class SharedPart:
     needs: Mapping[str, object]
 
     def key(self, index: IndexKey) -> dict[str, object]:
-        """The part's key in the cache: the same for every index with equal `needs`, model, seed and
-        code.
+        """The part's key in the cache: the same for every index with equal
+        `needs`, model, seed and code.
         """
         key: dict[str, object] = {
             "method": f"shared.{self.name}",

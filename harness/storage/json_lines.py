@@ -95,8 +95,8 @@ def read_lines(
 
 
 def read_with_older(path: Path, field: str) -> Iterator[dict[str, object]]:
-    """Yield the JSON objects of the lines in PATH.gz, which older versions wrote, then those in
-    `path`.
+    """Yield the JSON objects of the lines in PATH.gz, which older
+    versions wrote, then those in `path`.
 
     Args:
         path: The file as it is named today.

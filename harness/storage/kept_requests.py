@@ -113,8 +113,8 @@ def read_requests(
 
 
 def _whole_request(path: Path, row: Row, before: str) -> StoredRequest:
-    """Make the request of a row, with its whole prompt. Raises DataError for a row that does not
-    fit.
+    """Make the request of a row, with its whole prompt. Raises
+    DataError for a row that does not fit.
 
     Args:
         path: The file, for errors.

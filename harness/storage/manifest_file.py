@@ -276,8 +276,8 @@ class Start(JsonValues):
 
 
 def _together(first: RunManifest | None, second: RunManifest | None) -> RunManifest:
-    """Merge two manifests that hold only some keys; None is one without any. The second's value
-    counts.
+    """Merge two manifests that hold only some keys; None is one without
+    any. The second's value counts.
     """
     values: dict[str, object] = {}
     for part in (first, second):
@@ -287,8 +287,8 @@ def _together(first: RunManifest | None, second: RunManifest | None) -> RunManif
 
 
 class RunManifest(JsonValues):
-    """All that a run was made with: manifest.json. A key that the file lacks has an empty value
-    here.
+    """All that a run was made with: manifest.json. A key that the file
+    lacks has an empty value here.
     """
 
     id: str | None = None
@@ -335,8 +335,8 @@ class RunManifest(JsonValues):
 
     @property
     def run_and_starts(self) -> list[Start]:
-        """The whole run written as one start (from its first start to its last end), then each
-        start.
+        """The whole run written as one start (from its first start to
+        its last end), then each start.
         """
         run = Start(command=self.command, started=self.started, finished=self.finished)
         return [run, *self.starts]

@@ -80,8 +80,8 @@ def run_folders(texts: Iterable[str]) -> list[Path]:
 
 
 def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
-    """The same runs; where several have the same data set and folder name, each is called by its
-    path.
+    """The same runs; where several have the same data set and folder
+    name, each is called by its path.
     """
     keys = [(run.config.dataset.name, run.name) for run in runs]
     counts = Counter(keys)

@@ -149,11 +149,11 @@ class _CodeHashes:
             self._add_without_file(module, part)
 
     def add_module(self, name: str) -> None:
-        """Hash a module's file, the files that it names and the modules that it imports, into
-        `hashes`.
+        """Hash a module's file, the files that it names and the modules
+        that it imports, into `hashes`.
 
-        Modules of Python, of other packages and of this project are left out, as is one without a
-        file.
+        Modules of Python, of other packages and of this project are left
+        out, as is one without a file.
 
         Args:
             name: The module's full name, as "lead.util".
@@ -303,8 +303,8 @@ def _function_of(value: object) -> object:
 
 
 def _add_code(function: FunctionType, digest: _Digest) -> None:
-    """Update `digest` with the compiled code of a function, of functions inside it, and its
-    defaults.
+    """Update `digest` with the compiled code of a function, of
+    functions inside it, and its defaults.
     """
     for code in _code_objects(function.__code__):
         constants = tuple(each for each in code.co_consts if not isinstance(each, CodeType))

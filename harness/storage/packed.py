@@ -14,8 +14,8 @@ class Packed(Sequence[Any]):
     """Values that are appended, and unpacked anew at each access; a slice unpacks all."""
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
-        """Begin with `values`: 64 at a time are packed into one of `_blocks`, the rest stays in
-        `_open`.
+        """Begin with `values`: 64 at a time are packed into one of
+        `_blocks`, the rest stays in `_open`.
         """
         self._blocks: list[bytes] = []
         self._open: list[Any] = []
@@ -30,8 +30,8 @@ class Packed(Sequence[Any]):
             self._open = []
 
     def replace(self, changes: Mapping[int, Any]) -> None:
-        """Put other values at positions: {3: value} replaces the fourth one. All blocks are packed
-        anew.
+        """Put other values at positions: {3: value} replaces the fourth
+        one. All blocks are packed anew.
         """
         if changes:
             whole = Packed(changes.get(place, value) for place, value in enumerate(self))

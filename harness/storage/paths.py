@@ -94,8 +94,8 @@ def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
 
 
 def local_folder(text: str | os.PathLike[str]) -> Path:
-    """The folder that a user names, with its ~ expanded. Raises UserError for an address like
-    s3://...
+    """The folder that a user names, with its ~ expanded. Raises
+    UserError for an address like s3://...
     """
     if "://" in str(text):
         raise UserError(
@@ -172,8 +172,8 @@ def _home() -> str | None:
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Copy a JSON value with change(text) in place of each text in it; keys stay, tuples become
-    lists.
+    """Copy a JSON value with change(text) in place of each text in it;
+    keys stay, tuples become lists.
     """
     if isinstance(value, str):
         return change(value)
@@ -185,8 +185,8 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def masked(text: str) -> str:
-    """Write users, passwords and keys in the addresses of a text as ***; other texts stay as they
-    are.
+    """Write users, passwords and keys in the addresses of a text as
+    ***; other texts stay as they are.
 
     A text that is one address is masked up to its last "@", so that a password with a space in it
     leaves nothing.

@@ -237,8 +237,8 @@ class StoredRecord:
 
     @property
     def gold_extra(self) -> Mapping[str, object]:
-        """The data set's own fields of the gold answers, by name; {} where the run did not keep
-        them.
+        """The data set's own fields of the gold answers, by name; {}
+        where the run did not keep them.
         """
         return {} if self.gold is None else self.gold.get("extra") or {}
 
@@ -293,8 +293,8 @@ class StoredRecord:
         )
 
     def with_other(self, key: str, value: object) -> StoredRecord:
-        """A copy of the record with a value under a key that is not ours; a new key comes last in
-        the line.
+        """A copy of the record with a value under a key that is not ours; a
+        new key comes last in the line.
         """
         key_order = self.key_order
         if key not in key_order:
@@ -302,8 +302,8 @@ class StoredRecord:
         return replace(self, other={**self.other, key: value}, key_order=key_order)
 
     def to_json(self) -> dict[str, object]:
-        """The values of the line by key, in the order in which the line was read or is to be
-        written.
+        """The values of the line by key, in the order in which the
+        line was read or is to be written.
         """
         values: dict[str, object] = {}
         for key in self.key_order:
@@ -402,8 +402,8 @@ class IndexLine:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The values of the line by key, in the order of the file; a key or question of None is
-        left out.
+        """The values of the line by key, in the order of the file; a key
+        or question of None is left out.
         """
         values: dict[str, object] = {"document_id": self.document_id}
         if self.key is not None:

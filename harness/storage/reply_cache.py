@@ -58,8 +58,8 @@ class StoredReply:
 
     @classmethod
     def read(cls, path: Path, digest: str) -> StoredReply | None:
-        """Read a reply of the cache; None where the file is missing, torn, or not of the key
-        `digest`.
+        """Read a reply of the cache; None where the file is missing,
+        torn, or not of the key `digest`.
         """
         try:
             stored = read_object(path)

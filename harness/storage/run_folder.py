@@ -152,8 +152,8 @@ class StoredRun:
         return dict(self.stream_texts(records))
 
     def stream_texts(self, records: Iterable[StoredRecord]) -> Iterator[tuple[str, str]]:
-        """Yield (sha256 of the text, text) for each long text in texts.jsonl that the records point
-        to.
+        """Yield (sha256 of the text, text) for each long text in
+        texts.jsonl that the records point to.
 
         One at a time, as the texts of a large run may not fit in memory. Raises DataError for a
         damaged texts.jsonl.
@@ -536,8 +536,8 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
 
 
 def _written_keys(question_id: str) -> set[bytes]:
-    r"""The bytes by which a line of records.jsonl names its question, with JSON's escapes and
-    without.
+    r"""The bytes by which a line of records.jsonl names its question,
+    with JSON's escapes and without.
 
     "q1" -> {b'"question_id": "q1"'}
     "é"  -> {b'"question_id": "\\u00e9"', b'"question_id": "\xc3\xa9"'}

@@ -296,8 +296,8 @@ class RunStore:
         self.append_records([record])
 
     def append_records(self, records: Sequence[StoredRecord]) -> None:
-        """Append records to records.jsonl; they are on disk when this returns, or none is
-        (SaveError).
+        """Append records to records.jsonl; they are on disk when this
+        returns, or none is (SaveError).
 
         Also empties the file of unscored answers once each answer in it has a record.
         """
@@ -334,8 +334,8 @@ class RunStore:
             self._text_checksums.update(new)
 
     def keep_requests(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Append the requests of a question or an index, a row each, to requests.jsonl. Raises
-        SaveError.
+        """Append the requests of a question or an index, a row each, to
+        requests.jsonl. Raises SaveError.
         """
         if rows:
             self._requests.write(rows)
@@ -360,8 +360,8 @@ class RunStore:
                 self._document_keys.add(key)
 
     def drop_requests(self, questions: Container[str]) -> None:
-        """Remove these questions' requests, left by an earlier try, from requests.jsonl. Raises
-        SaveError.
+        """Remove these questions' requests, left by an earlier try, from
+        requests.jsonl. Raises SaveError.
         """
         rows = without_requests(self.folder / REQUESTS, questions)
         if rows is not None:
@@ -397,9 +397,9 @@ class RunStore:
     def sort_records(self, order: Sequence[str]) -> None:
         """Sort records.jsonl by `order` (question ids), keeping the last record of each question.
 
-        Questions that `order` lacks come last. Lines are copied as they are, one in memory at a
-        time. A file in order is not written again. If writing fails (SaveError), the unsorted file
-        is kept.
+        Questions that `order` lacks come last. Lines are copied as they are, one in
+        memory at a time. A file in order is not written again. If writing fails
+        (SaveError), the unsorted file is kept.
         """
         path = self.folder / RECORDS
         position = {question_id: number for number, question_id in enumerate(order)}
@@ -415,8 +415,8 @@ class RunStore:
     def delete_if_nothing_recorded(self) -> None:
         """Delete the run folder, also the folder above if that is then empty.
 
-        Only where this process made the folder, no question is recorded in it and no batch was
-        sent.
+        Only where this process made the folder, no question is
+        recorded in it and no batch was sent.
         """
         used = (self.folder / BATCHES).exists() or next(self.records(), None) is not None
         if self.fresh and not used:

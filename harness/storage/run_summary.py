@@ -104,8 +104,8 @@ class _Numbers:
     """What is counted in one pass over the records and one over the indexes."""
 
     def __init__(self, config: StoredConfig | None) -> None:
-        """Begin all counts at 0; the settings say how failed questions count and which counts are
-        shown.
+        """Begin all counts at 0; the settings say how failed questions
+        count and which counts are shown.
         """
         self.failed_count_as = "zero"
         self.seed = 0

@@ -64,14 +64,14 @@ def _check_keys(mapping: Mapping[object, object], at: str) -> None:
 def dump(value: Any) -> tuple[bytes, bytes]:
     """Serialise a value to (UTF-8 JSON, npz file); the second is b"" where it has no array.
 
-    Equal values give equal bytes. Raises TypeError, naming the place, for what is neither JSON nor
-    a NumPy array.
+    Equal values give equal bytes. Raises TypeError, naming the place, for what is
+    neither JSON nor a NumPy array.
     """
     arrays: dict[str, np.ndarray] = {}
 
     def pack(value: object, at: str) -> object:
-        """Replace an array or a number that is not finite by what JSON can hold; also puts an array
-        into `arrays`.
+        """Replace an array or a number that is not finite by what JSON can hold;
+        also puts an array into `arrays`.
         """
         if isinstance(value, float):
             if math.isfinite(value):

@@ -48,8 +48,8 @@ class _InOrder(JsonValues):
 
     @model_serializer(mode="wrap")
     def _in_order(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """The values as a dict, in the order in which they were read; keys that were added come
-        last.
+        """The values as a dict, in the order in which they were read;
+        keys that were added come last.
         """
         values: dict[str, object] = dump(self)
         ordered = {key: values[key] for key in self._keys if key in values}
@@ -184,8 +184,8 @@ class StoredEncoder(_InOrder):
 
     @property
     def billed_price(self) -> BilledTokens | None:
-        """What a million tokens cost: 0 for an encoder on this machine, None for a server without a
-        price.
+        """What a million tokens cost: 0 for an encoder on this machine,
+        None for a server without a price.
         """
         if not self.base_url:
             return FREE
@@ -242,8 +242,8 @@ class StoredConfig(_InOrder):
 
     @property
     def prices(self) -> Prices:
-        """What a token costs of each model of the run: the reader, those of roles, and the
-        encoders.
+        """What a token costs of each model of the run: the reader,
+        those of roles, and the encoders.
         """
         roles = {role: model.billed_price for role, model in self.roles.items()}
         encoders = {}
@@ -253,8 +253,8 @@ class StoredConfig(_InOrder):
         return Prices(self.model.billed_price, roles, encoders)
 
     def model_of(self, role: str) -> StoredModel:
-        """The language model that played a role: its own if the settings gave it one, else the
-        reader.
+        """The language model that played a role: its own if the
+        settings gave it one, else the reader.
         """
         return self.roles.get(role, self.model)
 

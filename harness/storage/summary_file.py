@@ -105,8 +105,8 @@ class RunSummary(JsonValues):
 
     @property
     def n_to_record(self) -> int:
-        """How many questions were to get a record: those that were asked, less those that were left
-        out.
+        """How many questions were to get a record: those that were asked,
+        less those that were left out.
         """
         return (self.n_asked or 0) - (self.n_left_out or 0)
 

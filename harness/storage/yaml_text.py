@@ -103,8 +103,8 @@ class _Sizes:
         self._add(anchor, 1 + len(value))
 
     def add_alias(self, anchor: str | None, line: int | None) -> None:
-        """Count an alias as what it repeats. Raises YAMLProblem where that is inside of itself or
-        too much.
+        """Count an alias as what it repeats. Raises YAMLProblem where that
+        is inside of itself or too much.
 
         Args:
             anchor: The anchor of what it repeats.
@@ -119,8 +119,8 @@ class _Sizes:
         self._add(None, size)
 
     def _add(self, anchor: str | None, size: int) -> None:
-        """Add a value of this size to the innermost open collection, and remember it under its
-        anchor.
+        """Add a value of this size to the innermost open collection,
+        and remember it under its anchor.
         """
         if anchor is not None:
             self._anchored[anchor] = size

@@ -124,8 +124,8 @@ class BackgroundTracking(Hook):
             self.add(self._out / plan.folder)
 
     def ended(self, plan: PlannedRun, result: RunResult) -> None:
-        """Note that a run ended, so that the next pass logs all of it; add one that this process
-        merged.
+        """Note that a run ended, so that the next pass logs all of it;
+        add one that this process merged.
         """
         if self._shared and result.folder == self._out / plan.folder:
             self.add(result.folder)
@@ -146,8 +146,8 @@ class BackgroundTracking(Hook):
         return 0
 
     def add(self, folder: Path) -> None:
-        """Log the run in `folder` too, unless tracking is off; the first one also starts the
-        thread.
+        """Log the run in `folder` too, unless tracking is off; the
+        first one also starts the thread.
 
         The run that was added before it must have ended.
         """
@@ -210,8 +210,8 @@ class BackgroundTracking(Hook):
         folders = [*self._folders]
 
         def log(folder: Path) -> None:
-            """Log one folder, unless it holds no run yet or has not changed since all of it was
-            logged.
+            """Log one folder, unless it holds no run yet or has not
+            changed since all of it was logged.
             """
             running = not last and folder == folders[-1] and folder not in self._ended
             if not (folder / RUN).exists() or (running and not (folder / MANIFEST).exists()):

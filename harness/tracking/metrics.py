@@ -150,8 +150,8 @@ def first_columns(run: StoredRun) -> list[str]:
 
 
 def _all_score_names(run: StoredRun) -> list[str]:
-    """The names of the run's scores of single questions, headline first, then those of the whole
-    run.
+    """The names of the run's scores of single questions, headline
+    first, then those of the whole run.
     """
     return [*score_names(run), *corpus_scores(run)]
 
@@ -221,8 +221,8 @@ def _param_text(value: object) -> str:
 
 
 def _says_nothing(key: str, value: object, models: Mapping[str, object]) -> bool:
-    """Whether MLflow need not show a setting: prose, a part that no role used, a default of a
-    model.
+    """Whether MLflow need not show a setting: prose, a part that no
+    role used, a default of a model.
 
     Args:
         key: The setting, "model.dtype".

@@ -160,8 +160,8 @@ class MlflowRun:
         return stored
 
     def log_results(self) -> None:
-        """Log the run folder's files, the final metrics, the table (the run's description too) and
-        the HTML report.
+        """Log the run folder's files, the final metrics, the table (the run's
+        description too) and the HTML report.
         """
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -188,8 +188,8 @@ class MlflowRun:
         (folder / "report.html").write_text(html, encoding="utf-8")
 
     def _log_final_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Log metrics of the whole run at the step of its last question, unless the same ones are
-        there.
+        """Log metrics of the whole run at the step of its last question,
+        unless the same ones are there.
         """
         step = len(self.run.records)
         text = json.dumps([step, metrics], sort_keys=True)
@@ -205,8 +205,8 @@ class MlflowRun:
         self.client.set_tag(self.id, _NUMBERS, content)
 
     def end(self) -> None:
-        """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives, and tag it
-        with its state.
+        """Close the run as FINISHED, FAILED or KILLED, at the time the manifest
+        gives, and tag it with its state.
 
         The suite's run also gets the worst status of its child runs.
         """
@@ -304,8 +304,8 @@ class MlflowRun:
     def _new_name(self) -> str:
         """Make a name for the run that no other run has: "pecan k=3 · llama".
 
-        Method, settings that the user gave and model; where that is taken also its hash, start or
-        id.
+        Method, settings that the user gave and model; where that is
+        taken also its hash, start or id.
         """
         values = ""
         for key, value in set_by_user(self.run).items():

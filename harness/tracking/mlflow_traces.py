@@ -218,8 +218,8 @@ def _answer_digest_of(info: TraceInfo) -> str:
 
 
 def percent_scores(record: StoredRecord) -> dict[str, float]:
-    """The scores of a record in percent, by the names that MLflow takes; infinite ones are left
-    out.
+    """The scores of a record in percent, by the names that MLflow
+    takes; infinite ones are left out.
     """
     scores = {}
     for name, value in record.scores.items():
@@ -252,8 +252,8 @@ def _tags(question: TracedQuestion) -> dict[str, str]:
 
 
 def _assessments(record: StoredRecord, trace_id: str) -> list[Assessment]:
-    """The scores of a record as MLflow's feedback, of code or of a judge, and its gold answers as
-    an expectation.
+    """The scores of a record as MLflow's feedback, of code or of a judge, and its
+    gold answers as an expectation.
     """
     judges = {metric_name(name) for name in record.judgements}
     reasons = _reasons(record)

@@ -14,8 +14,8 @@ VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 
 
 def view_url(experiment: str) -> str:
-    """The address, after the server's, of the page that compares the runs of an experiment (its
-    id).
+    """The address, after the server's, of the page that compares the
+    runs of an experiment (its id).
     """
     return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&workflowType=machine_learning"
 
@@ -65,8 +65,8 @@ def _param(name: str) -> str:
 
 
 def _charts(columns: Sequence[str]) -> list[dict[str, object]]:
-    """The charts of the view: the first column against TFLOPs, then a bar chart for each score and
-    cost.
+    """The charts of the view: the first column against TFLOPs, then a bar
+    chart for each score and cost.
     """
     axes = {
         "xaxis": {"key": "TFLOPs", "type": "METRIC"},

@@ -139,8 +139,8 @@ class QuestionSpans:
         return round((self._question.start + seconds) * 1e9)
 
     def _notes(self) -> dict[str, object]:
-        """The attributes of the whole question's span: its id, what was cut, the costs of each
-        phase.
+        """The attributes of the whole question's span: its id, what
+        was cut, the costs of each phase.
         """
         record = self._record
         notes: dict[str, object] = {
@@ -168,8 +168,8 @@ class QuestionSpans:
         self._add_requests(search, times, ("search", "study"))
 
     def _add_steps(self, search: LiveSpan, times: _Times) -> None:
-        """Add a span for each of the first steps below the search; they share its time by their
-        FLOPs.
+        """Add a span for each of the first steps below the search; they
+        share its time by their FLOPs.
 
         Args:
             search: The span of the search.
@@ -274,8 +274,8 @@ def _tracer(trace_id: str) -> Tracer:
 
 
 def _set_error(span: LiveSpan, error: Mapping[str, str]) -> None:
-    """Give a span the status ERROR and the error of its question, with the traceback if there is
-    one.
+    """Give a span the status ERROR and the error of its question, with
+    the traceback if there is one.
     """
     span.set_status(SpanStatus("ERROR", error.get("message", "")))
     about = {"exception.type": error.get("type"), "exception.stacktrace": error.get("traceback")}

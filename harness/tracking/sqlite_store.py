@@ -80,8 +80,8 @@ def _opened(uri: str) -> MlflowClient:
 
 @contextlib.contextmanager
 def _new_store(path: Path) -> Iterator[Path]:
-    """Make a whole, empty store beside `path` and yield its file; deleted after the block unless it
-    was moved.
+    """Make a whole, empty store beside `path` and yield its file; deleted after
+    the block unless it was moved.
     """
     draft = draft_path(path)
     try:
@@ -118,8 +118,8 @@ _ITEMS = (
 
 
 def _copy_content(source: Path, target: Path) -> None:
-    """Replace all that a sqlite file (`target`) holds in one transaction; who has it open sees the
-    new.
+    """Replace all that a sqlite file (`target`) holds in one
+    transaction; who has it open sees the new.
     """
     with (
         contextlib.closing(sqlite3.connect(source)) as new,

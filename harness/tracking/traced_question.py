@@ -40,8 +40,8 @@ class TracedQuestion:
 
 
 def traced_questions(run: StoredRun, wanted: set[str]) -> Iterator[TracedQuestion]:
-    """Yield the questions with these ids, in the order of the records, with all that their traces
-    show.
+    """Yield the questions with these ids, in the order of the records,
+    with all that their traces show.
 
     Their starts are estimates: questions follow each other from the start of the run, as many at a
     time as the run had in flight.
@@ -75,8 +75,8 @@ def _parallel(run: StoredRun) -> int:
 def _indexes_used_first(
     record: StoredRecord, unused: dict[tuple[str, str | None], IndexLine]
 ) -> list[IndexLine]:
-    """Take the indexes of a question's documents out of `unused`, which is changed, and return
-    them.
+    """Take the indexes of a question's documents out of `unused`,
+    which is changed, and return them.
 
     Args:
         record: The question's record.

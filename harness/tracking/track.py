@@ -93,8 +93,8 @@ class StoreError(SaveError):
 
 
 def _short_reason(reason: str, uri: str) -> str:
-    """Write a reason on one line of at most 200 characters, without the secrets of the address
-    `uri`.
+    """Write a reason on one line of at most 200 characters, without
+    the secrets of the address `uri`.
     """
     line = " ".join(masked(reason.replace(uri, masked(uri))).split())
     if len(line) <= _LONGEST_REASON:
@@ -149,14 +149,15 @@ def default_uri(out: Path) -> str:
     """The address of the store that is used by default: MLFLOW_TRACKING_URI where it is set, else
     mlflow.db in the results folder `out`.
     """
-    return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(
-        Path(os.path.realpath(out)) / "mlflow.db"
-    )
+    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    if uri:
+        return uri
+    return sqlite_uri(Path(os.path.realpath(out)) / "mlflow.db")
 
 
 def uri_problems(uri: str) -> list[str]:
-    """Say why a store's address cannot be used, without a connection; [] where nothing speaks
-    against it.
+    """Say why a store's address cannot be used, without a connection; []
+    where nothing speaks against it.
     """
     if uri.startswith(wandb_address.SCHEME):
         return wandb_address.install_problem()
@@ -269,8 +270,8 @@ def _log_to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
 
 @contextlib.contextmanager
 def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
-    """Turn what MLflow raises in the block into a StoreError, with bounded retries and quiet
-    loggers.
+    """Turn what MLflow raises in the block into a StoreError, with
+    bounded retries and quiet loggers.
 
     Raises it at once for a server where nobody answers: MLflow takes seconds to import and asks it
     three times.
