@@ -31,6 +31,7 @@ _SCORE_COLUMNS = (
     "evidence_pages",
     "search_recall",
     "search_recall_pages",
+    "search_recall_answer",
 )
 _CARRIED_COLUMNS = ("base", *columns_shown(Shown.NEVER), "changed")
 """They come with any choice of columns: what ranks, titles and explains the rows."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.judging.make import JudgeRequest
+from harness.judging.make import JudgeRequest, with_published_prompts
 from harness.judging.model_judge import Judge
 from harness.judging.pairwise import PAIRWISE, beside
 from harness.judging.stepwise import StepwiseJudge
@@ -49,7 +49,7 @@ def runs_to_judge(
     for folder in folders:
         questions = examples_of(read_run(folder), data)
         # The data set's authors may publish prompts.
-        own = judge.for_questions(questions, request.prompt, request.max_tokens)
+        own = with_published_prompts(judge, questions, request)
         work.append(JudgeWork(folder, questions, own))
     return work
 

@@ -142,6 +142,16 @@ def _declined(row: TableRow) -> int | None:
     return declined(row.run.columns)
 
 
+def _searches(row: TableRow) -> float | None:
+    """Searches in a corpus per question; None where another program answered."""
+    if _unobserved(row.run):
+        return None
+    columns = row.run.columns
+    counts = columns.cost("search", "searches", "requests")
+    counts = counts + columns.cost("answer", "searches", "requests")
+    return float(counts.mean())
+
+
 def _ratio(row: TableRow) -> float | None:
     """TFLOPs with the index over those of the reference; None where there is no ratio."""
     if row.ratio is None:
@@ -191,6 +201,13 @@ COLUMNS = (
     ),
     Column("texts_cut", _texts_cut, whole, Shown.WHEN_NOT_ZERO),
     Column("declined", _declined, whole, Shown.WHEN_NOT_ZERO),
+    Column(
+        "searches",
+        _searches,
+        "{:.1f}".format,
+        Shown.WHEN_NOT_ZERO,
+        legend="searches: in the corpus, per question",
+    ),
     # Tokens and TFLOPs by phase: per document for the index, else per question.
     Column("tokens.index", lambda row: known_mean(row.numbers.index.tokens), whole),
     Column("tokens.search", _search_tokens, whole),

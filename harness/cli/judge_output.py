@@ -142,6 +142,8 @@ class _Result:
             "money": self.paid,
             **self.agreed.columns(),
         }
+        if self.judged.calibration_error is not None:
+            line["calibration_error"] = self.judged.calibration_error
         pairs = self.pairs()
         if pairs is not None:
             line["pairs"] = pairs.columns()
@@ -159,6 +161,8 @@ class _Result:
         if self.paid is not None:
             cost += f", {units.money(self.paid)} in money"
         lines = [str(self.folder), f"  {self.judge.name}  {mean}", f"  {self._counts_text()}"]
+        if self.judged.calibration_error is not None:
+            lines.append(f"  calibration error {_points(self.judged.calibration_error)}")
         pairs = self.pairs()
         if pairs is not None:
             lines.append(f"  {_pairs_text(pairs)}")

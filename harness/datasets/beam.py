@@ -9,7 +9,8 @@ assistant.
 The layout of Mohammadta/BEAM, as the authors' program for its download reads it; the questions are an
 object as Python writes it. A chat is a document and each of its sessions a passage; a message stands
 there as "USER: ..". The gold answer is the authors' ideal one; kinds without (following of
-instructions and preferences) have their rubric in its place.
+instructions and preferences) have their rubric in its place. A judge asks for the items of the
+rubric, or of events in their order (configs/judges/beam.yaml).
 """
 
 import ast
@@ -155,7 +156,13 @@ def _example(name: str, kind: str, asked: _Asked, spans: dict[int, Support]) -> 
     sources = dict.fromkeys(_numbers(asked.source_chat_ids))
     supporting = tuple(spans[number] for number in sources if number in spans)
     chat, _, _ = name.rpartition("-")
-    extra: dict[str, object] = {"type": kind, "rubric": asked.items()}
+    if not asked.items():
+        raise RowError("rubric", "has no item")
+    extra: dict[str, object] = {
+        "type": kind,
+        "rubric": asked.items(),
+        "judge": "beam/order" if kind == "event_ordering" else "beam/item",
+    }
     return Example(Question(name, asked.question, (chat,)), Gold(answers, supporting, extra))
 
 
@@ -163,7 +170,7 @@ def parse_row(raw: RawRow) -> Group:
     """Parse one chat with its questions, {"chat": its sessions, "probing_questions": as text, ..}.
 
     Gold.supporting: the messages that are named as sources. Gold.extra: type, the kind; rubric, its
-    items. Raises RowError, which names the field.
+    items; judge, its published prompt. Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     asked = _read_asked(row.probing_questions)

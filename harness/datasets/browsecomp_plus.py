@@ -7,7 +7,8 @@ and pages that look like them.
 The fields of browsecomp_plus_decrypted.jsonl, which a script of the authors makes of
 Tevatron/browsecomp-plus; the rows on the hub are encrypted. Each page is a document, in an order by
 its hash, so that the answer's pages do not come first. A page that stands in several lists, or in
-the rows of several questions, is one document.
+the rows of several questions, is one document. A judge says whether the answer is right
+(configs/judges/browsecomp-plus.yaml).
 """
 
 import hashlib
@@ -47,14 +48,14 @@ def _documents(row: _Row) -> dict[str, Document]:
     return {docid: Document(docid, texts[docid]) for docid in sorted(texts, key=_by_hash)}
 
 
-def _evidence(row: _Row, documents: dict[str, Document]) -> tuple[Support, ...]:
-    """The pages that people marked as evidence, each as a whole.
+def _marked(pages: list[_Page], documents: dict[str, Document]) -> tuple[Support, ...]:
+    """The pages with text of a list that people marked, each as a whole.
 
     Args:
-        row: The question with its lists of pages.
+        pages: The list, as of evidence.
         documents: Id of each page -> its document.
     """
-    marked = dict.fromkeys(str(page.docid) for page in row.evidence_docs)
+    marked = dict.fromkeys(str(page.docid) for page in pages)
     with_text = [documents[docid] for docid in marked if docid in documents]
     return tuple(Support(document.id, 0, len(document.text)) for document in with_text)
 
@@ -63,7 +64,8 @@ def parse_row(raw: RawRow) -> Retrieved:
     """Parse one question with its pages, {"query", "answer", "gold_docs", "evidence_docs",
     "negative_docs"}.
 
-    Gold.supporting are the pages marked as evidence. Raises RowError, which names the field.
+    Gold.supporting are the pages marked as evidence. Gold.extra: holding_answer, the pages that hold
+    the answer; judge, its published prompt. Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     refuse_blank({"query_id": str(row.query_id), "query": row.query})
@@ -71,5 +73,11 @@ def parse_row(raw: RawRow) -> Retrieved:
     if not documents:
         raise RowError("negative_docs", "no page of the question has text")
     question = Question(str(row.query_id), row.query, tuple(documents))
-    gold = Gold(clean_answers([row.answer], "answer"), _evidence(row, documents))
+    holding = _marked(row.gold_docs, documents)
+    extra: dict[str, object] = {
+        "judge": "browsecomp-plus/answer",
+        "holding_answer": [[page.document_id, page.start, page.end] for page in holding],
+    }
+    evidence = _marked(row.evidence_docs, documents)
+    gold = Gold(clean_answers([row.answer], "answer"), evidence, extra)
     return Retrieved(tuple(documents.values()), Example(question, gold))

@@ -80,6 +80,8 @@ def with_search_scores(
             names |= {"search_recall", "search_recall_pages"}
         if example.gold.extra.get("gold_passages"):
             names.add("search_recall")
+        if example.gold.extra.get("holding_answer"):
+            names.add("search_recall_answer")
     scorers = tuple(dict.fromkeys([*asked.config.scorers, *sorted(names)]))
     return replace(asked, config=asked.config.model_copy(update={"scorers": scorers}))
 

@@ -19,6 +19,8 @@ from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, sent
 from harness.engine.manifest import utc_now
 from harness.engine.progress import Counted, Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
+from harness.judging.calibration import Sure, calibration_error
+from harness.judging.kinds import UNCLEAR
 from harness.judging.model_judge import DECLINE, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.manifest_file import JudgeEntry
@@ -70,6 +72,17 @@ class Judged:
     def cached(self) -> int:
         """How many replies came from the cache: an earlier call paid for them."""
         return sum(judgement.cached for judgement in self.judgements.values())
+
+    @property
+    def calibration_error(self) -> float | None:
+        """How far the answers' confidence is from how often they are right, from 0 to 1; None where
+        too few name one."""
+        sure = [
+            Sure(judgement.confidence, judgement.score or 0.0)
+            for judgement in self.judgements.values()
+            if judgement.confidence is not None and judgement.verdict != UNCLEAR
+        ]
+        return calibration_error(sure)
 
     @property
     def usage(self) -> PhaseUsage:
@@ -251,14 +264,16 @@ def _case(
     gold = examples[name].gold
     text = question.text
     prompt = ""
+    rubric: tuple[str, ...] = ()
     if published:
         text = str(gold.extra.get("question", question.text))
         _, _, prompt = str(gold.extra.get("judge", "")).partition("/")
+        rubric = tuple(gold.extra.get("rubric", ()))
     answers = gold.answers
     if not answers and gold.extra.get("declined"):
         answers = (DECLINE,)
     answer = record.scored_text
-    return Case(name, text, question.options, answers, answer, prompt)
+    return Case(name, text, question.options, answers, answer, prompt, rubric)
 
 
 class _Outcome(NamedTuple):
@@ -414,6 +429,8 @@ def _with_judgement(
     entry = JudgeNote(verdict=judgement.verdict)
     if judgement.reply is not None and keep_texts:
         entry["reply"] = judgement.reply
+    if judgement.confidence is not None:
+        entry["confidence"] = judgement.confidence
     flags = dict(record.flags)
     if judgement.flag is None:
         flags.pop(name, None)
@@ -481,6 +498,8 @@ def _manifest_entry(judge: Judge, judged: Judged) -> JudgeEntry:
         usage=judged.usage,
         finished=utc_now(),
     )
+    if judged.calibration_error is not None:
+        entry = entry.with_values(calibration_error=judged.calibration_error)
     if judge.other_run:
         entry = entry.with_values(other_run=judge.other_run)
     if judge.config.base_url:

@@ -97,6 +97,28 @@ def parse_rating(reply: str) -> str:
     return UNCLEAR
 
 
+def words_after(label: str, pattern: str, reply: str) -> str:
+    """What stands after a label in a reply, as BrowseComp-Plus' code reads it: first after a bold
+    one, in whatever case.
+
+    Args:
+        label: A word.
+        pattern: A regular expression of what may follow.
+        reply: Of a judge.
+
+    Returns:
+        The words; "" where no label is followed by such.
+
+    >>> words_after("correct", "yes|no", "reasoning: It is.\\n**correct:** yes")
+    'yes'
+    """
+    for form in (rf"\*\*{label}:\*\*", rf"\*\*{label}\*\*:", f"{label}:"):
+        found = re.search(rf"{form}\s*({pattern})", reply, re.IGNORECASE)
+        if found is not None:
+            return found[1]
+    return ""
+
+
 @dataclass(frozen=True)
 class Scale:
     """Numbers from low to high that a judge may give."""

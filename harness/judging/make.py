@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_model
@@ -23,10 +23,13 @@ from harness.judging.kinds import (
 )
 from harness.judging.model_judge import Judge, JudgeReplies
 from harness.judging.pairwise import PAIRWISE, PAIRWISE_KIND
+from harness.judging.published import PublishedPrompts, published_for
+from harness.judging.rubric import RUBRIC_STEPS, rubric_steps
 from harness.judging.stepwise import StepwiseJudge, StepwiseKind
 from harness.llm.backend import check_greedy, model_facts
 from harness.prompts import Prompt
 from harness.storage.files import home
+from harness.types import Example
 
 STEPWISE: dict[str, StepwiseKind] = {
     **CLAIM_KINDS,
@@ -151,4 +154,48 @@ def _stepwise_judge(judging: _Model, kind: str, max_tokens: int) -> StepwiseJudg
         kind=kind,
         steps=entry.steps,
         needs=entry.places,
+    )
+
+
+def with_published_prompts(
+    judge: Judge, examples: Mapping[str, Example], request: JudgeRequest
+) -> Judge:
+    """The judge, with the prompts published for a run's questions unless the user gave one.
+
+    Args:
+        judge: What `make_judge` made of the request.
+        examples: The questions by id.
+        request: What the user said of the judge.
+    """
+    if request.prompt is not None or judge.kind != CORRECTNESS:
+        return judge
+    published = published_for(examples)
+    if published is None:
+        return judge
+    tokens = request.max_tokens or published.max_tokens
+    if published.steps == RUBRIC_STEPS:
+        return _published_steps(judge, published, tokens)
+    return replace(judge, published=published, prompt_version=published.version, max_tokens=tokens)
+
+
+def _published_steps(judge: Judge, published: PublishedPrompts, max_tokens: int) -> StepwiseJudge:
+    """A judge that asks several requests about an answer with published prompts.
+
+    Args:
+        judge: Whose model it asks.
+        published: The prompts.
+        max_tokens: Of a reply.
+    """
+    return StepwiseJudge(
+        name=judge.name,
+        config=judge.config,
+        identity=judge.identity,
+        prompt=judge.prompt,
+        prompt_version=published.version,
+        max_tokens=max_tokens,
+        replies=judge.replies,
+        published=published,
+        kind=judge.kind,
+        steps=rubric_steps(published),
+        needs=("answer",),
     )

@@ -6,50 +6,28 @@ paid for twice; the model is loaded when the first reply is missing.
 Question, gold answers and answer are pieces of their own, as in a method's prompt: they cannot
 forge a turn.
 
-The authors of some data sets publish prompts for a judge, which take the place of PROMPT:
-configs/judges/NAME.yaml.
-
-    source: repository and file
-    max_tokens: 10                              of a reply
-    highest_rating: 100                         where the reply is a rating and not yes or no
-    prompts: {fact: "..", abstention: ".."}     with {question}, {answers}: the gold answer, {answer}
-
-A gold answer names its prompt: `judge: NAME/fact` in Gold.extra. As in the authors' code the
-question is asked as they show it to the judge (`question` in Gold.extra), and a reply is a yes where
-"yes" stands anywhere in it, or the rating in brackets (kinds.parse_rating).
+Prompts that the authors of a data set publish take the place of PROMPT (published.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from pydantic import BaseModel
-
 from harness.config.schema import ModelConfig
-from harness.config.yaml_tree import read_yaml
 from harness.cost.meter import Meter
 from harness.cost.usage import PhaseUsage
 from harness.errors import QuestionError
-from harness.judging.kinds import (
-    CORRECTNESS,
-    NO,
-    UNCLEAR,
-    YES,
-    Scale,
-    parse_rating,
-    parse_verdict,
-)
+from harness.judging.kinds import CORRECTNESS, UNCLEAR, YES, Scale, parse_verdict
+from harness.judging.published import PublishedPrompts
 from harness.llm import backend
 from harness.models import LanguageModel
 from harness.prompts import Prompt, feed
-from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object, write_json
 from harness.storage.index_cache import key_digest
-from harness.types import Example
 
 EMPTY, FAILED, NO_GOLD, NO_TEXT, NO_CONTEXTS = (
     "empty answer",
@@ -63,9 +41,6 @@ application does not say what it read."""
 DECLINE = "The documents do not say: a reply is right that says so."
 """Stands for the gold answer of a question that no document answers."""
 
-_FOLDER = Path(__file__).parents[2] / "configs" / "judges"
-_PUBLISHED = {path.stem: path for path in _FOLDER.glob("*.yaml")}
-
 
 @dataclass(frozen=True)
 class Case:
@@ -78,6 +53,7 @@ class Case:
         gold: The gold answers.
         answer: What was answered.
         prompt: The published prompt that its gold answer names, "" for none.
+        rubric: What a published prompt asks of it one by one.
         shown: The texts that the reader was shown, only for a judge that sees them.
         names_pages_only: Whether an application said no text that it read.
     """
@@ -88,6 +64,7 @@ class Case:
     gold: tuple[str, ...]
     answer: str
     prompt: str = ""
+    rubric: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     names_pages_only: bool = False
 
@@ -103,6 +80,7 @@ class Judgement:
         reply: The model's, None if it was not asked.
         usage: Cost of that reply, also if it came from the cache.
         cached: Whether it did.
+        confidence: That of the answer in percent, where a published judge extracts one.
     """
 
     question_id: str
@@ -111,6 +89,7 @@ class Judgement:
     reply: str | None = None
     usage: PhaseUsage = field(default_factory=lambda: PhaseUsage())
     cached: bool = False
+    confidence: float | None = None
 
     @property
     def flag(self) -> str | None:
@@ -124,60 +103,6 @@ class Judgement:
             NO_TEXT: "the reader was shown no text",
             NO_CONTEXTS: "the application does not say what it read",
         }.get(self.verdict)
-
-
-class _PublishedFile(BaseModel):
-    """The content of a file of configs/judges, checked.
-
-    Attributes:
-        source: Repository and file of the authors.
-        max_tokens: The most tokens of a reply.
-        prompts: Kind ("fact") -> text.
-        highest_rating: Where a reply is a rating, the highest one.
-    """
-
-    source: str
-    max_tokens: int
-    prompts: dict[str, str]
-    highest_rating: float | None = None
-
-
-@dataclass(frozen=True)
-class PublishedPrompts:
-    """The judge's prompts of one file of configs/judges.
-
-    Attributes:
-        version: Its name and hash.
-        source: Repository and file of the authors.
-        max_tokens: Of a reply.
-        prompts: By kind: "fact".
-        highest_rating: Of which a rating is a share; None where the reply is yes or no.
-    """
-
-    version: str
-    source: str
-    max_tokens: int
-    prompts: Mapping[str, Prompt]
-    highest_rating: float | None = None
-
-
-def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
-    """Read the published prompts for a judge that the questions' `Gold.extra` names; None for none.
-
-    Args:
-        examples: Question id -> the question with its gold answers; all name the same file.
-    """
-    if not examples:
-        return None
-    first = next(iter(examples.values()))
-    name, _, _ = str(first.gold.extra.get("judge", "")).partition("/")
-    if name not in _PUBLISHED:  # a name of a received run opens nothing
-        return None
-    values = read_yaml(_PUBLISHED[name], f"configs/judges/{name}.yaml")
-    file = _PublishedFile.model_validate(values)
-    prompts = {kind: Prompt(kind, text) for kind, text in file.prompts.items()}
-    version = f"{name} {file_hash(_PUBLISHED[name])[:8]}"
-    return PublishedPrompts(version, file.source, file.max_tokens, prompts, file.highest_rating)
 
 
 def question_with_options(case: Case) -> str:
@@ -382,42 +307,29 @@ class Judge:
         """
         verdict = self._verdict(reply)
         score = self._score(verdict)
-        return Judgement(case.question_id, verdict, score, reply, usage, cached)
-
-    @property
-    def _highest_rating(self) -> float | None:
-        """The highest rating that the published prompts ask for; None where they ask for yes or no,
-        or there are none.
-        """
-        if self.published is None:
-            return None
-        return self.published.highest_rating
+        confidence = None
+        if self.published is not None:
+            confidence = self.published.confidence(reply)
+        return Judgement(case.question_id, verdict, score, reply, usage, cached, confidence)
 
     def _score(self, verdict: str) -> float:
         """The score of a verdict, from 0 to 1: of a rubric or rating its share, else 1 for yes."""
         if self.scale is not None:
             return self.scale.score(verdict)
-        if self._highest_rating is None:
-            return float(verdict == YES)
-        if verdict == UNCLEAR:
-            return 0.0
-        return float(verdict) / self._highest_rating
+        if self.published is not None:
+            return self.published.score(verdict)
+        return float(verdict == YES)
 
     def _verdict(self, reply: str) -> str:
         """Read the verdict in a reply: "yes", "no", a number, or "unclear".
 
-        As in the authors' code, a reply to a published prompt is a yes where "yes" stands anywhere
-        in it, or the rating in brackets.
+        A reply to a published prompt is read as in the authors' code.
         """
         if self.scale is not None:
             return self.scale.verdict(reply)
-        if self.published is None:
-            return parse_verdict(reply)
-        if self._highest_rating is not None:
-            return parse_rating(reply)
-        if YES in reply.lower():
-            return YES
-        return NO
+        if self.published is not None:
+            return self.published.verdict(reply)
+        return parse_verdict(reply)
 
     def _prompt(self, case: Case) -> Prompt:
         """The prompt for a case: the judge's own, or the published one that the case names.
@@ -449,25 +361,3 @@ class Judge:
         if "shown" in self.places:
             key["shown"] = case.shown
         return key
-
-    def for_questions(
-        self, examples: Mapping[str, Example], prompt: str | None, max_tokens: int | None
-    ) -> Judge:
-        """This judge, or a copy with the prompts that are published for a run's questions.
-
-        A prompt that the user gave, and any kind but correctness, stays.
-
-        Args:
-            examples: Question id -> the question with its gold answers.
-            prompt: The user's file with a prompt, None for none.
-            max_tokens: The most tokens of a reply, None: as published.
-        """
-        if prompt is not None or self.kind != CORRECTNESS:
-            return self
-        published = published_for(examples)
-        if published is None:
-            return self
-        tokens = max_tokens or published.max_tokens
-        return replace(
-            self, published=published, prompt_version=published.version, max_tokens=tokens
-        )

@@ -54,6 +54,29 @@ def search_recall(
 
 
 @scorer(
+    "search_recall_answer", "share of passages holding the answer that a search found", "searches"
+)
+def search_recall_answer(
+    searches: Sequence[Searched],
+    supporting: Sequence[Support],  # noqa: ARG001 - other passages than these
+    *,
+    holding_answer: Sequence[Sequence[str | int]] = (),
+) -> float | None:
+    """`search_recall` of the passages that hold the answer.
+
+    Args:
+        searches: All searches of a question.
+        supporting: The passages that support the answer.
+        holding_answer: Those that hold it: document, start and end of each.
+
+    Returns:
+        The share; None where no passage is marked so.
+    """
+    passages = [Support(str(name), int(start), int(end)) for name, start, end in holding_answer]
+    return search_recall(searches, passages)
+
+
+@scorer(
     "search_recall_pages",
     "share of supporting passages with whose title a search found one",
     "searches",

@@ -160,6 +160,7 @@ class JudgeEntry(JsonValues):
         other_run: For a pairwise judge, the folder's name of the other run.
         server: Its address.
         verdicts: Verdict -> number of answers.
+        calibration_error: Of the answers' confidence, from 0 to 1.
         usage: What the replies cost.
         earlier: What requests without a judgement sent.
         price: The price of a million tokens.
@@ -175,6 +176,7 @@ class JudgeEntry(JsonValues):
     other_run: str | None = None
     server: str | None = None
     verdicts: Annotated[dict[str, int], NULL_IS_EMPTY] = Field(default_factory=dict)
+    calibration_error: float | None = None
     usage: Annotated[PhaseUsage, NOT_CHECKED] = Field(default_factory=lambda: PhaseUsage())
     earlier: Annotated[SentUsage, NOT_CHECKED] = Field(default_factory=lambda: SentUsage())
     price: StoredPrice | None = None

@@ -22,10 +22,12 @@ Notes = Mapping[str, object]
 
 
 class JudgeNote(TypedDict):
-    """What a judge decided of an answer, with the words of its reply where the run keeps texts."""
+    """What a judge decided of an answer, with the words of its reply where the run keeps texts, and
+    the answer's confidence in percent where a published judge extracts it."""
 
     verdict: str
     reply: NotRequired[str]
+    confidence: NotRequired[float]
 
 
 def flags_of(notes: Notes) -> Mapping[str, str]:

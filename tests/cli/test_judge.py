@@ -11,6 +11,7 @@ import harness
 from harness.cost.prices import Prices
 from harness.engine.spending_limits import Budget
 from harness.storage.run_folder import read_run
+from tests.datasets.more_rows import beam, browsecomp_plus
 from tests.datasets.support import longmemeval, loong
 from tests.llm.endpoints import POCKET, content
 from tests.llm.loopback import Loopback, completion
@@ -237,6 +238,65 @@ def test_answers_of_loong_are_rated_by_its_prompt_and_a_rubric_of_ones_own(here)
     assert read_run(folder).manifest.judges["judge.scripted.rubric"].max_tokens == 1024
     refused = here("judge", str(folder), *SCRIPTED, "--kind", "rubric").checked(2)
     assert "add --prompt FILE and --scale LOW-HIGH" in refused.stderr
+
+
+def test_answers_of_beam_are_judged_item_by_item_and_orders_by_tau(here):
+    order = {"question": "In which order?", "answer": "plan, build", "rubric": ["plan", "build"]}
+    asked = {
+        "knowledge_update": [{"question": "When?", "answer": "May 9", "rubric": ["May 9", "2026"]}],
+        "event_ordering": [order],
+    }
+    data = ("--data", str(write_rows(Path.cwd() / "b.jsonl", [beam(probing_questions=str(asked))])))
+    Path("reader.yaml").write_text(
+        json.dumps({"replies": [{"when": "order", "reply": "build\nplan"}, {"reply": "May 9."}]})
+    )
+    reader = ("--model", "scripted", "--set", "model.script=reader.yaml", "--mlflow", "off")
+    done = here("run", "-m", "full-context", "-d", "beam/100k", *data, *reader, "--json")
+    folder = Path(last(done.stdout)["run"])
+    gap = " \n\n" + " " * 23
+    replies = [
+        {"when": f"First snippet: build{gap}Second snippet: build", "reply": "YES"},
+        {"when": f"First snippet: plan{gap}Second snippet: plan", "reply": "YES"},
+        {"when": "First snippet", "reply": "NO"},
+        {"when": "(what to check): May 9", "reply": '{"score": 1.0, "reason": "It is."}'},
+        {"when": "(what to check): plan", "reply": '{"score": 0.5, "reason": "In part."}'},
+        {"reply": '{"score": 0.5, "reason": "The year is missing."}'},
+    ]
+    Path("judge.yaml").write_text(json.dumps({"replies": replies}))
+    done = here("judge", str(folder), *SCRIPTED).checked()
+    assert "the prompts of mohammadtavakoli78/BEAM" in done.stderr
+    records = read_run(folder).records
+    assert [record.scores["judge.scripted"] for record in records] == [0.5, 0.0]
+    notes = [record.notes["judges"]["judge.scripted"] for record in records]
+    assert notes[0] == {"verdict": "1 of 2", "reply": "1: May 9\n0.5: 2026"}
+    assert notes[1]["reply"].startswith("precision 1, recall 1, F1 1, tau 0, ")
+    Path("judge.yaml").write_text(json.dumps({"replies": [{"reply": "I cannot say."}]}))
+    here("judge", str(folder), *SCRIPTED, "--name", "b").checked()
+    assert all("judge.b" not in record.scores for record in read_run(folder).records)
+
+
+def test_answers_of_browsecomp_plus_are_judged_with_their_confidence(here):
+    rows = [browsecomp_plus(number, query=f"Who built mill {number}?") for number in range(201)]
+    data = ("--data", str(write_rows(Path.cwd() / "b.jsonl", rows)))
+    done = here("run", "-m", "echo", "-d", "browsecomp-plus", *data, "--mlflow", "off", "--json")
+    folder = Path(last(done.stdout)["run"])
+    replies = [
+        {"when": "mill 0?", "reply": "reasoning: I cannot say."},
+        {"when": "mill 1?", "reply": "reasoning: x\ncorrect: yes\n\nconfidence: 0%"},
+        {"reply": "reasoning: x\n**correct:** no\n\n**confidence:** 60%"},
+    ]
+    Path("judge.yaml").write_text(json.dumps({"replies": replies}))
+    done = here("judge", str(folder), *SCRIPTED).checked()
+    # The mean confidence of the first bin is .594, and .01 of it is right.
+    assert "  calibration error 41.3\n" in done.stdout
+    stored = read_run(folder)
+    error = stored.manifest.judges["judge.scripted"].calibration_error
+    assert error == pytest.approx((100 / 200 * 0.584**2) ** 0.5)
+    by_id = {record.question_id: record for record in stored.records}
+    scores = [by_id[name].scores["judge.scripted"] for name in ("0", "1", "2")]
+    assert scores == [0.0, 1.0, 0.0]
+    assert by_id["2"].notes["judges"]["judge.scripted"]["confidence"] == 60.0
+    assert "no verdict" in by_id["0"].notes["flags"]["judge.scripted"]
 
 
 @pytest.mark.parametrize(

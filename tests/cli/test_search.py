@@ -9,6 +9,7 @@ import pytest
 
 from harness.retrieval.index_server import make_server
 from harness.retrieval.search_index import SearchIndex
+from tests.datasets.more_rows import browsecomp_plus
 
 TITLES = ("Velindra", "Toren", "Mira", "Kelford")
 TEXTS = (
@@ -306,3 +307,27 @@ def test_texts_that_must_not_be_kept_are_not_in_the_searches(here, tmp_path, ind
     assert {passage["title"] for passage in search["found"]} == {""}
     assert all(piece["text"] == "" for passage in search["found"] for piece in passage["shown"])
     assert record["scores"]["search_recall"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence", "holding_answer"),
+    [("Who built it?", "Bo left.", 1.0), ("Who left?", "It was in 1719.", 0.0)],
+)
+def test_searches_are_counted_and_pages_that_hold_the_answer(
+    here, tmp_path, query, sentence, holding_answer
+):
+    (tmp_path / "b.jsonl").write_text(json.dumps(browsecomp_plus(query=query)) + "\n")
+    replies = [
+        {"when": "Next sentence:", "reply": sentence, "once": True},
+        *REPLIES["ircot"][1:],
+    ]
+    (tmp_path / "b.yaml").write_text(json.dumps({"replies": replies}))
+    words = ["run", "--method", "ircot", "--dataset", "browsecomp-plus", "--data", "b.jsonl"]
+    model = ["--model", "scripted", "--set", "model.script=b.yaml", "method.k=1", "--mlflow", "off"]
+    here(*words, *model, "--out", "out").checked()
+    scores = record_of(tmp_path, "ircot")["scores"]
+    # Two of three pages are evidence, of which one holds the answer; each search finds one page.
+    assert (scores["search_recall"], scores["search_recall_answer"]) == (0.5, holding_answer)
+    report = here("report", "out", "--columns", "method,searches").checked().stdout
+    assert re.search(r"ircot \[k=1\] +2\.0", report)
+    assert "searches: in the corpus, per question" in report

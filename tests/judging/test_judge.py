@@ -16,8 +16,8 @@ from harness.judging.model_judge import (
     Case,
     Judge,
     JudgeReplies,
-    published_for,
 )
+from harness.judging.published import published_for
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.storage.run_folder import read_run
 from harness.types import Example, Gold, Question

@@ -1,0 +1,200 @@
+"""Published judges that ask for each item of a question's rubric: BEAM's (Tavakoli et al. 2026;
+compute_metrics.py of its authors).
+
+    rubric   ["LLM response should state: May 9"]     one request an item, whose reply rates it 0, 0.5 or 1
+    answer   "It ends on May 9."                      -> 1 of 1
+
+The score of an answer is the mean over the items, with halves counted as 0, as the program makes a
+whole number of each rating. For orders of events (the prompt "order" of Gold.extra) the items are
+the events in their order and each line of the answer is an event:
+
+    rubric   ["plan", "build", "sell"]                answer   "build\\nplan"
+    same     "build" is "build", "plan" is "plan"     -> tau between the two orders, from -1..1 to 0..1
+
+A line is the first event, of those that no earlier line is, that a request calls the same; lines
+without one and events without one are tied at the end. Precision, recall and F1 of the lines, F1
+times the score, and the mean of the items, with halves here, stand in the details. Otherwise than
+there: a reply without a rating from 0 to 1 gives no score, where the program stops; lines that have
+no order, as one that is repeated, have 0, where it is not a number.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+from harness.judging.kinds import YES
+from harness.judging.model_judge import Case
+from harness.judging.published import PublishedPrompts
+from harness.judging.stepwise import Ask, Outcome, Steps, UnreadableReply, Versioned
+
+RUBRIC_STEPS = "rubric"
+_RATING = re.compile(r"""[{,]\s*["']?score["']?\s*:\s*["']?(\d+(?:\.\d+)?)""")
+
+
+def read_item_rating(reply: str) -> float:
+    """The rating in a reply, 0 to 1.
+
+    >>> read_item_rating('{"score": 0.5, "reason": "The month is missing."}')
+    0.5
+
+    Raises:
+        UnreadableReply: There is none.
+    """
+    found = _RATING.search(reply)
+    if found is None or float(found[1]) > 1:
+        raise UnreadableReply(reply)
+    return float(found[1])
+
+
+@dataclass(frozen=True)
+class Order:
+    """How the lines of an answer compare with events in their order.
+
+    Attributes:
+        precision: The share of lines that are an event.
+        recall: The share of events that a line is.
+        tau: Kendall's tau-b of the two orders, from 0 to 1; nan where all ranks of one are equal.
+    """
+
+    precision: float
+    recall: float
+    tau: float
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        if not self.precision + self.recall:
+            return 0.0
+        return 2 * self.precision * self.recall / (self.precision + self.recall)
+
+    def details(self) -> str:
+        """All values in a line."""
+        return (
+            f"precision {self.precision:.4g}, recall {self.recall:.4g}, F1 {self.f1:.4g}, "
+            f"tau {self.tau:.4g}, F1 times tau {self.f1 * self.tau:.4g}"
+        )
+
+
+def align(
+    events: Sequence[str], lines: Sequence[str], is_same: Callable[[str, str], bool]
+) -> list[str]:
+    """The lines, with the event in place of each line that is one.
+
+    Args:
+        events: In their order.
+        lines: Of an answer.
+        is_same: Whether an event and a line are the same event.
+    """
+    aligned = []
+    used: set[int] = set()
+    for line in lines:
+        name = line
+        for number, event in enumerate(events):
+            if number not in used and is_same(event, line):
+                used.add(number)
+                name = event
+                break
+        aligned.append(name)
+    return aligned
+
+
+def compare_orders(events: Sequence[str], lines: Sequence[str]) -> Order:
+    """Compare aligned lines with the events, as `event_ordering_score` does.
+
+    >>> compare_orders(["plan", "build", "sell"], ["build", "plan"])
+    Order(precision=1.0, recall=0.6666666666666666, tau=0.6666666666666667)
+    """
+    from scipy.stats import kendalltau
+
+    matched = set(events) & set(lines)
+    n_foreign = 0
+    for line in lines:
+        if line not in matched:
+            n_foreign += 1
+    n_missed = 0
+    for event in events:
+        if event not in matched:
+            n_missed += 1
+    every_one = list(dict.fromkeys([*events, *lines]))
+    found = kendalltau(_ranks(events, every_one), _ranks(lines, every_one), variant="b")
+    return Order(
+        precision=len(matched) / (len(matched) + n_foreign),
+        recall=len(matched) / (len(matched) + n_missed),
+        tau=float(found.statistic + 1) / 2,
+    )
+
+
+def _ranks(order: Sequence[str], every_one: Sequence[str]) -> list[int]:
+    """The rank of each of `every_one` in an order, the last where it repeats; those that are not in
+    it share the rank after all."""
+    rank_of = {name: rank for rank, name in enumerate(order, start=1)}
+    after_all = len(every_one) + 1
+    return [rank_of.get(name, after_all) for name in every_one]
+
+
+@dataclass(frozen=True)
+class _Asker:
+    """Asks the requests about one answer with the published prompts."""
+
+    published: PublishedPrompts
+    ask: Ask
+
+    def _prompt(self, kind: str) -> Versioned:
+        """The published prompt of a kind."""
+        return Versioned(self.published.prompts[kind], self.published.version)
+
+    def rate(self, case: Case) -> list[float]:
+        """The rating of each item of the rubric. Raises UnreadableReply."""
+        ratings = []
+        for item in case.rubric:
+            reply = self.ask(self._prompt("item"), item=[item], answer=[case.answer])
+            ratings.append(read_item_rating(reply))
+        return ratings
+
+    def is_same(self, event: str, line: str) -> bool:
+        """Whether a line of an answer is an event: "yes" stands anywhere in the reply."""
+        reply = self.ask(self._prompt("same_event"), first=[event], second=[line])
+        return YES in reply.lower()
+
+
+def rubric_steps(published: PublishedPrompts) -> Steps:
+    """What a judge with these prompts does."""
+
+    def steps(case: Case, ask: Ask) -> Outcome:
+        asker = _Asker(published, ask)
+        if case.prompt == "order":
+            return _judge_order(case, asker)
+        return _judge_items(case, asker)
+
+    return steps
+
+
+def _judge_items(case: Case, asker: _Asker) -> Outcome:
+    """The share of items that are complied with in full."""
+    ratings = asker.rate(case)
+    complied = sum(map(int, ratings))
+    verdict = f"{complied} of {len(ratings)}"
+    return Outcome(verdict, complied / len(ratings), _rated(case, ratings))
+
+
+def _judge_order(case: Case, asker: _Asker) -> Outcome:
+    """Kendall's tau of the answer's lines and the events."""
+    lines = align(case.rubric, case.answer.split("\n"), asker.is_same)
+    order = compare_orders(case.rubric, lines)
+    ratings = asker.rate(case)
+    mean = sum(ratings) / len(ratings)
+    details = f"{order.details()}, items {mean:.4g}\n{_rated(case, ratings)}"
+    if isnan(order.tau):
+        return Outcome(
+            "no order", 0.0, details, flag="the lines have no order: their ranks are equal"
+        )
+    return Outcome("order", order.tau, details)
+
+
+def _rated(case: Case, ratings: Sequence[float]) -> str:
+    """A line for each item, with its rating."""
+    lines = []
+    for rating, item in zip(ratings, case.rubric, strict=True):
+        lines.append(f"{rating:g}: {item}")
+    return "\n".join(lines)
