@@ -13,7 +13,7 @@ _PARAMETER = re.compile(r"(?:^|; )([a-z][a-z0-9_]*(?:, [a-z][a-z0-9_]*)*): (?=[a
 _ELSEWHERE = re.compile(
     r"(mine|lead)\.py|\w*evaluat\w*\.py|(^|/)(eval|metrics|answer|support|evaluation_tracker)\.py"
     r"|(^|/)(run_model_on_babilong|collect_results|eval_alce|eval_(data|other)_utils)\.py"
-    r"|^(evaluation/run_tests|data/book_haystack)\.py"
+    r"|^(evaluation/run_tests|data/book_haystack|(src/evaluation/)?compute_metrics|src/prompts)\.py"
     r"|^(Evaluation/(auto_eval|automatic_metrics)|em)\.py"
 )
 
