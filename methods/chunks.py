@@ -47,8 +47,9 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     offsets = model.offsets(text)
     if not offsets:
         return []
-    starts, _ = zip(*offsets, strict=True)
-    return tiles(0, starts[size::size], len(text))
+    token_starts = [start for start, _ in offsets]
+    chunk_starts = token_starts[size::size]  # of the second chunk and those after it
+    return tiles(0, chunk_starts, len(text))
 
 
 def overlapping_chunks(text: str, size: int, overlap: int, model: MeteredModel) -> list[Span]:
@@ -69,7 +70,11 @@ def overlapping_chunks(text: str, size: int, overlap: int, model: MeteredModel) 
 
 
 def word_chunks(text: str, count: int) -> list[Span]:
-    """`count` words a chunk, the last one short; what stands between white space is a word."""
+    """The spans of chunks of `count` words, the last one with fewer; what stands between white
+    space is a word.
+
+        "One two three", 2 -> [(0, 7), (8, 13)]
+    """
     words = list(re.finditer(r"\S+", text))
     spans: list[Span] = []
     for first in range(0, len(words), count):
@@ -81,7 +86,9 @@ def word_chunks(text: str, count: int) -> list[Span]:
 def trimmed(text: str, start: int, end: int) -> Span:
     """The span of text[start:end] without the white space around it.
 
-    Where that is white space alone, the start that is returned is not before the end.
+        " One. ", 0, 6 -> (1, 5)
+
+    Of white space alone the span is empty: its start is not before its end.
     """
     inside = text[start:end]
     return end - len(inside.lstrip()), start + len(inside.rstrip())
@@ -111,23 +118,26 @@ def with_sentence_ends(text: str, spans: Sequence[Span]) -> list[Span]:
 def shifted(spans: Iterable[Span], by: int) -> list[Span]:
     """The spans of a part of a text as spans of the whole text.
 
+        [(0, 3), (4, 7)], 100 -> [(100, 103), (104, 107)]
+
     Args:
-        spans: Of the part.
-        by: Where the part starts in the text.
+        spans: Spans that count from the beginning of the part.
+        by: Where the part starts in the whole text.
     """
     return [(start + by, end + by) for start, end in spans]
 
 
 def texts_at(text: str, spans: Iterable[Span]) -> list[str]:
-    """What stands at the `spans` of `text`."""
+    """The substrings of `text` at `spans`, in their order."""
     return [text[start:end] for start, end in spans]
 
 
 def stored(spans: Iterable[Span]) -> list[list[int]]:
-    """Spans as an index holds them: JSON lists."""
+    """Spans as an index holds them, JSON lists: [(0, 3)] -> [[0, 3]]."""
     return list(map(list, spans))
 
 
 def shown_spans(document: Document, spans: Sequence[Span]) -> tuple[Shown, ...]:
-    """The `spans` of `document` in the form in which an Answer says what the reader saw."""
+    """The `spans` of `document` as an Answer says what the reader saw: a Shown of kind "span" for
+    each."""
     return tuple(Shown("span", document.id, a, b) for a, b in spans)

@@ -81,7 +81,8 @@ HEADS: dict[Kind, str] = {
 
 
 def window_size(passages: int) -> int:
-    """How many consecutive passages one summary covers, as in the released code."""
+    """How many passages in a row one summary covers in a document of so many passages; the steps
+    and the formula are the released code's."""
     for most, size in ((5, 2), (20, 3), (50, 5), (100, 8), (200, 10)):
         if passages <= most:
             return size
@@ -143,7 +144,7 @@ class Memory:
     steps: list[Step] = field(default_factory=list)
 
     def used(self, kind: Kind) -> set[int]:
-        """The numbers of the pieces that the rounds before have found."""
+        """The numbers of all pieces of one kind that the rounds before this one have found."""
         numbers: set[int] = set()
         for node in self.kept:
             if node.kind == kind:
@@ -155,7 +156,7 @@ class Memory:
         return "\n".join(node.note for node in self.new if node.kind == kind)
 
     def texts(self, kind: Kind) -> str:
-        """The texts of this round's pieces of one kind, a line each."""
+        """The texts of this round's pieces of one kind, joined by line breaks."""
         texts: list[str] = []
         for node in self.new:
             if node.kind == kind:
@@ -163,17 +164,24 @@ class Memory:
         return "\n".join(texts)
 
     def findings(self) -> str:
-        """All findings, the newest first."""
+        r"""All findings with the probes that led to them, those of this round first, as text.
+
+        "probe : Who is Toren?\nFinding : A writer in Kelford."
+        """
         findings = filter(_is_finding, [*self.new, *self.kept])
         return "\n".join(f"probe : {node.probe}\nFinding : {node.note}" for node in findings)
 
     def probes(self) -> list[str]:
-        """All queries so far, each once."""
+        """The queries of all rounds before this one, each once."""
         return list(dict.fromkeys(node.probe for node in self.kept))
 
 
 def final_answer(reply: str) -> str:
-    """What follows "### Final Answer", or the whole reply."""
+    r"""What follows "### Final Answer" in a reply, or the whole reply where it does not have these
+    words.
+
+        "Facts ...\n### Final Answer: Kelford" -> "Kelford"
+    """
     found = _FINAL.search(reply)
     text = reply
     if found:
@@ -253,19 +261,21 @@ class ComoRAG(ExtractingMethod):
         return self.own_prompts
 
     def index_packages(self) -> tuple[str, ...]:
-        """The packages that reduce and cluster; another version may build other summaries."""
+        """The packages that reduce and cluster vectors; the index depends on their versions, as
+        another one may build other summaries."""
         if self.config.reduction == "umap":
             return "scikit-learn", "umap-learn"
         return ("scikit-learn",)
 
     def passages(self) -> HippoRAG:
-        """HippoRAG with this method's settings, which ranks the passages."""
+        """A HippoRAG method with these settings, which ranks the passages."""
         config = self.config
         search = {"link_k": config.link_k, "passage_weight": config.passage_weight}
         return HippoRAG(self._index_config().model_copy(update=search))
 
     def _index_config(self) -> HippoRAG.Config:
-        """The settings of HippoRAG's index alone: `index` may read no setting of the search."""
+        """The settings of HippoRAG that its index depends on, without those of its search, which
+        `index` may not read."""
         config = self.config
         return HippoRAG.Config(
             prompts=config.prompts,
@@ -275,7 +285,13 @@ class ComoRAG(ExtractingMethod):
         )
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """HippoRAG's index; "summaries" and "episodes", each [text, spans], with their vectors."""
+        """The index of a document: that of HippoRAG, and summaries of clusters and of passages in a
+        row.
+
+        Returns:
+            HippoRAG's keys; "summaries" and "episodes", a Written (text, spans) each;
+            "summary_vectors" and "episode_vectors", the vectors of their texts [texts, width].
+        """
         index = HippoRAG(self._index_config()).index(document, tools)
         config = self.config
         tree, vectors = build_tree(
@@ -319,7 +335,8 @@ class ComoRAG(ExtractingMethod):
         groups = [passages[start : start + size] for start in range(0, len(passages), size)]
 
         def write(number: int) -> Written:
-            """Summarise one group of passages; a single one is its own summary."""
+            """Summarise the group of passages of this number; a single passage is its own
+            summary."""
             texts = list(map(str.strip, texts_at(document.text, groups[number])))
             if len(texts) == 1:
                 return Written(texts[0], groups[number])
@@ -334,9 +351,13 @@ class ComoRAG(ExtractingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Try to answer, look for what is missing, and so on.
+        """Try to answer; while the model says that it cannot, look for what is missing and try
+        again.
 
-        Raises WindowExceeded where what a round shows does not fit the window.
+        It ends after an answer or `rounds` rounds, and the stop reason says after how many.
+
+        Raises:
+            WindowExceeded: What a round shows does not fit the window.
         """
         (document,) = documents
         (index,) = indexes
@@ -365,7 +386,8 @@ PiecesByKind = dict[Kind, list[Piece]]
 
 
 def _pieces_of(document: Document, index: Index) -> PiecesByKind:
-    """All passages, summaries and episodes."""
+    """All that a search can find in a document: kind -> its passages, summaries or episodes, in the
+    order of the index."""
     passages: list[Piece] = []
     for number, (start, end) in enumerate(index["passages"]):
         text = document.text[start:end].strip()
@@ -378,7 +400,12 @@ def _pieces_of(document: Document, index: Index) -> PiecesByKind:
 
 
 def _written_pieces(kind: Kind, index: Index) -> list[Piece]:
-    """The summaries of a kind."""
+    """The pieces of one kind of text that the model wrote, from the index's list of [text, spans].
+
+    Args:
+        kind: "summaries" or "episodes".
+        index: The document's index.
+    """
     pieces: list[Piece] = []
     for number, (text, spans) in enumerate(index[kind]):
         sources = tuple((int(start), int(end)) for start, end in spans)
@@ -416,18 +443,23 @@ class _Search:
         self._add("episodes", by_episode, query, noted_for)
 
     def _best_by_vectors(self, query: str, vectors: np.ndarray) -> list[int]:
-        """The numbers of the texts of some vectors [texts, width], the most similar to the query
-        first."""
+        """The numbers of texts, the most similar to a query first; [] where there are none.
+
+        Args:
+            query: The query.
+            vectors: The vectors of the texts [texts, width].
+        """
         if not len(vectors):
             return []
         return best_first(similarity_to(query, vectors, self.tools))
 
     def _add(self, kind: Kind, order: Sequence[int], query: str, noted_for: str) -> None:
-        """Add a node of one kind to the working memory: the best pieces that are new, and a note on
-        them.
+        """Add a node of one kind to the memory: the best pieces that are new, and a note on them.
+
+        Also adds a step to the trace. The note is "" where no new piece fits the budget.
 
         Args:
-            kind: Of the pieces: passages, summaries or episodes.
+            kind: The kind of the pieces: passages, summaries or episodes.
             order: The numbers of all pieces of this kind, the best for the query first.
             query: What was searched for.
             noted_for: The question that the note is to help with.
@@ -449,7 +481,14 @@ class _Search:
         self.memory.steps.append(step)
 
     def _write(self, prompt: Prompt, most: int, text: str, **values: list[str]) -> str:
-        """The searcher's reply to a prompt about a text."""
+        """Ask the searcher to write about a text, and return its reply.
+
+        Args:
+            prompt: What is asked.
+            most: Most tokens of the reply.
+            text: The text; its last lines are left out where it does not fit.
+            **values: Pieces for the other placeholders of the prompt.
+        """
         model = self.tools.model("searcher")
         pieces = self._request(prompt, most, text, model, **values)
         with model.session() as s:
@@ -459,14 +498,14 @@ class _Search:
     def _request(
         self, prompt: Prompt, most: int, text: str, model: MeteredModel, **values: str | list[str]
     ) -> Pieces:
-        """A request about as many lines of a text as fit.
+        """A request about as many lines of a text as fit the window.
 
         Args:
             prompt: The prompt, with a placeholder "text".
             most: Most tokens of the reply.
-            text: The text; its last lines go first.
+            text: The text; its last lines are left out first.
             model: The model that is asked.
-            **values: Of the other placeholders.
+            **values: What stands at the other placeholders.
 
         Raises:
             WindowExceeded: The request does not fit without the text.
@@ -483,21 +522,28 @@ class _Search:
         return pieces
 
     def first_material(self) -> str:
-        """What the first try shows: the pieces themselves."""
+        """The text that the first try to answer is given: the pieces that were found, kind by
+        kind."""
         return self._material(self.memory.texts)
 
     def material_of_notes(self) -> str:
-        """What a later try shows: the notes of the round, and all findings."""
+        """The text that a later try is given: the notes of the round, kind by kind, and all
+        findings."""
         findings = f"{HEADS['finding']}\n{self.memory.findings()}"
         return f"{self._material(self.memory.notes)}\n\n{findings}"
 
     def _material(self, text_of: Callable[[Kind], str]) -> str:
-        """The three kinds, each with its heading. text_of: what is shown of a kind."""
+        """The three kinds of pieces, each with its heading.
+
+        Args:
+            text_of: Gives the text below the heading of a kind.
+        """
         kinds: tuple[Kind, ...] = ("passages", "summaries", "episodes")
         return "\n\n".join(f"{HEADS[kind]}\n{text_of(kind)}" for kind in kinds)
 
     def try_to_answer(self, material: str) -> str:
-        """The answer from what was found, NOT_YET where the model says that it is not enough."""
+        """Ask the question over the material; return the answer, or NOT_YET where the model says
+        that the material is not enough. Also adds a step to the trace."""
         tools = self.tools
         model = tools.model()
         most = self.method.config.answer_tokens
@@ -518,7 +564,8 @@ class _Search:
         return final_answer(reply)
 
     def next_round(self, material: str) -> None:
-        """Write probes, search for each, and join the notes of the rounds before."""
+        """Let the model write up to three probes from the material, search for each, and join notes
+        of the rounds before to one finding. All this is added to the memory and its steps."""
         config = self.method.config
         memory = self.memory
         memory.kept += memory.new
@@ -542,7 +589,8 @@ class _Search:
         memory.new.append(Node(self.question.text, "finding", (), finding))
 
     def _similar_notes(self) -> list[str]:
-        """The half of the nodes of earlier rounds that are most similar to the question."""
+        r"""The notes of the half of the earlier nodes that is most similar to the question, best
+        first, each as "Node 1:\nNote: ..."."""
         kept = self.memory.kept
         texts = [node.text_for_vector for node in kept]
         vectors = self.tools.encoder().encode(texts, "passage")
@@ -551,7 +599,11 @@ class _Search:
         return [f"Node {place}:\nNote: {kept[n].note}" for place, n in enumerate(best, 1)]
 
     def shown(self, rounds: int) -> tuple[Shown, ...]:
-        """What the last try saw: of the first one the pieces, of a later one notes and findings."""
+        """What the last try to answer saw.
+
+        Args:
+            rounds: Rounds of probes before it; with 0 it saw the pieces, else notes and findings.
+        """
         seen: list[Shown] = []
         document = self.document.id
         for node in self.memory.new:
@@ -566,7 +618,8 @@ class _Search:
         return tuple(seen)
 
     def _sources(self, node: Node) -> Sequence[Span]:
-        """The spans that a note is about; a finding is about all of the rounds before."""
+        """The spans of the document that a node's note is about, each once; a finding is about
+        those of all earlier nodes."""
         nodes = [node]
         if node.kind == "finding":
             nodes = self.memory.kept
@@ -578,6 +631,12 @@ class _Search:
 
 
 def _generated(document: str, text: str, sources: Sequence[Span]) -> Shown:
-    """A summary as the record has it: its text, and the spans of the document that it is of."""
+    """A text that a model wrote, in the form in which an Answer says what the reader saw.
+
+    Args:
+        document: The id of the document.
+        text: The text.
+        sources: The spans of the document that it was written from.
+    """
     places = tuple((document, start, end) for start, end in sources)
     return Shown("generated", document, text=text, sources=places)

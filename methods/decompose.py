@@ -44,16 +44,19 @@ _PLACE = re.compile(r"#(\d{1,3})(?!\d)")
 
 
 def fill_in_answers(question: str, answers: Sequence[str]) -> str:
-    """Replace "#1", "#2" ... by the earlier answers; a number without an answer stays."""
+    """Replace "#1", "#2" ... in a question by the answers to the first, second ... question; a
+    number without an answer stays.
+
+        "Where was #1 born?", ["Toren"] -> "Where was Toren born?"
+    """
 
     def earlier_answer(match: re.Match[str]) -> str:
-        """The answer to the question with this number; the reference itself where there is none."""
+        """The answer that a reference "#2" stands for; the reference itself where there is none."""
         number = int(match.group(1))
-        return (
-            answers[number - 1]
-            if 1 <= number <= len(answers) and answers[number - 1]
-            else match.group()
-        )
+        answer = ""
+        if 1 <= number <= len(answers):
+            answer = answers[number - 1]
+        return answer or match.group()
 
     return _PLACE.sub(earlier_answer, question)
 
@@ -106,14 +109,15 @@ class Decompose(reading.ReadingMethod):
     own_prompts = (DECOMPOSE, INSTRUCTION, STEP)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: spans of the segments."""
+        """The index of a document: {"segments": [[start, end], ...]} in characters."""
         spans = packed(document.text, self.config.segment_tokens, tools.model())
         return {"segments": [list(span) for span in spans]}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Ask for sub-questions, answer each, then the question from them."""
+        """Ask for sub-questions, answer each from its own segments, then answer the question from
+        the list of sub-questions and their answers."""
         (document,) = documents
         (index,) = indexes
         config = self.config
@@ -150,7 +154,8 @@ class Decompose(reading.ReadingMethod):
         return Answer(text, (*shown, written), reason, tuple(steps))
 
     def _subquestions(self, question: Question, tools: Tools) -> tuple[list[str], Step]:
-        """The sub-questions that the model lists, or the question itself; and the step."""
+        """The sub-questions that the model lists, at most `most`, or the question itself where it
+        lists none; and the step "decompose" of the trace, which notes what was cut or missing."""
         config = self.config
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
@@ -172,12 +177,12 @@ class Decompose(reading.ReadingMethod):
     def _answer_one(
         self, question: Question, document: Document, index: Index, tools: Tools
     ) -> SubAnswer:
-        """Answer a sub-question from its best segments, as many as fit.
+        """Answer a sub-question from the segments that BM25 ranks best, as many as fit.
 
         Args:
             question: The sub-question.
             document: The document.
-            index: Has the spans of its segments.
+            index: The document's index, with the spans of its segments.
             tools: The engine's tools; a retriever of the user's own takes the place of BM25.
         """
         retriever = tools.retriever()

@@ -83,20 +83,21 @@ class Flare(Method):
     traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompt."""
+        """The one prompt that it sends; it does not use the shared reading prompts."""
         return (CONTINUE,)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Search for the question, then write sentences; all of it counts as search."""
+        """Search for the question, then write sentences until one gives the answer, one is empty,
+        or there are `max_sentences`; the stop reason says which. All of it counts as search."""
         del documents, indexes  # it reads what it finds
         progress = _Progress()
         reason = "max_sentences"
         with tools.phase("search"):
             self._search(question.text, progress, tools)
             for _ in range(self.config.max_sentences):
-                sentence = self._next(question, progress, tools)
+                sentence = self._next_sentence(question, progress, tools)
                 if not sentence:
                     reason = "an empty sentence"
                     break
@@ -116,15 +117,16 @@ class Flare(Method):
 
         Args:
             query: What is looked for.
-            progress: Its `found` gets the passages of the search, its `read` becomes these.
+            progress: Is changed: `found` gets the passages in addition, `read` is replaced by them.
             tools: The engine's tools.
         """
         hits = tools.search(query, self.config.k)
         progress.found.add(query, hits, tools)
         progress.read = Collected(list(hits))
 
-    def _next(self, question: Question, progress: _Progress, tools: Tools) -> str:
-        """The next sentence, written again after a search where the model is unsure of it."""
+    def _next_sentence(self, question: Question, progress: _Progress, tools: Tools) -> str:
+        """Write the next sentence; where the model is unsure of it, search with its sure words and
+        write it again. Returns "" where the model writes none."""
         sentence = self._write(question, progress, tools)
         if sentence.text and not sentence.sure:
             self._search(sentence.query or question.text, progress, tools)
@@ -132,16 +134,16 @@ class Flare(Method):
         return sentence.text
 
     def _write(self, question: Question, progress: _Progress, tools: Tools) -> _Sentence:
-        """Write the next sentence, and note how sure the model is of it.
+        """Write the next sentence, and measure how sure the model is of each of its tokens.
 
         Args:
             question: The question.
-            progress: What is read and written so far; a "write" step is added.
+            progress: What is read and written so far; a step "write" is added to it.
             tools: The engine's tools.
 
         Returns:
-            The sentence; the words of it that are likely, as a query; and whether all of it is
-            likely.
+            The sentence; its tokens of at least `mask_below` as a query; and whether all of its
+            tokens have at least `search_below`.
         """
         config = self.config
         model = tools.model()
@@ -158,7 +160,7 @@ class Flare(Method):
                 logarithms = s.score(text)
         probabilities = [math.exp(value) for value in logarithms]
         sure = all(p >= config.search_below for p in probabilities)
-        kept = _kept(text, model.offsets(text), probabilities, config.mask_below)
+        query = _likely_text(text, model.offsets(text), probabilities, config.mask_below)
         step = Step(
             "write",
             scores={"least": min(probabilities, default=1.0)},
@@ -166,7 +168,7 @@ class Flare(Method):
             note=text,
         )
         progress.found.steps.append(step)
-        return _Sentence(text, kept, sure)
+        return _Sentence(text, query, sure)
 
     def _request(
         self, question: Question, texts: Sequence[str], progress: _Progress, tools: Tools
@@ -188,7 +190,7 @@ class Flare(Method):
 
 
 def _first_sentence(text: str) -> str:
-    """The first sentence of a text, "" where it has none."""
+    """The first sentence of a text without the white space around it, "" where it has none."""
     spans = sentences(text)
     if not spans:
         return ""
@@ -196,16 +198,16 @@ def _first_sentence(text: str) -> str:
     return text[start:end].strip()
 
 
-def _kept(
+def _likely_text(
     text: str, offsets: Sequence[tuple[int, int]], probabilities: Sequence[float], least: float
 ) -> str:
-    """A text without its tokens below a probability, white space as single spaces.
+    """A text without its unlikely tokens, white space as single spaces.
 
     Args:
         text: The text.
-        offsets: Characters of each token.
-        probabilities: Of each token.
-        least: The probability.
+        offsets: (start, end) of each token in characters.
+        probabilities: The probability of each token.
+        least: A token of a lower probability is left out.
     """
     parts: list[str] = []
     for (start, end), probability in zip(offsets, probabilities, strict=False):

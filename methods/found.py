@@ -20,18 +20,20 @@ MOST_HITS = 100
 
 
 def texts_of(hits: Sequence[Hit]) -> list[str]:
-    """The texts of the passages."""
+    """The texts of passages that a retriever found, in their order."""
     return [text_of(hit) for hit in hits]
 
 
 def text_of(hit: Hit) -> str:
-    """The text of a passage, which the engine has filled in."""
+    """The text of a passage. The retriever may leave it None; the engine has filled it in before a
+    method sees the hit."""
     assert hit.text is not None
     return hit.text
 
 
 def shown_hits(hits: Sequence[Hit]) -> tuple[Shown, ...]:
-    """What the reader sees of the passages: their texts, then the pages that they are on."""
+    """What the reader sees of the passages: a "quote" with the text of each, then a "source" with
+    the name of the page of each that has one."""
     quotes: list[Shown] = []
     pages: list[Shown] = []
     for hit in hits:
@@ -42,7 +44,11 @@ def shown_hits(hits: Sequence[Hit]) -> tuple[Shown, ...]:
 
 
 def steps_of(hits: Sequence[Hit], tools: Tools) -> list[Step]:
-    """A step for each passage that was found, best first."""
+    """A step "retrieve" of the trace for each passage that was found, best first.
+
+    Each has the passage's place (from 0) as its node, the retriever's score, the tokens of its
+    text, what the question has cost so far, its text, and its page as a note.
+    """
     model, flops = tools.model(), tools.meter.flops()
     steps: list[Step] = []
     for place, hit in enumerate(hits):
@@ -57,11 +63,13 @@ def steps_of(hits: Sequence[Hit], tools: Tools) -> list[Step]:
 
 
 def in_document_order(hits: Sequence[Hit], documents: Sequence[Document]) -> list[Hit]:
-    """The passages as they stand in the documents; those that are in none come last."""
+    """The passages in the order in which their texts stand in the documents, one after another;
+    those whose text is in none come last."""
     whole_text = "\n\n".join(document.text for document in documents)
 
     def place(hit: Hit) -> int:
-        """Where a hit stands in the document; its end where the text is not found."""
+        """The first character of a hit's text in `whole_text`; the length of that where it is not
+        found."""
         found = whole_text.find(text_of(hit).strip())
         if found < 0:
             return len(whole_text)

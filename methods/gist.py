@@ -71,7 +71,8 @@ _LONGEST_WORD = 24  # characters of a word on average, above which a text has no
 
 
 def _word_count(text: str) -> int:
-    """The words between white space, or one for eight characters of a text written without."""
+    """The number of words between white space; of a text written without it, one for eight
+    characters."""
     words = len(text.split())
     characters = len(text.strip())
     if characters > _LONGEST_WORD * words:
@@ -95,12 +96,12 @@ class _Around:
 def break_request(
     marked: Sequence[str], config: Gist.Config, around: _Around = _Around()
 ) -> Pieces:
-    """The request for a page break.
+    """The request that asks the model at which label a page should end.
 
     Args:
         marked: Label numbers ("" for none) and units of text, in turn: ["", "One.", "2", "Two."].
         config: The method's settings.
-        around: The text shown before and after.
+        around: The text shown before and after the page.
     """
     shown: list[str] = []
     if around.before:
@@ -128,6 +129,7 @@ class Pages:
     """
 
     def __init__(self, text: str, config: Gist.Config) -> None:
+        """Keep the text and the settings, and cut the text into units, with the words of each."""
         self.text = text
         self.config = config
         self.units = list(self._units())
@@ -135,11 +137,16 @@ class Pages:
         self.notes: list[str] = []
 
     def spans(self, model: MeteredModel, tools: Tools) -> list[Span]:
-        """The pages as spans of characters, in order; [] for a text without words. Adds to `notes`.
+        """Cut the document into pages, asking the model for each end.
+
+        Adds a sentence to `notes` where replies picked no label.
 
         Args:
-            model: Picks where a page ends.
+            model: The model that picks where a page ends.
             tools: The engine's tools; they store each reply, so that a stopped build goes on.
+
+        Returns:
+            The pages as spans of characters, in order; [] for a text without words.
         """
         spans: list[Span] = []
         start = 0
@@ -230,12 +237,12 @@ class Pages:
         return [*marked, str(end), ""]
 
     def _unit_text(self, number: int) -> str:
-        """The text of a unit."""
+        """The text of the unit of this number."""
         return self.text[slice(*self.units[number])]
 
     def _page_end(self, start: int) -> int:
-        """The end (exclusive) of the longest page from unit `start` on: after the unit that brings
-        it to `page_words`."""
+        """The unit after the last one that a page may have which begins with unit `start`: it ends
+        after the unit that brings it to `page_words`."""
         end = start + 1
         words = self.words[start]
         while words < self.config.page_words and end < len(self.units):
@@ -260,8 +267,8 @@ class Pages:
         return [*labels, end]
 
     def _units(self) -> Iterator[Span]:
-        """Spans of the paragraphs; one of more than twice a page is cut into sentences or runs of
-        words."""
+        """Yield the spans of the paragraphs; one of more than twice the words of a page is cut into
+        its sentences, and these into runs of words."""
         page = self.config.page_words
         for start, end in self._paragraphs():
             if _word_count(self.text[start:end]) <= 2 * page:
@@ -271,8 +278,8 @@ class Pages:
                 yield from self._word_runs(start + c, start + d, page)
 
     def _paragraphs(self) -> list[Span]:
-        """Spans between two blank lines, else between blank lines, else lines: the first of these
-        that is more than one."""
+        """The spans of the paragraphs: what stands between two blank lines; if that is one piece
+        only, between single blank lines; if that is one, too, the lines."""
         spans: list[Span] = []
         for form in (_PARAGRAPH, _BLOCK, _LINE):
             spans = [found.span() for found in form.finditer(self.text)]
@@ -305,7 +312,8 @@ class Pages:
             yield first, last
 
     def _word_pieces(self, start: int, end: int, size: int) -> Iterator[Span]:
-        """The words of text[start:end], cut into pieces of `size` characters."""
+        """Yield the spans of the words in text[start:end]; a longer word is cut into pieces of
+        `size` characters."""
         for word in _WORD.finditer(self.text, start, end):
             for at in range(word.start(), word.end(), size):
                 yield at, min(at + size, word.end())
@@ -352,7 +360,7 @@ class Gist(reading.ReadingMethod):
 
         @model_validator(mode="after")
         def _check_page_words(self) -> Gist.Config:
-            """Refuse a least page size that is not below the largest."""
+            """Raise ValueError where `least_words` is not below `page_words`."""
             if self.least_words >= self.page_words:
                 raise ValueError(
                     "least_words must be below page_words, or no label is ever offered"
@@ -371,8 +379,12 @@ class Gist(reading.ReadingMethod):
     own_prompts = (PAUSE, LOOKUP, PAGE, SHORTEN)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: "pages" as spans, their "gists", and "notes", sentences about what did not go
-        as usual."""
+        """The index of a document.
+
+        Returns:
+            "pages": [start, end] of each page in characters; "gists": the gist of each page, on one
+                line; "notes": sentences about what did not go as usual.
+        """
         model = tools.model("builder")
         prompt = SHORTEN.of(self.config)
         pages = Pages(document.text, self.config)
@@ -380,7 +392,7 @@ class Gist(reading.ReadingMethod):
         gist_tokens = self._gist_tokens(len(spans), model)
 
         def gist(number: int) -> str:
-            """Summarise one page."""
+            """Summarise the page of this number."""
             text = document.text[slice(*spans[number])].strip()
             return summary.summarise([text], model, gist_tokens, prompt)
 
@@ -391,7 +403,10 @@ class Gist(reading.ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Look pages up, read them among the gists of the others."""
+        """Let the model name pages, then read these among the gists of the others.
+
+        Of the named pages the last are left out where not all fit; the stop reason says so.
+        """
         (document,) = documents
         (index,) = indexes
         spans = [(int(start), int(end)) for start, end in index["pages"]]
@@ -423,12 +438,12 @@ class Gist(reading.ReadingMethod):
         return Answer(text, tuple(shown), reason, tuple(steps))
 
     def _gist_tokens(self, pages: int, model: MeteredModel) -> int:
-        """Most tokens of a gist: the config's, or fewer where all gists must share the window of
-        the look-up.
+        """The most tokens of a gist: the setting's, or fewer where all gists must share the window
+        of the look-up.
 
         Args:
-            pages: How many there are.
-            model: Whose window and tokens count.
+            pages: How many pages there are, each with a gist.
+            model: The model that writes the gists; its window and its tokens count.
 
         Raises:
             QuestionError: No token is left for a gist.
@@ -454,11 +469,12 @@ class Gist(reading.ReadingMethod):
         Args:
             question: The question.
             gists: The gist of each page.
-            notes: Of the index, for the step.
+            notes: The notes of the index, which go into the step.
             tools: The engine's tools.
 
         Returns:
-            The pages in the order named, [] if no reply could be parsed; and the step.
+            The numbers of the pages in the order named, at most `most_pages`, [] if no reply could
+            be parsed; and the step "look-up" of the trace.
         """
         config = self.config
         pieces = lookup_request(question, gists, config)
@@ -488,8 +504,14 @@ class Gist(reading.ReadingMethod):
 
 
 def lookup_request(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
-    """The request that shows all gists with their page numbers and asks which pages to read
-    again."""
+    """The request that shows the gists of all pages with their numbers and asks which to read
+    again.
+
+    Args:
+        question: The question, shown with its options.
+        gists: The gist of each page.
+        config: The method's settings.
+    """
     pages: list[str] = []
     for number, gist in enumerate(gists):
         pages += PAGE.of(config).fill(number=str(number), gist=[gist])
@@ -504,12 +526,13 @@ def _pages_that_fit(
     room: int,
     model: MeteredModel,
 ) -> list[int]:
-    """The chosen pages that are read, without those named last where not all fit.
+    """The numbers of the chosen pages that are read: all but the last named ones where not all fit
+    among the gists.
 
     Args:
         gists: The gist of each page.
-        pages: Their texts.
-        chosen: The pages to look up, in the order named.
+        pages: The text of each page.
+        chosen: The numbers of the pages to look up, in the order named.
         room: Tokens of texts in the request.
         model: The reader.
 

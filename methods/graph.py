@@ -72,7 +72,13 @@ class Graph:
         return [i for i, level in enumerate(self.level) if level == highest and self.text[i]]
 
     def add(self, text: str, level: int, span: tuple[int, int] | None = None) -> int:
-        """Append a node; returns its number."""
+        """Append a node without edges, and return its number.
+
+        Args:
+            text: Its text.
+            level: Its level, from 1.
+            span: (start, end) in the document for a chunk; None for a written node.
+        """
         self.text.append(text)
         self.level.append(level)
         self.span.append(span)
@@ -100,11 +106,11 @@ class Graph:
         self.weight = np.concatenate(weight)
 
     def add_level(self, level: int, written: Sequence[NewNodes]) -> list[int]:
-        """Append the nodes of a level with their edges; returns their numbers.
+        """Append the nodes of a level with their edges, and return their numbers.
 
         Args:
             level: The number of the level.
-            written: What each call wrote.
+            written: For each call of a model the nodes that it wrote.
         """
         nodes: list[int] = []
         blocks: list[tuple[list[int], Sequence[int], np.ndarray]] = []
@@ -121,24 +127,28 @@ class Graph:
 
     @cached_property
     def _first_edges(self) -> np.ndarray:
-        """Where the edges of each node start among all edges, [nodes + 1].
+        """The number of each node's first edge, [nodes + 1]: node i has the edges from [i] up to [i
+        + 1].
 
-        Node i has the edges from [i] up to [i + 1]. Computed once, so only for a graph that no longer
-        grows.
+        It is computed once, so only for a graph that no longer grows.
         """
         return np.searchsorted(self.higher, np.arange(len(self.text) + 1))
 
     def below(self, node: int) -> tuple[np.ndarray, np.ndarray]:
-        """The lower nodes that `node` has edges to, each once, and the weights of these edges; both
-        [lower nodes]."""
+        """The lower nodes that a node has edges to, each once, and the weights of these edges.
+
+        Returns:
+            Two arrays of the same length, [lower nodes] each.
+        """
         edges = slice(self._first_edges[node], self._first_edges[node + 1])
         return self.lower[edges], self.weight[edges]
 
     def sources(self, node: int, least: float) -> list[tuple[int, int]]:
-        """Spans of the chunks that a written node was written from, sorted.
+        """Spans of the chunks that a written node was written from, sorted; all edges downwards are
+        followed.
 
         Args:
-            node: The written node.
+            node: The number of the written node.
             least: Edges of a smaller weight are not followed.
         """
         spans: set[tuple[int, int]] = set()
@@ -156,13 +166,13 @@ class Graph:
         return sorted(spans)
 
     def shown(self, node: int, document: str, least: float = 0.0) -> Shown:
-        """A node as the reader saw it: a chunk as a span of the document, a written node as text
-        with its sources.
+        """A node as an Answer says what the reader saw: a chunk as a span of the document, a
+        written node as text with its sources.
 
         Args:
-            node: The node.
+            node: The number of the node.
             document: The document's id.
-            least: As for `sources`.
+            least: Edges of a smaller weight do not count for the sources.
         """
         span = self.span[node]
         if span is not None:
@@ -171,7 +181,8 @@ class Graph:
         return Shown("generated", document, text=self.text[node], sources=sources)
 
     def to_index(self) -> Index:
-        """The fields as JSON values and arrays, to be stored; spans are [start, end] or None."""
+        """The graph as an index: field name -> its value, as JSON values and arrays; spans are
+        [start, end] or None."""
         index: Index = {item.name: getattr(self, item.name) for item in fields(self)}
         index["span"] = [span and list(span) for span in self.span]
         return index

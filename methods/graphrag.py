@@ -82,13 +82,13 @@ class Report:
         return f"# {self.title}\n{self.text}"
 
     def to_row(self) -> list[object]:
-        """The report as JSON values."""
+        """The report as an index stores it: [level, [node, ...], title, text, rating]."""
         community = self.community
         return [community.level, list(community.nodes), self.title, self.text, self.rating]
 
     @classmethod
     def from_row(cls, row: tuple[int, list[int], str, str, float]) -> Report:
-        """The inverse of `to_row`."""
+        """The report of a row that `to_row` made: (level, nodes, title, text, rating)."""
         level, nodes, title, text, rating = row
         return cls(Community(level, tuple(nodes)), title, text, rating)
 
@@ -103,12 +103,16 @@ class Point:
 
     @property
     def scored_text(self) -> str:
-        """The point as the prompt shows it."""
+        """The point as the prompt shows it: "(importance 80) Toren was born in Kelford."."""
         return f"(importance {self.score}) {self.text}"
 
 
 def report_in(reply: str) -> tuple[str, str, float] | None:
-    """Title, text and rating of a report in a reply; None where it has no title or no text."""
+    r"""Title, text and rating of a report in a reply; None where it has no title or no text.
+
+    '{"title": "Brem", "summary": "A town.", "rating": 5, "findings": ["It is old."]}'
+        -> ("Brem", "A town.\nIt is old.", 5.0)
+    """
     for value in values_in(reply):
         if not isinstance(value, dict):
             continue
@@ -124,14 +128,15 @@ def report_in(reply: str) -> tuple[str, str, float] | None:
 
 
 def _finding(finding: object) -> str:
-    """A finding, which some models write as an object with a summary and an explanation."""
+    """The text of a finding; of an object with a summary and an explanation, "summary:
+    explanation"."""
     if isinstance(finding, dict):
         return ": ".join(map(str, finding.values()))
     return str(finding)
 
 
 def _number(value: object) -> float:
-    """A number, also as text; 0 for anything else."""
+    """A value of a reply as a number, also from text: "7" -> 7.0; 0 for anything else."""
     if not isinstance(value, str | int | float):
         return 0.0
     try:
@@ -141,7 +146,11 @@ def _number(value: object) -> float:
 
 
 def points_in(reply: str) -> list[tuple[str, int]] | None:
-    """The points of a reply with a text and a score; None where it has no list of points."""
+    """The points of a reply as (text, score), those without a text left out; None where it has no
+    list of points.
+
+        '{"points": [{"description": "Toren wrote it.", "score": 80}]}' -> [("Toren wrote it.", 80)]
+    """
     for value in values_in(reply):
         if not isinstance(value, dict) or not isinstance(value.get("points"), list):
             continue
@@ -153,7 +162,7 @@ def points_in(reply: str) -> list[tuple[str, int]] | None:
 
 
 def _is_described(point: object) -> bool:
-    """Whether a point of a reply has a text."""
+    """Whether a value of a reply's list of points is an object with a "description"."""
     return isinstance(point, dict) and bool(point.get("description"))
 
 
@@ -192,8 +201,8 @@ class GraphRAG(LightRAG):
     own_prompts: ClassVar[Sequence[Prompt]] = (EXTRACT, MORE, JOIN, REPORT, MAP, CONTEXT)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """LightRAG's index, and "reports": of each community with one its level, entities, title,
-        text and rating."""
+        """LightRAG's index, and "reports": a row of each community that has one
+        (`Report.to_row`)."""
         index = super().index(document, tools)
         graph = DescribedGraph.from_index(index)
         config = self.config
@@ -206,10 +215,10 @@ class GraphRAG(LightRAG):
     def _report(
         self, community: Community, graph: DescribedGraph, tools: Tools
     ) -> list[object] | None:
-        """Write the report on a community.
+        """Write the report on a community from as many lines about it as fit.
 
         Args:
-            community: The entities.
+            community: The numbers of its entities.
             graph: Has the descriptions of these, and of the relations between them.
             tools: The engine's tools.
 
@@ -235,7 +244,8 @@ class GraphRAG(LightRAG):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Answer from all reports (global), or from the entities near the question (local)."""
+        """Answer from all reports (mode "global"), or from what is near the question's entities
+        ("local")."""
         (document,) = documents
         (index,) = indexes
         graph = DescribedGraph.from_index(index)
@@ -247,13 +257,24 @@ class GraphRAG(LightRAG):
         return search.answer_locally(question, index["vectors"])
 
 
+def _most_matches_first(match: tuple[int, Report]) -> tuple[int, float]:
+    """A sort key for (how many entities match, report): many matches first, then a high rating."""
+    matches, report = match
+    return -matches, -report.rating
+
+
 def _texts(reports: Sequence[Report]) -> list[str]:
-    """The texts of reports."""
+    """The whole text of each report, title included."""
     return [report.whole_text for report in reports]
 
 
 def finest(reports: Sequence[Report], level: int) -> list[Report]:
-    """The reports on the finest communities of `level` or coarser, each once."""
+    """The reports on the finest communities of `level` or coarser that have one, each once.
+
+    Args:
+        reports: All reports.
+        level: The finest level that counts; 0 is the coarsest.
+    """
     numbers = deepest([report.community for report in reports], level)
     return [reports[number] for number in sorted(set(numbers.values()))]
 
@@ -262,6 +283,11 @@ class DescribedGraph:
     """Entities and relations: what stands in prompts of them, and who is related to whom."""
 
     def __init__(self, items: Sequence[Item]) -> None:
+        """Keep the items, with the numbers of those that are relations, and of entities by name.
+
+        Args:
+            items: Entities and relations; an item's number is its place here.
+        """
         self.items = items
         self.numbers: dict[str, int] = {}  # name -> the number of the entity
         self.relations: list[int] = []
@@ -273,7 +299,7 @@ class DescribedGraph:
 
     @classmethod
     def from_index(cls, index: Index) -> DescribedGraph:
-        """The graph of an index of LightRAG."""
+        """The graph of the entities and relations in an index of LightRAG."""
         return cls(list(map(Item.from_row, index["items"])))
 
     @property
@@ -283,22 +309,23 @@ class DescribedGraph:
 
     @cached_property
     def degrees(self) -> Counter[int]:
-        """How many relations an entity has."""
+        """Entity -> how many relations it has."""
         counted: Counter[int] = Counter()
         for relation in self.relations:
             counted.update(self.ends(relation))
         return counted
 
     def ends(self, relation: int) -> list[int]:
-        """The two entities of a relation."""
+        """The numbers of the two entities of a relation, given the relation's number."""
         return [self.numbers[name] for name in self.items[relation].names]
 
     def rank(self, relation: int) -> int:
-        """The relations of both of its entities together."""
+        """How many relations both entities of a relation have together, the larger the more
+        central."""
         return sum(self.degrees[end] for end in self.ends(relation))
 
     def row(self, number: int) -> str:
-        """An entity or a relation as a line of a prompt."""
+        """The entity or the relation of this number as a line of a prompt."""
         item = self.items[number]
         rank = self.degrees[number]
         if item.is_relation:
@@ -313,8 +340,8 @@ class DescribedGraph:
                 yield first, second, self.items[relation].weight
 
     def lines(self, community: Community) -> list[str]:
-        """The relations of a community, those of well-connected entities first, each after its two
-        entities."""
+        """The lines of a prompt about a community: each of its relations after its two entities,
+        those of well-connected entities first; then its other entities. Nothing stands twice."""
         inside = set(community.nodes)
         relations = [n for n in self.relations if inside.issuperset(self.ends(n))]
         relations.sort(key=self.rank, reverse=True)
@@ -337,7 +364,10 @@ class _Search:
     tools: Tools
 
     def answer_globally(self, question: Question) -> Answer:
-        """Collect points from all reports, answer from the best."""
+        """Collect points from all batches of reports, and answer from the best that fit.
+
+        Where no report has a point, the answer is REFUSAL.
+        """
         tools = self.tools
         with tools.phase("search"):
             batches = self._batches(question)
@@ -365,7 +395,7 @@ class _Search:
         return Answer(text, (shown,), reason, tuple(steps))
 
     def _batches(self, question: Question) -> list[list[Report]]:
-        """All reports in mixed order, as many in a batch as a request holds."""
+        """All reports, mixed by a fixed seed, in batches of as many as one request holds."""
         model = self.tools.model("searcher")
         bare = prompt_tokens(self._map_request(question, []), model) + self.config.point_tokens
         room = min(self.config.budget, model.window - bare)
@@ -383,7 +413,7 @@ class _Search:
         return batches
 
     def _map_request(self, question: Question, reports: Sequence[Report]) -> Pieces:
-        """The request for the points of some reports."""
+        """The request for the points that some reports make on a question."""
         texts: list[str] = []
         for report in reports:
             texts += [report.whole_text, JOINT]
@@ -397,10 +427,10 @@ class _Search:
         Args:
             question: The question.
             batch: Reports that fit one request.
-            number: Of the batch.
+            number: The number of the batch.
 
         Returns:
-            The points that the model scores above 0, and the step of the request.
+            The points that the model scores above 0, and the step "points" of the request.
         """
         response = ask_parsed(
             self.tools.model("searcher"),
@@ -418,8 +448,13 @@ class _Search:
         return points, step
 
     def answer_locally(self, question: Question, vectors: np.ndarray) -> Answer:
-        """Read the reports, relations and chunks around the most similar entities. vectors: of the
-        entities and relations [items, width]."""
+        """Answer from the reports, relations and chunks around the entities most similar to the
+        question.
+
+        Args:
+            question: The question.
+            vectors: The vectors of the entities and relations [items, width].
+        """
         tools = self.tools
         config = self.config
         with tools.phase("search"):
@@ -455,9 +490,11 @@ class _Search:
         return Answer(text, shown, reason, tuple(steps))
 
     def _names(self, entities: Sequence[int]) -> str:
+        """The names of entities, given by their numbers, with commas between them."""
         return ", ".join(self.graph.items[entity].names[0] for entity in entities)
 
     def _spans_of(self, chunks: Sequence[int]) -> list[Span]:
+        """The spans of chunks, given by their numbers."""
         return [self.spans[chunk] for chunk in chunks]
 
     def _nearest(self, question: Question, vectors: np.ndarray) -> list[int]:
@@ -477,23 +514,27 @@ class _Search:
         return best
 
     def _reports_of(self, entities: Sequence[int], budget: int) -> list[Report]:
-        """The reports on the communities of entities, those with most of them first, then by
-        rating."""
+        """The reports on communities of some entities that fit a budget of tokens.
+
+        Those on communities with the most of these entities come first, of these the best rated.
+        """
         inside = set(entities)
         matching: list[tuple[int, Report]] = []
         for report in self.reports:
             matches = len(inside.intersection(report.community.nodes))
             if matches:
                 matching.append((matches, report))
-        matching.sort(key=lambda match: (-match[0], -match[1].rating))
+        matching.sort(key=_most_matches_first)
         reports = [report for _, report in matching]
         count = reading.how_many_fit(_texts(reports), budget, self.tools.model())
         return reports[:count]
 
     def _rows_of(self, entities: Sequence[int], budget: int) -> tuple[list[int], list[int]]:
-        """Entities and their relations, as many as a budget of tokens holds.
+        """The numbers of entities and of their relations, as many of each as a budget of tokens
+        holds.
 
-        Relations between found entities come first, then those to others, by rank.
+        Relations between these entities come first, then those to others; in both groups those of
+        well-connected entities come first.
         """
         model = self.tools.model()
         rows = list(map(self.graph.row, entities))
@@ -515,8 +556,11 @@ class _Search:
         return shown, ordered[: reading.how_many_fit(texts, budget - used, model, "\n")]
 
     def _chunks_of(self, entities: Sequence[int], budget: int) -> list[int]:
-        """The chunks of entities, in the order of these; of one entity those first in which more of
-        its relations are."""
+        """The numbers of the chunks that name some entities, as many as a budget of tokens holds.
+
+        They stand in the order of the entities; of one entity, those in which more of its relations
+        are come first.
+        """
         chunks: dict[int, None] = {}
         for entity in entities:
             counted: Counter[int] = Counter()
@@ -530,7 +574,8 @@ class _Search:
         return ordered[: reading.how_many_fit(texts, budget, self.tools.model())]
 
     def _shown(self, text: str, reports: Sequence[Report], items: Sequence[int] = ()) -> Shown:
-        """What the record says of a text that was made of reports and items.
+        """A text made of reports and items, in the form in which an Answer says what the reader
+        saw.
 
         Args:
             text: The text.

@@ -123,14 +123,13 @@ class HippoRAG(ExtractingMethod):
     own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The parts of the graph, and vectors for the search:
+        """The index of a document, from the triples that the builder lists for each passage.
 
-        passages           [start, end] of each in the document
-        facts              the distinct triples
-        of                 numbers of each passage's triples
-        synonyms           [phrase, phrase, cosine] of similar phrases
-        fact_vectors       of each triple
-        passage_vectors    of each passage
+        Returns:
+            "passages": [start, end] of each in the document; "facts": the distinct triples
+                [subject, relation, object]; "of": for each passage the numbers of its facts;
+                "synonyms": [phrase, phrase, cosine] of similar phrases, by their numbers;
+                "fact_vectors" [facts, width]; "passage_vectors" [passages, width].
         """
         spans = passage_chunks(document, self.config.chunk_tokens, tools.model("builder"))
         texts = [document.text[start:end].strip() for start, end in spans]
@@ -156,8 +155,12 @@ class HippoRAG(ExtractingMethod):
         }
 
     def _extract(self, text: str, tools: Tools) -> list[Fact]:
-        """The triples of a passage, in small letters; [] where the reply has none. What is cut
-        off is left out."""
+        """Ask the builder for the entities of a passage, then for its triples.
+
+        Returns:
+            The triples, in small letters; [] where the reply has none. One that is cut off is left
+            out.
+        """
         names = self._ask_builder(ENTITIES, parse_list, tools, text=[text])
         entities = ", ".join(dict.fromkeys(names)) or "none"
         return self._ask_builder(TRIPLES, triples_in, tools, text=[text], entities=[entities])
@@ -189,19 +192,20 @@ class HippoRAG(ExtractingMethod):
         return ask_parsed(model, pieces, max_tokens, parse, retry).found or []
 
     def most_shown(self) -> int | None:
-        """The setting k."""
+        """The most passages that a reader is shown: the setting k."""
         k: int = self.config.k
         return k
 
     def most_tokens_shown(self) -> int | None:
-        """k of the longest passages."""
+        """The most tokens that a reader is shown: k passages of `chunk_tokens` each."""
         tokens: int = self.config.k * self.config.chunk_tokens
         return tokens
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Link the question to triples, rank the passages, read the best."""
+        """Rank the passages by the walk from the question's triples, and answer from the best that
+        fit."""
         (document,) = documents
         (index,) = indexes
         config = self.config
@@ -255,7 +259,7 @@ class HippoRAG(ExtractingMethod):
     def _keep_triples(
         self, question: Question, index: Index, fit: np.ndarray, tools: Tools
     ) -> tuple[list[int], Step]:
-        """Let the model choose among the triples that fit best.
+        """Let the model choose among the triples that fit the question best.
 
         Args:
             question: The question.
@@ -264,7 +268,7 @@ class HippoRAG(ExtractingMethod):
             tools: The engine's tools.
 
         Returns:
-            The numbers of the triples that it keeps, and the step.
+            The numbers of the triples that it chooses, and the step "filter" of the trace.
         """
         config = self.config
         candidates = best_first(fit)[: config.link_k]
@@ -302,8 +306,8 @@ def _verdicts(facts: Sequence[str], kept: Sequence[int]) -> list[str]:
     """What became of each fact, for the trace: ["kept: a | is by | b", "dropped: ..."].
 
     Args:
-        facts: Those that the model was shown.
-        kept: The places, from 0, of those that it chose.
+        facts: The facts that the model was shown.
+        kept: The places in `facts`, from 0, of those that it chose.
     """
     verdicts: list[str] = []
     for place, fact in enumerate(facts):
@@ -343,6 +347,8 @@ def triples_in(reply: str) -> list[Fact] | None:
 def _triple_parts(value: object) -> list[object]:
     """The parts of a list or object in a reply, in the order subject, relation, object.
 
+        {"object": "Bo", "subject": "Ada", "relation": "knows"} -> ["Ada", "knows", "Bo"]
+
     Of an object those that _PARTS names, if they are three, else all in their order; [] for any
     other value.
     """
@@ -357,7 +363,8 @@ def _triple_parts(value: object) -> list[object]:
 
 
 def _as_facts(rows: Iterable[Sequence[str]]) -> list[Fact]:
-    """Triples as tuples; the cache gives them back as lists."""
+    """Rows [subject, relation, object] as tuples; the cache of an index gives them back as
+    lists."""
     return [(subject, relation, object_) for subject, relation, object_ in rows]
 
 
@@ -444,7 +451,7 @@ def _graph(index: Index, facts: Sequence[Fact], node_of: dict[str, int]) -> _Gra
 
 
 def _phrases(facts: Sequence[Fact]) -> list[str]:
-    """The distinct subjects and objects, in the order in which they first occur."""
+    """The distinct subjects and objects of facts, in the order in which they first occur."""
     phrases: dict[str, None] = {}
     for subject, _, object_ in facts:
         phrases[subject] = None
@@ -478,7 +485,8 @@ def _similar_phrases(phrases: Sequence[str], least: float, tools: Tools) -> list
 
 
 def min_max(scores: np.ndarray) -> np.ndarray:
-    """The scores on a scale of 0 to 1; all 1 where all are equal."""
+    """The scores moved to a scale of 0 to 1: [2, 4, 3] -> [0, 1, 0.5]; all 1 where all are
+    equal."""
     if not len(scores) or scores.max() == scores.min():
         return np.ones(len(scores))
     width = scores.max() - scores.min()

@@ -115,11 +115,13 @@ class _Passes:
     dropped: list[int] = field(default_factory=list)
 
     def next_group(self) -> list[int]:
-        """Take the chunks of the next pass: those carried on, and as many as fit from the end of
-        those that wait.
+        """Take the chunks of the next pass out of those that wait: those carried on from the last
+        pass, and before them as many as fit from the end of those that wait.
 
-        Where not one of these fits, the last of those carried on are dropped. Raises WindowExceeded
-        where a chunk does not fit alone.
+        Where not one of these fits, the last of those carried on are dropped.
+
+        Raises:
+            WindowExceeded: A chunk does not fit alone.
         """
         while True:
             group = list(self.carried)
@@ -138,8 +140,12 @@ class _Passes:
             self.dropped.insert(0, self.carried.pop())
 
     def keep_better_half(self, best: Sequence[int]) -> None:
-        """Carry the better half of the last pass on, and drop the other. best: its chunks, best
-        first."""
+        """Carry the better half of the last pass on, in the order of the text, and drop the other
+        half.
+
+        Args:
+            best: The chunks of the pass, best first.
+        """
         half = len(best) // 2
         self.dropped = [*best[half:], *self.dropped]
         self.carried = sorted(best[:half])
@@ -158,7 +164,12 @@ class InContext(TopK):
     def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
         """A sentence where the list of heads cannot be used with a model, else [].
 
-        It is missing, damaged, or of another model than one of these sizes.
+        The list may be missing, damaged, or made for a model of other sizes.
+
+        Args:
+            role: Not used.
+            window: Not used.
+            sizes: The sizes of the model, by their names in config.json.
         """
         try:
             heads_for(self.config.heads, sizes)
@@ -219,11 +230,13 @@ class InContext(TopK):
                 return values
             best = [group[i] for i in np.argsort(-values, kind="stable")]
             if not passes.waiting:
-                return -np.argsort([*best, *passes.dropped]).astype(float)
+                ranking = [*best, *passes.dropped]
+                ranks = np.argsort(ranking)  # the place of each chunk in the ranking
+                return -ranks.astype(float)
             passes.keep_better_half(best)
 
     def _room_for_chunks(self, question: Question, model: MeteredModel) -> int:
-        """Tokens of chunks in one pass."""
+        """How many tokens of chunks one pass holds, beside the prompt and the question."""
         request = self._prompt().fill(text=[""], question=question_text(question))
         return model.window - prompt_tokens(request, model) - model.count(NO_CONTENT)
 
@@ -236,10 +249,11 @@ class InContext(TopK):
             question: The question.
             texts: The texts that it is asked about.
             tools: The engine's tools.
-            calibrate: Whether the attention of the question "N/A" is taken off.
+            calibrate: Whether the attention of the question "N/A" is subtracted.
 
         Returns:
-            Attention of the question to each text, [layers, heads, its tokens].
+            For each text the attention that the question pays it, [layers, heads, tokens of the
+            text].
         """
         before, after = self._prompt().around("text", question=question_text(question))
         _, without_content = self._prompt().around("text", question=NO_CONTENT)
@@ -261,7 +275,8 @@ class InContext(TopK):
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection
         computes it."""
-        return np.stack(list(map(_sum_without_outliers, self.attention(question, texts, tools))))
+        attention = self.attention(question, texts, tools)
+        return np.stack([_sum_without_outliers(to_text) for to_text in attention])
 
     def _prompt(self) -> Prompt:
         """The prompt of the pass over the chunks, by the setting `instruction`."""
@@ -271,11 +286,13 @@ class InContext(TopK):
 
 
 def _marked(number: int, text: str) -> str:
+    """A text with its number before it: 2, "One." -> "[2] One."."""
     return f"[{number}] {text}"
 
 
 def _chunk_tokens(text: str, n_chunks: int, model: MeteredModel) -> int:
-    """Tokens of a chunk with its number, of which the last is the longest, and two separators."""
+    """At most how many tokens a chunk takes in a pass: with the longest number, and two
+    separators."""
     return model.count(_marked(n_chunks, text)) + 2 * model.count(SEPARATOR)
 
 
@@ -295,11 +312,11 @@ def _model_sizes(model: MeteredModel) -> dict[str, object]:
 
 
 def _chunk_scores(attention: Sequence[np.ndarray], heads: Heads, calibrate: bool) -> np.ndarray:
-    """The scores of the chunks [chunks].
+    """The score of each chunk [chunks], from the attention to its tokens.
 
     Args:
-        attention: Of each chunk, as `InContext.attention` returns it.
-        heads: Those that count.
+        attention: For each chunk [layers, heads, tokens], as `InContext.attention` returns it.
+        heads: The heads that count, as (layer, head); None: all.
         calibrate: Whether tokens far below the mean of their chunk are left out.
     """
     by_token = [_sum_over_heads(by_head, heads) for by_head in attention]
@@ -309,8 +326,12 @@ def _chunk_scores(attention: Sequence[np.ndarray], heads: Heads, calibrate: bool
 
 
 def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:
-    """Attention [tokens]: the sum of `by_head` [layers, heads, tokens] over the query heads `heads`
-    (None: all)."""
+    """The attention to each token [tokens], summed over heads.
+
+    Args:
+        by_head: The attention by head [layers, heads, tokens].
+        heads: The heads that count, as (layer, head); None: all.
+    """
     if heads is None:
         return np.asarray(by_head.sum((0, 1)))
     layers, numbers = zip(*heads, strict=True)
@@ -318,10 +339,10 @@ def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:
 
 
 def _sum_without_outliers(scores: np.ndarray) -> np.ndarray:
-    """Sum over the last axis without values more than two standard deviations (n - 1) below the
-    mean.
+    """Sum over the last axis, without values more than two standard deviations below the mean.
 
-    Values that are all the same stay; the papers' code, with > for >=, would leave them all out.
+    Standard deviations are of a sample (n - 1). Values that are all the same stay; the papers'
+    code, with > for >=, would leave them all out.
     """
     if scores.shape[-1] < 2:
         return np.asarray(scores.sum(-1))

@@ -93,7 +93,8 @@ class IRCoT(ReadingMethod):
     own_prompts = (REASON,)
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts: the reasoning asks for the answer too, where that is taken from it."""
+        """The prompts that it sends. The one that asks for the answer is marked as such: the shared
+        ones, or the reasoning where the answer is taken from it."""
         if self.config.answer_from == "reasoning":
             shared = [replace(prompt, answers=False) for prompt in PROMPTS]
             return (replace(REASON, answers=True), *shared)
@@ -102,7 +103,8 @@ class IRCoT(ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Retrieve and reason in turn, then read what was found."""
+        """Retrieve and write a sentence in turn, until one gives an answer or is empty; then read
+        what was found, or take the answer from that sentence (setting `answer_from`)."""
         del documents, indexes  # it reads what it finds
         config = self.config
         search = _Search()
@@ -129,7 +131,8 @@ class IRCoT(ReadingMethod):
         return Answer(text, search.found.shown(count), reason, tuple(search.found.steps))
 
     def _retrieve(self, question: Question, search: _Search, tools: Tools) -> None:
-        """Add the paragraphs that the next query finds."""
+        """Search by the last sentence of the reasoning, or the question, and add new paragraphs to
+        `search`."""
         query = query_of(question.text, search.reasoning)
         if query:
             search.found.add(query, tools.search(query, self.config.k), tools, self.config.most)
@@ -178,8 +181,15 @@ class IRCoT(ReadingMethod):
 
 
 def query_of(question: str, reasoning: Sequence[str]) -> str:
-    """The next query: the last sentence that does not only conclude, else the question, without
-    question words."""
+    """The next query: the last sentence that does not only conclude, else the question; without
+    question words.
+
+        "Who wrote it?", ["Velindra is by Toren.", "So it is Toren."] -> "Velindra by Toren."
+
+    Args:
+        question: The text of the question.
+        reasoning: The sentences so far.
+    """
     query = question
     for sentence in reasoning:
         if not _CONCLUDES.match(sentence):
@@ -188,7 +198,7 @@ def query_of(question: str, reasoning: Sequence[str]) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    """The first sentence of a text, "" where it has none."""
+    """The first sentence of a text, "" where the text has none."""
     spans = sentences(text)
     if not spans:
         return ""

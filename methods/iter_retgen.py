@@ -42,7 +42,7 @@ class IterRetGen(Method):
     traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompt."""
+        """The one prompt that it sends; it does not use the shared reading prompts."""
         return (GENERATE,)
 
     def answer(
@@ -68,13 +68,13 @@ class IterRetGen(Method):
         return Answer(tools.task.answer_in(text), found.shown(count), reason, tuple(steps))
 
     def _search(self, question: Question, reply: str, tools: Tools, steps: list[Step]) -> Collected:
-        """Search with the last reply and the question together.
+        """Search with the last reply and the question together, and return the passages found.
 
         Args:
             question: The question.
             reply: The last reply; "" in the first round.
             tools: The engine's tools.
-            steps: The steps of the search are added to it.
+            steps: The list to which the steps of this search are added.
         """
         query = question.text
         if reply:
@@ -85,7 +85,7 @@ class IterRetGen(Method):
         return found
 
     def _generate(self, question: Question, found: Collected, tools: Tools) -> tuple[str, int]:
-        """Answer from passages.
+        """Let the model reason and answer over passages, as many as fit.
 
         Args:
             question: The question.
@@ -93,7 +93,7 @@ class IterRetGen(Method):
             tools: The engine's tools.
 
         Returns:
-            The reply, and how many of the passages fit.
+            The whole reply, and how many of the passages it was shown.
         """
         model = tools.model()
         limit = self.config.reply_tokens
@@ -105,7 +105,7 @@ class IterRetGen(Method):
         return reply.strip(), count
 
     def _request(self, question: Question, texts: Sequence[str], tools: Tools) -> Pieces:
-        """The prompt with the passages of this iteration."""
+        """The prompt that shows some passages and asks for reasoning that ends with an answer."""
         return GENERATE.of(self.config).fill(
             instruction=tools.task.instruction,
             text=separated(texts),

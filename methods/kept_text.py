@@ -52,7 +52,8 @@ def kept_spans(
 
 
 def join_spans(spans: Sequence[Span]) -> list[Span]:
-    """Spans in order, those that touch joined."""
+    """Spans in order, those that touch joined to one: [(0, 3), (3, 5), (6, 8)] -> [(0, 5),
+    (6, 8)]."""
     whole: list[Span] = []
     for start, end in spans:
         if whole and whole[-1][1] == start:

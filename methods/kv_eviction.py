@@ -69,7 +69,8 @@ class BoundedCacheConfig(FullContext.Config):
 
     @model_validator(mode="after")
     def _check_settings(self) -> BoundedCacheConfig:
-        """Raise ValueError for settings that the press does not have, or that it cannot use."""
+        """Raise ValueError for settings that change nothing with the chosen press, or that it
+        cannot use."""
         observing = self.observed is not None or self.width is not None
         if observing and self.press not in _OBSERVING:
             raise ValueError(
@@ -88,8 +89,11 @@ class BoundedCacheConfig(FullContext.Config):
 
     @property
     def observed_tokens(self) -> int:
-        """Last tokens whose attention ranks the others."""
-        return 64 if self.observed is None else self.observed
+        """How many of the last tokens rank the others: the setting `observed`, 64 where it is
+        None."""
+        if self.observed is None:
+            return 64
+        return self.observed
 
 
 @dataclass(frozen=True)
@@ -125,23 +129,26 @@ class Press:
 
 
 def _no_pairs(_: Ranking) -> int:
+    """0: a press that ranks tokens without any further product."""
     return 0
 
 
 def _observed_pairs(ranking: Ranking) -> int:
-    """The last queries times all keys."""
+    """The products of the last `observed` queries with all keys."""
     return ranking.observed * ranking.tokens
 
 
 def _expected_pairs(ranking: Ranking) -> int:
-    """The mean query times all keys; the covariance C of the queries; k C k of every key k."""
+    """The products of the mean query with all keys, of the queries with each other for their
+    covariance C, and of k C k for every key k."""
     covariance = ranking.head_size * ranking.tokens
     quadratic_form = (ranking.head_size + 1) * ranking.tokens
     return ranking.tokens + covariance + quadratic_form
 
 
 def _repeated_pairs(ranking: Ranking) -> int:
-    """KVzip's repetition: every query times the keys of its own and of the original text."""
+    """The products of KVzip's repetition, in which every token is read again: each query with the
+    keys of its own pass of at most _REPEATED tokens, and of as many original tokens."""
     return 2 * ranking.tokens * min(ranking.tokens, _REPEATED)
 
 
@@ -157,7 +164,11 @@ PRESSES: dict[PressName, Press] = {
 
 
 def load_package() -> Any:
-    """The package kvpress. Raises Missing where it is not installed."""
+    """Import the package kvpress, and silence its warning that KVzip reads the text twice.
+
+    Raises:
+        Missing: It is not installed.
+    """
     try:
         package = import_module(PACKAGE)
     except ModuleNotFoundError as error:
@@ -181,17 +192,21 @@ class BoundedCache(FullContext):
     own_prompts = (BEFORE,)
 
     def problems(self) -> list[str]:
-        """[]; raises Missing where kvpress is not installed."""
+        """No sentence, as no setting is wrong by itself; checks that kvpress is installed.
+
+        Raises:
+            Missing: It is not.
+        """
         load_package()
         return []
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
-        """A sentence where the budget is not below the model's window, so that nothing would be
-        dropped.
+        """A sentence where the budget is not below the model's window, so that nothing would ever
+        be dropped; else [].
 
         Args:
             role: Not used.
-            window: The model's, in tokens; 0 where unknown.
+            window: The window of the model in tokens; 0 where it is unknown.
             sizes: Not used.
         """
         if not window or self.config.budget < window:
@@ -219,7 +234,8 @@ class BoundedCache(FullContext):
         Raises:
             QuestionError: The question with its prompt is longer than the budget.
         """
-        model, task = tools.model(), tools.task
+        model = tools.model()
+        task = tools.task
         pieces = self._pieces(question, texts, reading, task.instruction)
         bare = prompt_tokens(reading.pieces(question, [""]), model)
         if bare > self.config.budget:
@@ -238,22 +254,27 @@ class BoundedCache(FullContext):
                 cut_at = tokens_before_last  # the last piece is what follows the text
             reader = CutReader(self.config, cut_at)
             written = session.write_plain(reader, task.max_answer_tokens)
-        scores = {"read": float(reader.read), "kept": float(reader.kept)}
-        scores["megabytes"] = reader.bytes_kept / 1e6
+        scores = {
+            "read": float(reader.read),
+            "kept": float(reader.kept),
+            "megabytes": reader.bytes_kept / 1e6,
+        }
         step = Step("cut", scores=scores, tokens=reader.kept, flops=tools.meter.flops())
         return task.answer_in(written.text), (step,)
 
     def _pieces(
         self, question: Question, texts: Sequence[str], reading: Reading, instruction: str
     ) -> Pieces:
-        """The prompt; where the question is asked after the text, the last piece is all that
-        follows the text.
+        """The prompt in pieces, filled with the texts and the question.
+
+        Where the question stands before the text (asked "before"), it is BEFORE, else the shared
+        reading prompt, whose last piece is all that follows the text.
 
         Args:
             question: The question.
-            texts: The texts.
-            reading: How the shared prompt is filled.
-            instruction: How to answer.
+            texts: The texts; [] asks without a text.
+            reading: Fills the shared prompt.
+            instruction: The instruction on how to answer, for BEFORE.
         """
         pieces = reading.pieces(question, texts)
         if self.config.asked == "before":
@@ -280,7 +301,12 @@ class CutReader:
     """
 
     def __init__(self, config: BoundedCacheConfig, cut_at: int | None) -> None:
-        """cut_at: Tokens of the context before the cut; None for all."""
+        """Keep what a later call needs; nothing is read yet.
+
+        Args:
+            config: The method's settings.
+            cut_at: Tokens of the context before the cut; None for all.
+        """
         self.read = 0
         self.kept = 0
         self.bytes_kept = 0
@@ -289,14 +315,22 @@ class CutReader:
         self._cut_at = cut_at
 
     def __call__(self, generation: PlainGeneration) -> None:
-        """Read the context, and write the reply token by token."""
+        """Read the context, cut its cache, and write the reply token by token.
+
+        Also sets `read`, `kept` and `bytes_kept`.
+
+        Args:
+            generation: The plain model and the context's tokens; it counts what they cost.
+        """
         import torch
         from transformers import DynamicCache
 
         _check_model(generation.net, self._press)
         cache = DynamicCache()
         ids = generation.ids
-        self.read = len(ids) if self._cut_at is None else self._cut_at
+        self.read = len(ids)
+        if self._cut_at is not None:
+            self.read = self._cut_at
         try:
             with torch.inference_mode():
                 self._read_and_write(generation, cache)
@@ -304,7 +338,12 @@ class CutReader:
             _forget_masks(generation.net)
 
     def _read_and_write(self, generation: PlainGeneration, cache: Any) -> None:
-        """Read the context with a cut after `read` tokens, and write the reply."""
+        """Read the first `read` tokens and cut their cache, read the rest, and write the reply.
+
+        Args:
+            generation: The plain model and the context's tokens.
+            cache: An empty cache of transformers.
+        """
         ids = generation.ids
         row = self._read_and_cut(generation, cache, ids[: self.read])
         if self.read < len(ids):
@@ -312,12 +351,13 @@ class CutReader:
         generation.write(row, cache, len(ids))
 
     def _read_and_cut(self, generation: PlainGeneration, cache: Any, ids: Sequence[int]) -> Any:
-        """Read tokens under the press.
+        """Read tokens under the press; a text that fits the budget is read without one.
 
         A press cuts each layer after its own attention, so the pass itself sees the whole text.
+        Also counts the cost of the press, and notes what is left.
 
         Args:
-            generation: The model, and what counts its cost.
+            generation: The plain model, which counts what a pass costs.
             cache: An empty cache; afterwards it has what the press keeps.
             ids: The tokens.
 
@@ -341,7 +381,7 @@ class CutReader:
         return row
 
     def _made_press(self, tokens: int) -> Any:
-        """The press that keeps `budget` of so many tokens."""
+        """An object of the chosen press of kvpress, which keeps `budget` of `tokens` tokens."""
         # A press keeps int(tokens * (1 - ratio)): half a token more is exact in spite of rounding.
         settings: dict[str, float] = {"compression_ratio": 1 - (self._config.budget + 0.5) / tokens}
         if self._config.observed is not None:
@@ -351,14 +391,20 @@ class CutReader:
         return getattr(load_package(), self._press.kind)(**settings)
 
     def _note_what_is_kept(self, generation: PlainGeneration, cache: Any) -> None:
-        """Set `kept` and `bytes_kept`; what a press masked instead of cutting it counts as gone."""
+        """Set `kept` and `bytes_kept` from the cache, and tell `generation` how many tokens are
+        left.
+
+        What a press masked instead of cutting it counts as gone.
+        """
         total = 0
         bytes_of_token = 0
         for attention, layer in zip(_attentions(generation.net), cache.layers, strict=True):
             heads, tokens, size = layer.keys.shape[1:]
             masked = getattr(attention, "masked_key_indices", None)
-            gone = 0 if masked is None else len(masked[0])
-            total += tokens - gone / heads
+            n_masked = 0
+            if masked is not None:
+                n_masked = len(masked[0])
+            total += tokens - n_masked / heads
             bytes_of_token += 2 * heads * size * layer.keys.element_size()
         self.kept = round(total / len(cache.layers))
         self.bytes_kept = self.kept * bytes_of_token
@@ -366,7 +412,12 @@ class CutReader:
 
 
 def _check_model(net: Any, press: Press) -> None:
-    """Raise CannotRun for a network that kvpress does not support."""
+    """Raise CannotRun where kvpress, or this press, does not support the network.
+
+    Args:
+        net: A model of transformers.
+        press: The press that is to cut its cache.
+    """
     supported = load_package().SUPPORTED_MODELS
     if not isinstance(net, supported):
         names = ", ".join(kind.__name__ for kind in supported)
@@ -378,7 +429,7 @@ def _check_model(net: Any, press: Press) -> None:
 
 
 def _attentions(net: Any) -> list[Any]:
-    """The attention modules of all layers, where a press hooks in."""
+    """The attention modules of all layers of a network, in order; a press hooks into these."""
     return [layer.self_attn for layer in net.get_decoder().layers]
 
 
@@ -390,8 +441,8 @@ def _forget_masks(net: Any) -> None:
 
 @contextlib.contextmanager
 def _attention_weights(net: Any) -> Iterator[None]:
-    """Context manager: passes inside give their attention weights, which the fused kernel has
-    not."""
+    """Context manager: passes inside return their attention weights, which the kernel "eager"
+    computes and a fused one does not."""
     before = net.config._attn_implementation
     net.set_attn_implementation("eager")
     try:

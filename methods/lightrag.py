@@ -119,12 +119,12 @@ class Item:
         return len(self.names) > 1
 
     def to_row(self) -> list[object]:
-        """The item as JSON values."""
+        """The item as an index stores it: [[name, ...], text, label, weight, [chunk, ...]]."""
         return [list(self.names), self.text, self.label, self.weight, self.chunks]
 
     @classmethod
     def from_row(cls, row: tuple[list[str], str, str, float, list[int]]) -> Item:
-        """The inverse of `to_row`."""
+        """The item of a row that `to_row` made: (names, text, label, weight, chunks)."""
         names, text, label, weight, chunks = row
         return cls(tuple(names), text, label, weight, list(chunks))
 
@@ -132,7 +132,8 @@ class Item:
         """The item as a line of the prompt: "ADA | BO | They met. | travel | 7 | 3".
 
         Args:
-            rank: As of `_Search._rank`, its last field.
+            rank: The last field: how many relations the entity has, or both entities of the
+                relation.
         """
         fields = [*self.names, self.text, self.label]
         if self.is_relation:
@@ -159,8 +160,11 @@ class Record(NamedTuple):
 def _mentions_by_names(by_chunk: Sequence[Sequence[Record]]) -> dict[Names, list[_Mention]]:
     """Names of an entity or relation, sorted -> its mentions in the order of the chunks.
 
+        [[Record(["BO", "ADA"], "They met.", "travel", 7)]]
+            -> {("ADA", "BO"): [_Mention("They met.", "travel", 7, chunk=0)]}
+
     Args:
-        by_chunk: The records of each chunk.
+        by_chunk: For each chunk what the model wrote of it.
     """
     mentions: dict[Names, list[_Mention]] = defaultdict(list)
     for number, records in enumerate(by_chunk):
@@ -170,15 +174,16 @@ def _mentions_by_names(by_chunk: Sequence[Sequence[Record]]) -> dict[Names, list
 
 
 def _text_for_vector(item: Item) -> str:
-    """What is encoded of an entity (name, description) or a relation (keywords, names,
-    description), without spaces between."""
+    """The text that is encoded for an item: name and description of an entity; keywords, names and
+    description of a relation; without spaces between these."""
     if item.is_relation:
         return f"{item.label}{''.join(item.names)}{item.text}"
     return item.names[0] + item.text
 
 
 def _unlisted_entities(items: Sequence[Item]) -> list[Item]:
-    """Entities that are named by relations alone, each with its first relation's description."""
+    """Entities that only relations name, each with the description and chunks of the first of
+    these."""
     listed = {item.names[0] for item in items if not item.is_relation}
     unlisted: dict[str, Item] = {}
     for item in reversed(items):
@@ -201,7 +206,7 @@ class DescribedGraphConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_overlap(self) -> DescribedGraphConfig:
-        """Refuse an overlap as long as a chunk."""
+        """Raise ValueError where chunks would overlap by as many tokens as they have."""
         if self.overlap >= self.segment_tokens:
             raise ValueError("overlap should be smaller than segment_tokens")
         return self
@@ -233,11 +238,12 @@ class LightRAG(ExtractingMethod):
     own_prompts: ClassVar[Sequence[Prompt]] = (EXTRACT, MORE, JOIN, KEYWORDS, GRAPH)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index.
+        """The index of a document.
 
-        "chunks": as [start, end] in characters; "items": of each entity and relation its names, one
-        or two, its description, its type or keywords, its weight and its chunks; "vectors": of the
-        items that can be found.
+        Returns:
+            "chunks": [start, end] of each in characters; "items": a row of each entity and relation
+                (`Item.to_row`); "vectors": those of the items that can be found, which are the
+                first ones [items, width].
         """
         config = self.config
         spans = overlapping_chunks(
@@ -259,8 +265,16 @@ class LightRAG(ExtractingMethod):
         }
 
     def _extract(self, chunk: str, tools: Tools) -> list[Record]:
-        """The records that the builder writes of a chunk, in one conversation: at once, and when
-        it is asked for what it left out (`gleanings`)."""
+        """Ask the builder for the entities and relations of a chunk, in one conversation: first at
+        once, then as often as `gleanings` says for those that it left out.
+
+        Args:
+            chunk: The text of the chunk.
+            tools: The engine's tools.
+
+        Raises:
+            WindowExceeded: The requests do not fit the window.
+        """
         model = tools.model("builder")
         turns = [EXTRACT.of(self.config).fill(text=[chunk])]
         turns += [MORE.of(self.config).fill()] * self.config.gleanings
@@ -281,9 +295,12 @@ class LightRAG(ExtractingMethod):
     def _item(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> Item:
         """One entity or relation, put together from all its mentions.
 
+        An entity gets its most frequent type, a relation all its keywords and the sum of its
+        weights.
+
         Args:
-            names: Of the entity, or of the two that a relation joins.
-            mentions: What chunks say of it.
+            names: The name of the entity, or the two names of the relation.
+            mentions: What the chunks say of it.
             tools: The engine's tools.
         """
         labels = [mention.label for mention in mentions]
@@ -300,12 +317,12 @@ class LightRAG(ExtractingMethod):
 
     def _description(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> str:
         """All distinct descriptions of an entity or a relation, joined by the model where they are
-        long.
+        long, else by SEPARATOR.
 
         Args:
-            names: Of the entity, or of the two that a relation joins.
-            mentions: What chunks say of it.
-            tools: The engine's tools.
+            names: The name of the entity, or the two names of the relation.
+            mentions: What the chunks say of it.
+            tools: The engine's tools; they store what the model writes.
         """
         model = tools.model("builder")
         distinct = sorted({mention.text for mention in mentions})
@@ -315,7 +332,7 @@ class LightRAG(ExtractingMethod):
         name = " and ".join(names)
 
         def ask_joined() -> str:
-            """Ask the model to join the descriptions of one name, as many as fit."""
+            """Ask the model to join the descriptions, as many as fit."""
             prompt = JOIN.of(self.config)
             turn, _ = fit_lines(
                 lambda count: prompt.fill(name=name, texts="\n".join(distinct[:count])),
@@ -332,7 +349,12 @@ class LightRAG(ExtractingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Find entities and relations by the question's keywords, read them with their chunks."""
+        """Ask for keywords of the question, find entities and relations by them, and answer from
+        these with their chunks.
+
+        The answer is REFUSAL where the reply has no keywords, or nothing is found in a mode of one
+        level.
+        """
         (document,) = documents
         (index,) = indexes
         config = self.config
@@ -361,7 +383,7 @@ class LightRAG(ExtractingMethod):
         Args:
             question: The question.
             search: The search in the document.
-            found: Numbers of the entities, relations and chunks, the best first.
+            found: What was found.
             step: The step of the search; the answer's steps begin with it.
         """
         tools = search.tools
@@ -410,6 +432,12 @@ class _Search:
     def __init__(
         self, index: Index, document: Document, config: LightRAG.Config, tools: Tools
     ) -> None:
+        """Keep the parts of the index, and compute what every search needs.
+
+        spans, chunks: places and texts of the chunks. items, vectors: entities and relations, and
+        the vectors of the first ones. texts, rows: the description of each item, and its line in a
+        prompt.
+        """
         self.document = document
         self.config = config
         self.tools = tools
@@ -426,7 +454,7 @@ class _Search:
         ]
 
     def _numbers_of_entities(self) -> dict[str, int]:
-        """Name -> the number of an entity."""
+        """Name -> the number of the entity among all items."""
         numbers: dict[str, int] = {}
         for i, item in enumerate(self.items):
             if not item.is_relation:
@@ -434,8 +462,10 @@ class _Search:
         return numbers
 
     def _neighbours(self) -> list[list[int]]:
-        """For each item, the numbers of the items that it is joined to: of an entity its relations,
-        of a relation its two entities."""
+        """For each item the numbers of the items that it is joined to.
+
+        Of an entity these are its relations, of a relation its two entities.
+        """
         joined: list[list[int]] = [[] for _ in self.items]
         for i, item in enumerate(self.items):
             if not item.is_relation:
@@ -451,27 +481,38 @@ class _Search:
         return sum(len(self._joined[self._entities[name]]) for name in item.names)
 
     def find_all(self, keywords: Mapping[str, Sequence[str]]) -> _Found:
-        """Everything that the keywords of a question find by the levels of the mode, each once.
+        """All that the keywords of a question find, each item and chunk once.
+
+        The setting `mode` says which levels of keywords count.
 
         Args:
-            keywords: Level, "low" or "high" -> its keywords.
+            keywords: "low" and "high" -> the keywords of this level.
         """
         entities: list[int] = []
         relations: list[int] = []
         chunks: list[int] = []
         for level in LEVELS[self.config.mode]:
             words = keywords.get(level, [])
-            find = self._find_high
-            if level == "low":
-                find = self._find_low
-            found = find(words)
+            found = self._find(level, words)
             entities += found.entities
             relations += found.relations
             chunks += found.chunks
         return _Found(_distinct(entities), _distinct(relations), _distinct(chunks))
 
+    def _find(self, level: str, words: Sequence[str]) -> _Found:
+        """What the keywords of one level, "low" or "high", find."""
+        if level == "low":
+            return self._find_low(words)
+        return self._find_high(words)
+
+    def _find(self, level: str, words: Sequence[str]) -> _Found:
+        """What the keywords of one level, "low" or "high", find."""
+        if level == "low":
+            return self._find_low(words)
+        return self._find_high(words)
+
     def _find_low(self, words: Sequence[str]) -> _Found:
-        """The nearest entities with their relations and chunks.
+        """Find entities by low-level keywords, with their relations and chunks.
 
         Of an entity's chunks those come first that more of its neighbours share.
         """
@@ -484,7 +525,7 @@ class _Search:
         return _Found(entities, self._best_relations(relations), self.first(chunks, self.chunks))
 
     def _find_high(self, words: Sequence[str]) -> _Found:
-        """The nearest relations with their entities and chunks."""
+        """Find relations by high-level keywords, with their entities and chunks."""
         relations = self._best_relations(self._nearest(words, relations=True))
         entities: list[int] = []
         chunks: list[int] = []
@@ -494,14 +535,14 @@ class _Search:
         return _Found(self.first(entities, self.texts), relations, self.first(chunks, self.chunks))
 
     def _nearest(self, words: Sequence[str], relations: bool) -> list[int]:
-        """The numbers of the entities, or relations, most similar to words, the best first.
+        """The numbers of the entities, or relations, most similar to keywords, the best first.
 
         Args:
             words: The keywords, encoded as one text.
-            relations: Whether relations are wanted, or entities.
+            relations: True for relations, False for entities.
 
         Returns:
-            `k` at most, of a cosine of `least` or more.
+            `k` at most, each of a cosine of `least` or more.
         """
         candidates: list[int] = []
         for i, item in enumerate(self.items[: len(self.vectors)]):
@@ -516,12 +557,17 @@ class _Search:
         return [candidates[i] for i in best if scores[i] >= self.config.least]
 
     def _best_relations(self, relations: list[int]) -> list[int]:
-        """Relations in the order of rank, then weight, as many as a list holds."""
-        ordered = sorted(relations, key=lambda i: (-self._ranks[i], -self.items[i].weight))
-        return self.first(ordered, self.texts)
+        """The numbers of relations, those of a high rank first, as many as one list of the prompt
+        holds."""
+
+        def high_rank_first(relation: int) -> tuple[int, float]:
+            """A sort key: a high rank first, of the same rank a high weight."""
+            return -self._ranks[relation], -self.items[relation].weight
+
+        return self.first(sorted(relations, key=high_rank_first), self.texts)
 
     def _shared_chunks_first(self, entity: int) -> list[int]:
-        """The chunks of an entity, those first that more of its neighbours have."""
+        """The chunks of an entity, those first that more of its neighbouring entities have, too."""
         shared: Counter[int] = Counter()
         for relation in self._joined[entity]:
             for neighbour in self._joined[relation]:
@@ -532,10 +578,10 @@ class _Search:
     def first(
         self, numbers: Sequence[int], texts: Sequence[str], budget: int | None = None
     ) -> list[int]:
-        """The first numbers, each once, whose texts fit into a budget.
+        """The first numbers, each once, whose texts fit into a budget together.
 
         Args:
-            numbers: Places in `texts`.
+            numbers: Places in `texts`, the best first.
             texts: The texts that would be shown.
             budget: Most tokens; None for the budget of a list.
         """
@@ -547,14 +593,18 @@ class _Search:
         return distinct[: reading.how_many_fit(shown, limit, self.tools.model(), "")]
 
     def written(self, found: _Found) -> str:
-        """The entities and relations as the prompt shows them."""
+        """The part of the prompt that lists the entities and relations that were found."""
         entities = "\n".join(self.rows[i] for i in found.entities)
         relations = "\n".join(self.rows[i] for i in found.relations)
         return "".join(GRAPH.of(self.config).fill(entities=entities, relations=relations))
 
     def shown_graph(self, graph: str, found: _Found) -> Shown:
-        """The list of entities and relations as the record has it, with the chunks that it is
-        made of."""
+        """The list of entities and relations as an Answer says what the reader saw.
+
+        Args:
+            graph: The text of the list.
+            found: The entities and relations in it, whose chunks become its sources.
+        """
         sources: set[tuple[str, int, int]] = set()
         for number in [*found.entities, *found.relations]:
             for chunk in self.items[number].chunks:
@@ -568,10 +618,10 @@ def _distinct(numbers: Sequence[int]) -> list[int]:
 
 
 def records_in(reply: str) -> list[Record] | None:
-    """Read entities and relations.
+    """The entities and relations that a reply lists.
 
-    Args:
-        reply: A model's text, '["entity", "Toren", "person", "A writer."]'.
+        '["entity", "Toren", "person", "A writer."]'
+            -> [Record(["TOREN"], "A writer.", "PERSON", 0.0)]
 
     Returns:
         A record of each; [] for an empty list, None for a reply without any.
@@ -589,7 +639,11 @@ def records_in(reply: str) -> list[Record] | None:
 
 
 def _record(value: list[object]) -> Record | None:
-    """The record of one list in a reply; None where it is neither an entity nor a relation."""
+    """The record of one list of a reply; None where it is neither an entity nor a relation.
+
+    ["relation", "Ada", "Bo", "They met.", "travel", 7]
+        -> Record(["ADA", "BO"], "They met.", "travel", 7.0)
+    """
     kind, *parts = [str(part).strip() for part in value]
     if kind == "entity" and len(parts) >= 3 and parts[0]:
         name, label, text = parts[:3]
@@ -601,8 +655,8 @@ def _record(value: list[object]) -> Record | None:
 
 
 def _strength(text: str) -> float:
-    """The strength of a relation, "7" also in quotation marks; 1 for what is no number, as in the
-    released code."""
+    """The strength of a relation: "7" and '"7"' -> 7.0; 1 for what is no number, as in the released
+    code."""
     plain = text.strip('"').strip("'")
     if _NUMBER.fullmatch(plain):
         return float(plain)

@@ -67,7 +67,7 @@ class LinearRAGConfig(MethodConfig):
     @field_validator("recogniser")
     @classmethod
     def _check_recogniser(cls, value: str) -> str:
-        """The name of a recogniser that exists. Raises ValueError for any other."""
+        """Return the name of a recogniser. Raises ValueError for one that does not exist."""
         return checked_name(value)
 
 
@@ -102,7 +102,7 @@ class NameGraph:
 
     @cached_property
     def sentences_of_names(self) -> dict[int, list[int]]:
-        """The numbers of the sentences of each name."""
+        """Name -> the sentences that have it, all by their numbers."""
         found: dict[int, list[int]] = defaultdict(list)
         for sentence, names in enumerate(self.names_of_sentences):
             for name in names:
@@ -114,15 +114,18 @@ class NameGraph:
     ) -> tuple[np.ndarray, dict[int, Activated]]:
         """Go from the question's names to further ones, by sentences that fit the question.
 
-        A sentence leads on once. A name's weight is the sum of all ways to it.
+        In each round the names reached in the round before lead, by their best sentences, to the
+        other names in these. A sentence leads on once. A name's weight is the sum of all ways to
+        it.
 
         Args:
-            seeds: Names of the question -> their similarity.
-            similarity: Of each sentence to the question, [sentences].
+            seeds: Number of a name of the question -> its similarity.
+            similarity: How similar each sentence is to the question, [sentences].
             config: The method's settings.
 
         Returns:
-            The weight of each name, [names], and the names that were reached.
+            The weight of each name, [names]; and number -> Activated for the names that were
+            reached.
         """
         weights = np.zeros(len(self.names))
         reached: dict[int, Activated] = {}
@@ -151,11 +154,11 @@ class NameGraph:
     def _best_sentences(
         self, name: int, similarity: np.ndarray, used: set[int], count: int
     ) -> list[int]:
-        """The sentences with a name that fit the question best, the best first.
+        """The numbers of the sentences with a name that fit the question best, the best first.
 
         Args:
             name: The number of the name.
-            similarity: Of each sentence to the question [sentences].
+            similarity: How similar each sentence is to the question, [sentences].
             used: Sentences that are left out.
             count: How many are wanted.
         """
@@ -168,9 +171,12 @@ class NameGraph:
     ) -> np.ndarray:
         """The weight of each passage among the starts of the walk, [passages].
 
+        It grows with the passage's similarity, and with how often it has the names that were
+        reached.
+
         Args:
-            similarity: Of each passage to the question, [passages].
-            reached: The names that the search has reached.
+            similarity: How similar each passage is to the question, [passages].
+            reached: Number -> Activated for the names that the search has reached.
             config: The method's settings.
         """
         scaled = min_max(similarity)
@@ -186,11 +192,11 @@ class NameGraph:
         return starts
 
     def walk(self, names: np.ndarray, passages: np.ndarray, damping: float) -> np.ndarray:
-        """Rank passages by PageRank.
+        """Rank the passages by personalised PageRank over names and passages.
 
         Args:
-            names: Weight of each name among the starts, [names].
-            passages: Weight of each passage, [passages].
+            names: The weight of each name among the starts, [names].
+            passages: The weight of each passage among the starts, [passages].
             damping: How likely the walk goes on.
 
         Returns:
@@ -202,8 +208,11 @@ class NameGraph:
         return ranks[len(self.names) :]
 
     def _weights(self) -> dict[tuple[int, int], float]:
-        """(node, node) -> weight of the edge between them; names are the first nodes, then come the
-        passages."""
+        """(node, node) -> weight of the edge between them, for the walk.
+
+        Names are the first nodes, then come the passages. A passage is joined to each of its names
+        by the name's share of all its mentions of names, and to the next passage with weight 1.
+        """
         weights: dict[tuple[int, int], float] = {}
         for passage, names in enumerate(self.names_of_passages):
             node = len(self.names) + passage
@@ -220,12 +229,12 @@ class NameGraph:
 
 
 def _has_name(sentence: str, name: str) -> bool:
-    """Whether a sentence has a name, as whole words."""
+    """Whether a sentence has a name as whole words: "Ann left." has "Ann", "Anna left." has not."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sentence) is not None
 
 
 def _passage_texts(document: Document, spans: Sequence[Span]) -> list[str]:
-    """The passages' texts, without white space around them."""
+    """The texts at `spans` of a document, without white space around them."""
     return [text.strip() for text in texts_at(document.text, spans)]
 
 
@@ -244,7 +253,12 @@ class _FoundNames:
     of_passages: list[list[int]] = field(default_factory=list)
 
     def add_passage(self, text: str, names: Sequence[str]) -> None:
-        """Add a passage with the names that were found in it."""
+        """Add a passage: number its new names, and note which of its sentences have which names.
+
+        Args:
+            text: The passage.
+            names: The names that were found in it.
+        """
         for name in names:
             self.numbers.setdefault(name, len(self.numbers))
         self.of_passages.append([self.numbers[name] for name in names])
@@ -255,10 +269,11 @@ class _FoundNames:
 
 
 def _cosine(vectors: object, query: np.ndarray) -> np.ndarray:
-    """The cosine of each row of `vectors` and of `query`, [rows]."""
+    """The cosine of each row of `vectors` [rows, width] with `query` [width]; returns [rows]."""
     rows = np.asarray(vectors, dtype=float).reshape(-1, len(query))
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
-    return np.asarray(rows @ query / np.where(lengths == 0, 1, lengths))
+    divisors = np.where(lengths == 0, 1, lengths)  # a vector of zeros has the cosine 0
+    return np.asarray(rows @ query / divisors)
 
 
 class LinearRAG(ReadingMethod):
@@ -273,18 +288,31 @@ class LinearRAG(ReadingMethod):
     index_roles = ("reader", "encoder")
 
     def index_packages(self) -> tuple[str, ...]:
-        """The package of the named-entity tool, () for the rules."""
+        """The packages of the tool that finds names, on whose versions the index depends; () for
+        the rules."""
         return packages(self.config.recogniser)
 
     def problems(self) -> list[str]:
-        """None; raises Missing where the named-entity tool is not installed."""
+        """No sentence, as no setting is wrong by itself; checks that the tool that finds names is
+        installed.
+
+        Raises:
+            Missing: It is not.
+        """
         problem = install_problem(self.config.recogniser)
         if problem:
             raise Missing(problem, f"the named-entity tool {self.config.recogniser}")
         return []
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """Passages, the names in passages and sentences, vectors of all three."""
+        """The index of a document.
+
+        Returns:
+            "passages": [start, end] of each; "names": the distinct names; "of_sentences",
+                "of_passages": for each sentence with a name, and each passage, the numbers of its
+                names; "passage_vectors", "sentence_vectors", "name_vectors": the vectors of the
+                three [texts, width].
+        """
         spans = passage_chunks(document, self.config.chunk_tokens, tools.model())
         texts = _passage_texts(document, spans)
         found = _FoundNames()
@@ -302,23 +330,24 @@ class LinearRAG(ReadingMethod):
         }
 
     def _names(self, text: str) -> list[str]:
-        """The names in a text."""
+        """The names that the chosen recogniser finds in a text."""
         return recogniser(self.config.recogniser).names(text)
 
     def most_shown(self) -> int | None:
-        """The setting k."""
+        """The most passages that a reader is shown: the setting k."""
         k: int = self.config.k
         return k
 
     def most_tokens_shown(self) -> int | None:
-        """k of the longest passages."""
+        """The most tokens that a reader is shown: k passages of `chunk_tokens` each."""
         tokens: int = self.config.k * self.config.chunk_tokens
         return tokens
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Rank the passages from the question's names, read the best."""
+        """Rank the passages by the walk from the question's names, and answer from the best that
+        fit."""
         (document,) = documents
         (index,) = indexes
         config = self.config
@@ -345,28 +374,29 @@ class LinearRAG(ReadingMethod):
     def _rank(
         self, question: Question, index: Index, graph: NameGraph, tools: Tools
     ) -> tuple[np.ndarray, str, Step]:
-        """Rank the passages.
+        """Rank the passages by the walk; by similarity alone where question or document has no
+        name.
 
         Args:
             question: The question.
             index: The document's index.
-            graph: Its graph.
+            graph: The graph of its names and passages.
             tools: The engine's tools.
 
         Returns:
-            The score of each passage, [passages]; what the score is; the step with the names.
+            The score of each passage, [passages]; the score's name, "similarity" or "pagerank"; the
+            step of the trace with the names that were reached.
         """
         config = self.config
         names = self._names(question.text)
-        (query, *of_names) = tools.encoder().encode(
-            [question.text, *(name.lower() for name in names)], "query"
-        )
+        encoded = [question.text] + [name.lower() for name in names]
+        (query, *name_vectors) = tools.encoder().encode(encoded, "query")
         similarity = _cosine(index["passage_vectors"], query)
         if not names or not graph.names:
             note = "no name: ranked by similarity"
             return similarity, "similarity", Step("names", flops=tools.meter.flops(), note=note)
         seeds: dict[int, float] = {}
-        for vector in of_names:
+        for vector in name_vectors:
             nearest = _cosine(index["name_vectors"], vector)
             best = int(nearest.argmax())
             seeds[best] = float(nearest[best])

@@ -6,6 +6,7 @@ SlidingWindow    window 1 ─► "unanswerable"   window 2 ─► "Mira" ◄ the
 ClosedBook       the question alone
 """
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -69,12 +70,12 @@ class FullContext(ReadingMethod):
     def _fitting_spans(
         self, text: str, max_tokens: int, model: MeteredModel
     ) -> tuple[list[Span], int]:
-        """Choose the parts of a text that stay.
+        """Choose the parts of a text that stay, as the setting `keep` says.
 
         Args:
             text: The text.
-            max_tokens: Tokens of the parts that stay, joined.
-            model: Whose tokens are counted.
+            max_tokens: Most tokens of these parts, joined.
+            model: The model whose tokens are counted.
 
         Returns:
             The spans of these parts, and the tokens of the whole text.
@@ -93,14 +94,22 @@ class FullContext(ReadingMethod):
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
-        """Ask once about `texts`; return the answer and trace steps (none by default;
-        kv_eviction.py has some)."""
+        """Ask the question over texts, with one request.
+
+        Args:
+            question: The question.
+            texts: The texts; [] asks without a text.
+            tools: The engine's tools.
+            reading: How the answer is asked for.
+
+        Returns:
+            The answer, and steps of the trace: none here, but a subclass may have some.
+        """
         return ask(question, texts, tools, tools.model(), reading), ()
 
 
 def _join_spans(text: str, spans: Sequence[Span]) -> str:
-    """The `spans` of `text` with nothing between them, as LongBench joins the two halves of a long
-    text."""
+    """The parts of `text` at `spans`, joined with nothing between them, as in LongBench."""
     return "".join(text[a:b] for a, b in spans)
 
 
@@ -143,14 +152,20 @@ class SlidingWindow(ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Ask every window; return the first reply that answers, "unanswerable" where none does."""
+        """Ask every window; return the first reply that answers, "unanswerable" where none does.
+
+        Without a window that fits, the question is asked without a text. The stop reason says which
+        window answered, or why none did.
+        """
         (document,) = documents
         model = tools.model()
         reading = Reading(self._task(tools.task), self.config.window, self.config)
         room = room_for_text(question, tools, model, reading)
         spans = self._equal_windows(document.text, room, model)
         if not spans:
-            reason = "no text fits beside the question" if document.text else "the text is empty"
+            reason = "the text is empty"
+            if document.text:
+                reason = "no text fits beside the question"
             return Answer(ask(question, [], tools, model, reading), stop_reason=reason)
         texts = [document.text[start:end] for start, end in spans]
         answers = tools.map(lambda text: ask(question, [text], tools, model, reading), texts)
@@ -170,8 +185,8 @@ class SlidingWindow(ReadingMethod):
         return Answer(self.REFUSAL, shown, reason, tuple(steps))
 
     def _task(self, task: Task) -> Task:
-        """The task with the refusal in its instruction; one that has it already, as Qasper's, stays
-        as it is."""
+        """The task with a sentence added to its instruction that allows "unanswerable"; a task
+        whose instruction has the word already, as Qasper's, stays as it is."""
         if self.REFUSAL in task.instruction:
             return task
         instruction = task.instruction + EXTRA.of(self.config).text
@@ -182,18 +197,18 @@ class SlidingWindow(ReadingMethod):
         return self.REFUSAL not in reply.lower() and any(map(str.isalnum, reply))
 
     def _equal_windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
-        """Cut a text into windows of equal size.
+        """Cut a text into `windows` windows of equal size, or into more where one would not fit.
 
         Args:
             text: The text.
-            room: Tokens of a window at most, each encoded on its own.
-            model: Whose tokens are counted.
+            room: Most tokens of a window, encoded on its own.
+            model: The model whose tokens are counted.
 
         Returns:
             The spans of the windows; [] for an empty text or no room.
         """
-        tokens = model.count(text)
-        size = min(room, -(-tokens // self.config.windows))
+        share = math.ceil(model.count(text) / self.config.windows)
+        size = min(room, share)
         while size > 0:
             spans = fixed_chunks(text, size, model)
             longest = max(model.count(text[start:end]) for start, end in spans)
@@ -213,6 +228,6 @@ class ClosedBook(ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Answer from the model's own knowledge."""
+        """Answer the question without any text, from what the model knows."""
         request = Reading(tools.task, config=self.config)
         return Answer(ask(question, [], tools, tools.model(), request), stop_reason="closed-book")

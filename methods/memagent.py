@@ -54,8 +54,8 @@ NOTHING = "No previous memory"
 
 
 def segments(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Spans of `size` tokens in the text without white space at its ends, as in the released
-    code."""
+    """The spans of segments of `size` tokens, which tile the text without the white space at its
+    ends, as in the released code."""
     first = len(text) - len(text.lstrip())
     spans = fixed_chunks(text.strip(), size, model)
     return [(first + start, first + end) for start, end in spans]
@@ -64,7 +64,7 @@ def segments(text: str, size: int, model: MeteredModel) -> list[Span]:
 def written(
     pieces: Pieces, max_tokens: int, window: int | None, model: MeteredModel
 ) -> tuple[str, int]:
-    """The reply to a request.
+    """Send a request in a conversation of its own.
 
     Args:
         pieces: The request.
@@ -106,20 +106,23 @@ class MemAgent(Method):
     traits = Traits(draws=False)
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts: the update and the answer."""
+        """The two prompts that it sends: the update of the memory, and the answer from it."""
         return (UPDATE, FINAL)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Overwrite the memory with every segment, then answer from it.
+        """Let the model overwrite the memory with every segment, then answer from the last memory.
 
-        Raises WindowExceeded where a segment with a memory, and the memory that is written, does
-        not fit.
+        Raises:
+            WindowExceeded: A segment with the memory, and the memory that is written, does not fit.
         """
-        (document,), config, model = documents, self.config, tools.model()
+        (document,) = documents
+        config = self.config
+        model = tools.model()
         spans = segments(document.text, config.segment_tokens, model)
-        memory, steps = NOTHING, list[Step]()
+        memory = NOTHING
+        steps: list[Step] = []
         with tools.phase("search"):
             for number, (start, end) in enumerate(spans):
                 pieces = UPDATE.of(config).fill(
@@ -130,16 +133,9 @@ class MemAgent(Method):
                 reply, tokens = written(pieces, config.memory_tokens, config.window, model)
                 memory = reply  # with its white space, as in the released code
                 shown = Shown("span", document.id, start, end)
-                steps.append(
-                    Step(
-                        "memory",
-                        number,
-                        tokens=tokens,
-                        flops=tools.meter.flops(),
-                        shown=shown,
-                        note=memory,
-                    )
-                )
+                flops = tools.meter.flops()
+                step = Step("memory", number, tokens=tokens, flops=flops, shown=shown, note=memory)
+                steps.append(step)
         pieces = FINAL.of(config).fill(
             instruction=tools.task.instruction,
             question=[question.text],

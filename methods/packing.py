@@ -25,7 +25,7 @@ _CLAUSE = re.compile(r"[,;:](?=\s)|[\uff0c\uff1b\uff1a\u3001]")
 
 
 def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Cut a text into spans of characters, in order.
+    """Cut a text into spans of characters, in order, each of whole sentences where these fit.
 
     They tile the text but for parts of white space alone. Tokens are those of the whole text: a
     span encoded on its own may have one more or less. A character of several tokens is never cut.
@@ -33,7 +33,7 @@ def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
     Args:
         text: The text.
         size: Tokens of a span at most.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
 
     Returns:
         (start, end) of each span; [] for a text of white space alone.
@@ -57,18 +57,21 @@ class Packing(abc.ABC):
     lowest: int
 
     def __init__(self, text: str, starts: list[int], size: int) -> None:
+        """Keep the text, the first character of each of its tokens, and the most tokens of a
+        span."""
         self.text = text
         self.starts = starts
         self.size = size
 
     @abc.abstractmethod
     def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
-        """The places at which text[start:end] may be cut, each before a character, in order.
+        """The places at which text[start:end] may be cut, in order; a cut is made before the
+        character of that number.
 
         Args:
             start: The first character.
             end: The character after the last one.
-            rank: Of the places, as for the class.
+            rank: Which places: those of rank 0 are the best to cut at, such as ends of sentences.
         """
 
     @abc.abstractmethod
@@ -76,13 +79,14 @@ class Packing(abc.ABC):
         """Tokens of text[start:end]."""
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """Yield spans that tile text[start:end], each of `size` at most.
+        """Yield spans that tile text[start:end], each as long as it can be with `size` tokens at
+        most.
 
         Args:
             start: Where the spans begin.
             end: Where they end.
-            rank: Of the places at which they are cut; what is too long between two of these is cut
-                at places of higher ranks.
+            rank: The rank of the places at which they are cut; what is too long between two of
+                these is cut at places of the next rank, and stays too long after the rank `lowest`.
         """
         open_start = start  # the span that grows is text[open_start:a]
         for a, b in pairwise([start, *self.stops(start, end, rank), end]):
@@ -104,14 +108,26 @@ class _Packing(Packing):
     lowest = 2
 
     def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
-        """The ends of sentences and lines for rank 0, of clauses for rank 1."""
+        """The ends of sentences and lines in text[start:end] for rank 0, of clauses for rank 1.
+
+        Args:
+            start: The first character.
+            end: The character after the last one.
+            rank: 0 or 1; `pack` itself cuts where tokens begin.
+        """
         if rank == 0:
             return sentence_ends(self.text, start, end, lines=True)
         return (match.end() for match in _CLAUSE.finditer(self.text, start, end))
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """As `Packing.pack`; a clause that is still too long is cut before every `size`-th
-        token."""
+        """Yield spans that tile text[start:end]: of whole sentences, else of whole clauses
+        (`Packing.pack`); a clause that is still too long is cut before every `size`-th token.
+
+        Args:
+            start: Where the spans begin.
+            end: Where they end.
+            rank: 0: cut at sentences first; 1: at clauses; 2: at tokens.
+        """
         if rank < self.lowest:
             return super().pack(start, end, rank)
         first = bisect_left(self.starts, start)
@@ -120,7 +136,7 @@ class _Packing(Packing):
         return iter(tiles(start, cuts, end))
 
     def count(self, start: int, end: int) -> int:
-        """Tokens that begin in text[start:end]."""
+        """How many tokens begin in text[start:end]."""
         return bisect_left(self.starts, end) - bisect_left(self.starts, start)
 
 
@@ -156,14 +172,14 @@ def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel)
 
 
 def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Pack whole sentences into chunks; a sentence that is too long is cut hard.
+    """Pack whole sentences into chunks of at most `size` tokens; a longer sentence is cut hard.
 
     Tokens are those of the whole text: a chunk encoded on its own may have one or two more.
 
     Args:
         text: The text.
         size: Tokens of a chunk at most.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
 
     Returns:
         (start, end) of each chunk.
@@ -230,7 +246,7 @@ def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Pa
 
 
 def _touched_tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """The range of tokens that overlap a range of characters.
+    """The range of tokens that overlap a range of characters, as [first, last).
 
     Args:
         starts: The first character of each token; it may be the space before a word.
@@ -238,7 +254,7 @@ def _touched_tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, i
         end: The character after the last one.
 
     Returns:
-        The first token, and the one after the last.
+        The number of the first token, and the number after that of the last.
     """
     first = bisect_right(starts, start) - 1  # the last token that starts at or before `start`
     last = bisect_left(starts, end)

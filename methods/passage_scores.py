@@ -26,8 +26,8 @@ def score_passages(
     """Score passages for a question.
 
     Args:
-        scoring: "bm25"; "reranker": its logits; else the encoder's similarity.
-        question: Its words.
+        scoring: "bm25"; "reranker": its logits; "dense": the encoder's similarity.
+        question: The text of the question.
         texts: The passages.
         tools: The engine's tools.
 
@@ -46,7 +46,10 @@ def score_passages(
 
 
 def distinct_documents(documents: Sequence[Document]) -> list[int]:
-    """Indexes of the documents with different texts: of equal ones the first."""
+    """The indexes of the documents with different texts; of equal ones only the first counts.
+
+    texts "a", "b", "a" -> [0, 1]
+    """
     first: dict[str, int] = {}
     for number, document in enumerate(documents):
         first.setdefault(document.text, number)

@@ -62,12 +62,12 @@ class Reading:
         return pieces
 
     def _filled(self, prompt: Prompt, question: Question, listed: Sequence[str]) -> Pieces:
-        """A prompt, as the method's settings replace it, with its values filled in.
+        """Fill in a prompt, in the wording that the method's settings give it.
 
         Args:
-            prompt: The prompt.
-            question: The question.
-            listed: The texts with the separators between them.
+            prompt: CLOSED, or ANSWER, which has a place for texts.
+            question: The question, with its options.
+            listed: The texts with the separators between them; [] for CLOSED.
         """
         return prompt.of(self.config).fill(
             instruction=self.task.instruction,
@@ -78,10 +78,17 @@ class Reading:
 
 
 def options(question: Question) -> str:
-    """The question's options as the shared prompt shows them, "" where it has none."""
+    r"""The question's options as the shared prompt shows them, "" where it has none.
+
+    ("Brem", "Kelford") -> "\nOptions:\n(A) Brem\n(B) Kelford"
+    """
     if not question.options:
         return ""
-    return "\nOptions:" + "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options))
+    lines = ["\nOptions:"]
+    for number, option in enumerate(question.options):
+        letter = chr(ord("A") + number)
+        lines.append(f"({letter}) {option}")
+    return "\n".join(lines)
 
 
 def question_text(question: Question) -> str:
@@ -92,7 +99,7 @@ def question_text(question: Question) -> str:
 def room_for_text(
     question: Question, tools: Tools, model: MeteredModel, reading: Reading | None = None
 ) -> int:
-    """Tokens of text that fit beside prompt, question and answer.
+    """How many tokens of text fit into one request, beside the prompt, the question and the answer.
 
     Args:
         question: The question.
@@ -148,11 +155,14 @@ def ask(
     model: MeteredModel,
     reading: Reading | None = None,
 ) -> str:
-    """Show texts, ask, and return the answer.
+    """Show texts to a model, ask the question, and return the answer that is in its reply.
+
+    Where the question says how the reply begins, the model's reply is begun so, or, where the model
+    cannot have its reply begun, the prompt ends so.
 
     Args:
         question: The question.
-        texts: The texts, in order; none: closed book.
+        texts: The texts, in order; none: the model answers from what it knows.
         tools: The engine's tools.
         model: The model that reads.
         reading: Settings of the request; None: those of the task.

@@ -71,7 +71,16 @@ class _Memory:
     history: list[str] = field(default_factory=list)
 
     def overwrite(self, reply: str, model: MeteredModel) -> str | None:
-        """Take the model's reply as the newest memory; returns its query, None where it has none."""
+        """Make the model's reply, without its query, the newest memory, and recall the earlier
+        memory that is nearest to the query; without a query nothing is recalled.
+
+        Args:
+            reply: "... <recall>who is Toren</recall>".
+            model: The model whose tokens are compared.
+
+        Returns:
+            The query; None where the reply has none.
+        """
         self.text = _RECALL.sub("", reply).strip()
         if self.text not in self.history:
             self.history.append(self.text)
@@ -108,8 +117,10 @@ def nearest(query: str, memories: Sequence[str], model: MeteredModel) -> str:
         return NOT_RECALLED
     vectorizer = text_features.TfidfVectorizer(analyzer=tokens)
     vectors = vectorizer.fit_transform(memories)  # of length 1
-    similarity = (vectors @ vectorizer.transform([query]).T).toarray().ravel()
-    newest = int(np.flatnonzero(similarity == similarity.max())[-1])
+    query_vectors = vectorizer.transform([query])
+    similarity = (vectors @ query_vectors.T).toarray().ravel()  # of each memory [memories]
+    most_similar = np.flatnonzero(similarity == similarity.max())
+    newest = int(most_similar[-1])
     return memories[newest]
 
 
@@ -131,16 +142,18 @@ class ReMemR1(Method):
     traits = Traits(draws=False)
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts: the update and the answer."""
+        """The two prompts that it sends: the update of the memory, and the answer from it."""
         return (UPDATE, FINAL)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Overwrite the memory with every segment, then answer from it and from what was recalled.
+        """Let the model overwrite the memory with every segment, then answer from the last memory
+        and from what was recalled with it.
 
-        Raises WindowExceeded where a segment with two memories, and the memory that is written,
-        does not fit.
+        Raises:
+            WindowExceeded: A segment with two memories, and the memory that is written, does not
+                fit.
         """
         (document,) = documents
         config = self.config
@@ -181,18 +194,18 @@ class ReMemR1(Method):
         shown: Shown,
         tools: Tools,
     ) -> list[Step]:
-        """Overwrite the memory with one segment.
+        """Let the model overwrite the memory with one segment.
 
         Args:
-            memory: Changed.
+            memory: The memory, which is changed.
             question: The question.
             section: The segment's text.
             number: The segment's number.
-            shown: Its place.
+            shown: The segment's place in the document, for the step.
             tools: The engine's tools.
 
         Returns:
-            The steps: the memory, and what was recalled.
+            The steps of the trace: the memory, and what was recalled where something was.
         """
         config = self.config
         model = tools.model()

@@ -84,7 +84,11 @@ class RetrievalConfig(MethodConfig):
         return self
 
     def cut(self, document: Document, model: MeteredModel) -> list[Span]:
-        """The chunks of `document` as spans of characters."""
+        """The chunks of a document as spans of characters, in order.
+
+        None runs across two of the document's sections, where it has any; those of less than
+        `least_characters` are dropped.
+        """
         sections = [one for one in document.passages if isinstance(one, Section)]
         spans = self._spans(document, model)
         if sections:
@@ -110,7 +114,8 @@ class RetrievalConfig(MethodConfig):
         return spans
 
     def _spans(self, document: Document, model: MeteredModel) -> list[Span]:
-        """Cut the document into chunks as the settings say."""
+        """Cut a document into chunks as the setting `chunks` says, without regard to its
+        sections."""
         size = self.chunk_tokens
         if self.chunks == "tokens":
             return fixed_chunks(document.text, size, model)
@@ -133,6 +138,7 @@ class TopK(ReadingMethod):
     from_other_runs: Mapping[str, str] = {"k": "chunk_tokens"}
 
     def __init__(self, config: MethodConfig) -> None:
+        """Keep the settings; give the index the version "2" where its chunks end with sentences."""
         super().__init__(config)
         if self.config.chunks not in ("tokens", "words"):
             # Chunks that end with a sentence: version 2 has another rule for ends of sentences.
@@ -140,19 +146,20 @@ class TopK(ReadingMethod):
             self.index_version = "2"  # type: ignore[misc]
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: "chunks" as [start, end] in characters, and what `prepare` adds for the
-        ranking."""
+        """The index of a document: {"chunks": [[start, end], ...] in characters}, and what
+        `prepare` adds for the ranking."""
         chunks = self.config.cut(document, tools.model())
         texts = texts_at(document.text, chunks)
         return {"chunks": stored(chunks), **self.prepare(texts, tools)}
 
     def most_shown(self) -> int | None:
-        """The setting k."""
+        """The most chunks that a reader is shown: the setting k; None with a budget."""
         k: int | None = self.config.k
         return k
 
     def most_tokens_shown(self) -> int | None:
-        """k of the longest chunks, or the budget."""
+        """The most tokens that a reader is shown: k chunks of `chunk_tokens` each, or the
+        budget."""
         if self.config.k is None:
             budget: int | None = self.config.budget
             return budget
@@ -160,12 +167,17 @@ class TopK(ReadingMethod):
         return tokens
 
     def passages_are_disjoint(self) -> bool:
-        """The chunks are those of one cut."""
+        """True: no two chunks of the one cut overlap."""
         return True
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
-        """What the ranking needs beside the chunks' `texts` in the document's index (nothing by
-        default)."""
+        """What the index of a document holds for the ranking, beside the chunks, such as their
+        vectors; {} by default.
+
+        Args:
+            texts: The texts of the chunks.
+            tools: The engine's tools.
+        """
         return {}
 
     @abc.abstractmethod
@@ -174,8 +186,8 @@ class TopK(ReadingMethod):
 
         Args:
             question: The question.
-            texts: Of the chunks.
-            index: The document's, as `index` built it.
+            texts: The texts of the chunks.
+            index: The document's index, as `index` built it.
             tools: The engine's tools.
 
         Returns:
@@ -188,8 +200,8 @@ class TopK(ReadingMethod):
         """Steps of the trace for the chunks that were read; none by default.
 
         Args:
-            shown: Their places in the document.
-            kept: Their numbers.
+            shown: The spans of these chunks, in the order of the prompt.
+            kept: Their numbers among all chunks, in the same order.
             ranks: The scores of all chunks [chunks].
             tools: The engine's tools.
         """
@@ -198,8 +210,10 @@ class TopK(ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Rank, show the best, answer; if nothing fits, answer without a text and note it in the
-        stop reason."""
+        """Rank the chunks, show the best, answer.
+
+        If not even one fits, the answer is given without a text, and the stop reason says so.
+        """
         (document,) = documents
         (index,) = indexes
         request = Reading(tools.task, config=self.config)
@@ -261,20 +275,28 @@ class TopK(ReadingMethod):
         return Answer(read.answer, shown_hits(read.hits), read.stop_reason, steps)
 
     def query(self, question: Question) -> str:
-        """What a retriever is asked."""
+        """The text that a retriever of the user's own is asked to search for: the question."""
         return question.text
 
     def candidates(self) -> int:
-        """How many passages a retriever is asked for."""
+        """How many passages a retriever of the user's own is asked to find: k, or MOST_HITS with a
+        budget."""
         return self.config.k or MOST_HITS
 
     def chosen(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
-        """The passages of a retriever, best first; as it ranks them by default."""
+        """The passages of a retriever in the order in which they are shown; its own order by
+        default.
+
+        Args:
+            question: The question.
+            hits: What the retriever found, best first.
+            tools: The engine's tools, for methods that rank the passages anew.
+        """
         return hits
 
     def as_read(self, texts: list[str]) -> list[str]:
-        """The chunks' `texts` as the prompt shows them, in the order of the document; self_route.py
-        numbers them."""
+        """The texts of all chunks, in the order of the document, as the prompt shows them:
+        unchanged by default; a subclass may number them."""
         return texts
 
 
@@ -294,7 +316,8 @@ class BestRead:
 
 
 def _retrieval_config(request: Reading) -> RetrievalConfig:
-    """The settings that say how many passages are read, and in which order."""
+    """The method's settings in a request, which say how many passages are read, and in which
+    order."""
     assert isinstance(request.config, RetrievalConfig)
     return request.config
 
@@ -390,11 +413,11 @@ def read_hits_fitting(
 
 
 def similarity_to(query: str, vectors: ArrayLike, tools: Tools) -> np.ndarray:
-    """How similar a query is to each passage [passages].
+    """How similar a query is to each passage, [passages], by the run's encoder; higher is better.
 
     Args:
         query: The query.
-        vectors: Of the passages, made by the same encoder [passages, width].
+        vectors: The vectors of the passages, made by the same encoder [passages, width].
         tools: The engine's tools.
     """
     encoder = tools.encoder()
@@ -418,7 +441,7 @@ class BM25(TopK):
     traits = Traits(one_request=True, draws=False, takes_retriever=True)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """BM25 scores of the chunks, [chunks]."""
+        """The BM25 score of each chunk for the question, [chunks]; the index is not used."""
         return bm25(question.text, texts)
 
 
@@ -431,11 +454,12 @@ class Dense(TopK):
     index_roles = ("reader", "encoder")
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
-        """Embeddings of the chunks, [chunks, width]."""
+        """{"embeddings": the vectors of the chunks' texts by the encoder, [chunks, width]}."""
         return {"embeddings": tools.encoder().encode(texts, "passage")}
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Similarity of the question to every chunk."""
+        """How similar the question is to each chunk by the encoder, [chunks]; `index` has the
+        chunks' vectors."""
         return similarity_to(question.text, index["embeddings"], tools)
 
 
@@ -458,13 +482,15 @@ class DosRag(Dense):
     traits = Traits(one_request=True, draws=False, takes_retriever=True)
 
     def query(self, question: Question) -> str:
-        """The question, with its options where it has some."""
+        """The text that is searched for: the question, with its options where `query_options` is
+        set."""
         if self.config.query_options:
             return question_text(question)
         return question.text
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Similarity of the query to every chunk."""
+        """How similar the query of this method (question and options) is to each chunk,
+        [chunks]."""
         asked = replace(question, text=self.query(question))
         return super().rank(asked, texts, index, tools)
 
@@ -477,7 +503,8 @@ class Reranked(TopK):
     encoders = ("reranker",)
 
     def candidates(self) -> int:
-        """Those that the reranker reads."""
+        """How many passages a retriever of the user's own is asked to find: MOST_HITS, from which
+        the reranker chooses."""
         return MOST_HITS
 
     def chosen(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
@@ -486,7 +513,7 @@ class Reranked(TopK):
         return [hits[i] for i in best_first(scores)]
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """The reranker's scores of the chunks, [chunks]."""
+        """The reranker's score of each chunk for the question, [chunks]; the index is not used."""
         return tools.reranker().score(question.text, texts)
 
 
@@ -498,6 +525,7 @@ class RandomChunks(TopK):
     traits = Traits(one_request=True, floor=True)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Random scores [chunks] in [0, 1), by the run's seed and the question."""
+        """A random score in [0, 1) for each chunk, [chunks]; the same in every run with this seed
+        and question."""
         draw = random.Random(f"{tools.seed} {question.id}")
         return np.array([draw.random() for _ in texts])

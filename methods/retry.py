@@ -73,30 +73,34 @@ class ParsedReply(Generic[T]):
 
     @property
     def notes(self) -> list[str]:
-        """A sentence for each reply that could not be parsed."""
+        """A sentence for each reply that could not be parsed, with its first 60 characters."""
         return [f"invalid reply {reply[:60]!r}" for reply in self.refused]
 
 
 def window_of(window: int | None, model: MeteredModel) -> int:
-    """Tokens of prompt and reply together: the method's limit (None: no limit), within the model's
-    window."""
+    """Most tokens of prompt and reply together: the model's window, or a smaller one that is set.
+
+    Args:
+        window: The method's setting; None: no limit of its own.
+        model: The model.
+    """
     return min(window or model.window, model.window)
 
 
 def fit_lines(
     request_of: Callable[[int], Pieces], n_lines: int, room: int, model: MeteredModel
 ) -> tuple[Pieces, int]:
-    """Leave out lines from the end of a list until the request fits.
+    """Leave out lines from the end of a list until the request with the others fits.
 
     Args:
         request_of: Gives the request with the first n lines.
         n_lines: How many lines there are.
         room: Most tokens of the request.
-        model: Counts its tokens.
+        model: The model whose tokens are counted.
 
     Returns:
-        The request, and how many lines it has. One that does not fit even without lines is
-        returned as it is; `require_room` reports it.
+        The request, and how many lines it has. One that does not fit even without lines is returned
+        as it is; `require_room` reports it.
     """
     n_shown = n_lines
     while n_shown and prompt_tokens(request_of(n_shown), model) > room:
@@ -113,9 +117,9 @@ def require_room(
     """Raise WindowExceeded if a request with its reply does not fit.
 
     Args:
-        tokens: Of both together.
+        tokens: The tokens of both together.
         model: The model.
-        window: method.window; None: the model's.
+        window: The setting method.window; None: the model's window.
         lower: The settings that the error says to lower.
     """
     limit = window_of(window, model)
@@ -162,17 +166,16 @@ def sample_until_parsed(
 ) -> ParsedReply[T]:
     """Ask for replies to the open turn of a session until one is accepted.
 
-    The first reply is greedy, the others are drawn as `retry` says. The run's records say how many
-    replies a method could not read, so each refused one is counted as such; an accepted one needs
-    no count.
+    The first reply is greedy, the others are drawn as `retry` says. Each refused reply is also
+    counted in the run's records; an accepted one needs no count.
 
     Args:
         s: The session. Replies are written in branches, so its context stays as it was.
-        response: What is filled in.
+        response: Is filled in and returned.
         limit: Most tokens of a reply.
         parse: Reads a reply; None: it is not accepted.
-        retry: How often, and how.
-        seed_of: Number of a reply, from 0 -> its seed; None: by `retry.seed`.
+        retry: How many further replies are asked for, and how they are drawn.
+        seed_of: Number of a reply, from 0 -> its seed; None: the seeds follow from `retry.seed`.
 
     Returns:
         `response`.
@@ -199,8 +202,10 @@ def sample_until_parsed(
 
 
 def parse_list(reply: str) -> list[str] | None:
-    """The items of a list, a line each after "*", "-" or "1.", or else the strings of its lists
-    (methods/values.py).
+    r"""The items of a reply's list: what follows "*", "-" or "1." on a line; where there is no such
+    line, the strings of lists in JSON or Python.
+
+        "Here:\n* Ann\n* Bob" -> ["Ann", "Bob"]        '["Ann", "Bob"]' -> ["Ann", "Bob"]
 
     [] for "none" and an empty list; None for any other reply.
     """
@@ -220,7 +225,9 @@ def parse_list(reply: str) -> list[str] | None:
 
 
 def numbers_in(reply: str, label: str) -> list[int] | None:
-    """The numbers after `label` and a colon, or of a reply that is nothing else, none twice.
+    """The numbers after a label and a colon, or of a reply without a letter; none twice.
+
+        "Pages: 3, 7 and 3", "Pages" -> [3, 7]
 
     Where the label stands alone they are in the lines below it, up to a blank one. [] for "none"
     and an empty list; None for any other reply.

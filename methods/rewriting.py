@@ -52,18 +52,18 @@ class Writing:
 def hypothetical_passages(
     question: Question, count: int, writing: Writing, tools: Tools
 ) -> list[str]:
-    """Passages that would answer the question, each drawn with a seed of its own.
+    """Let the model write passages that would answer the question, each with a seed of its own.
 
     Args:
         question: The question.
         count: How many are written; empty ones are left out.
-        writing: How.
+        writing: Length and temperature of a passage.
         tools: The engine's tools.
     """
     pieces = HYPOTHESIS.of(writing.config).fill(question=question.text)
 
     def passage(number: int) -> str:
-        """Write one hypothetical passage that could answer the question."""
+        """Write the passage of this number."""
         seed = derived_seed(tools.seed, question.id, "hypothetical passage", str(number))
         return _reply(pieces, writing, seed, tools, stop=(_END_OF_PASSAGE,))
 
@@ -72,12 +72,12 @@ def hypothetical_passages(
 
 
 def rewritten_queries(question: Question, count: int, writing: Writing, tools: Tools) -> list[str]:
-    """The question in other words, in one reply.
+    """Let the model write the question in other words, as several queries in one reply.
 
     Args:
         question: The question.
         count: How many are asked for; the model may write fewer.
-        writing: How.
+        writing: Length and temperature of the reply.
         tools: The engine's tools.
     """
     pieces = QUERIES.of(writing.config).fill(question=question.text, count=str(count))
@@ -87,7 +87,9 @@ def rewritten_queries(question: Question, count: int, writing: Writing, tools: T
 
 
 def parse_queries(reply: str, question: str, count: int) -> list[str]:
-    """The first queries of a reply: its lines without list marks.
+    r"""The first queries of a reply: its lines without list marks.
+
+        "Queries:\n1. pump repair\n2. pump repair", ... -> ["pump repair"]
 
     Left out are a line that ends with a colon, which announces the list, what stands there twice,
     and the question itself.
@@ -108,7 +110,15 @@ def parse_queries(reply: str, question: str, count: int) -> list[str]:
 def _reply(
     pieces: Pieces, writing: Writing, seed: int, tools: Tools, stop: tuple[str, ...] = ()
 ) -> str:
-    """The reader's reply to one request, without white space around it."""
+    """The reader's reply to one request, without white space around it.
+
+    Args:
+        pieces: The request.
+        writing: Length and temperature of the reply.
+        seed: The seed of its draws.
+        tools: The engine's tools.
+        stop: Texts that end the reply.
+    """
     with tools.model().session() as s:
         feed(s, pieces)
         written = s.write(writing.tokens, stop, temperature=writing.temperature, seed=seed)

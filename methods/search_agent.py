@@ -92,15 +92,17 @@ class SearchAgent(Method):
     index_roles: ClassVar[tuple[str, ...]] = ("reader", "encoder")
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts: the task with the tools, what tools return, and the request to answer."""
+        """The prompts that it sends: the task with the tools, what tools return, and the request to
+        answer."""
         return (AGENT, FOUND, WHOLE, FORCE)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index:
+        """The index of a document.
 
-        chunks       [start, end] of each chunk in the document
-        sentences    [number of its chunk, start, end] of each sentence that is not too short
-        vectors      of these sentences
+        Returns:
+            "chunks": [start, end] of each in characters; "sentences": [number of its chunk, start,
+                end] of each sentence that is not too short; "vectors": of these sentences,
+                [sentences, width].
         """
         chunks = packed_chunks(document.text, self.config.segment_tokens, tools.model())
         sentences: list[list[int]] = []
@@ -119,9 +121,10 @@ class SearchAgent(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Let the model call tools until it answers.
+        """Let the model call tools in one conversation until it answers.
 
-        Raises WindowExceeded where the task with two replies does not fit the window.
+        Raises:
+            WindowExceeded: The task with two replies does not fit the window.
         """
         (document,) = documents
         (index,) = indexes
@@ -147,7 +150,8 @@ class SearchAgent(Method):
     def _converse(
         self, s: Session, model: MeteredModel, calls: _Calls, force: Pieces, reserved: int
     ) -> _End:
-        """Let the model call tools until it calls none, or until a limit is reached.
+        """Let the model call tools until it calls none, or until a limit is reached and it is told
+        to answer.
 
         Args:
             s: The conversation, which has the task.
@@ -155,6 +159,9 @@ class SearchAgent(Method):
             calls: The tools.
             force: The request to answer now.
             reserved: Tokens that this request and two replies take.
+
+        Returns:
+            The last reply, and the reason why it was the last.
         """
         config = self.config
         number = 1
@@ -215,7 +222,11 @@ class _ToolCall:
 
     @classmethod
     def parse(cls, value: Mapping[str, object]) -> _ToolCall:
-        """The call in an object of a reply that has the key "tool"."""
+        """The call in an object of a reply that has the key "tool".
+
+        {"tool": "read_chunk", "chunks": [3, 4]} -> _ToolCall("read_chunk", chunks=["3", "4"],
+            ...)
+        """
         top = value.get("top")
         if not isinstance(top, int) or top <= 0:
             top = None
@@ -230,7 +241,7 @@ class _ToolCall:
 
 
 def _tool_calls(reply: str) -> list[_ToolCall]:
-    """The calls in a reply: the objects that name a tool."""
+    """The calls in a reply: its JSON objects that have the key "tool", in order."""
     objects = [value for value in values_in(reply) if isinstance(value, dict)]
     return [_ToolCall.parse(value) for value in objects if "tool" in value]
 
@@ -248,6 +259,7 @@ class _Calls:
     def __init__(
         self, document: Document, index: Index, config: SearchAgent.Config, tools: Tools
     ) -> None:
+        """Keep the document and its index; nothing is read or seen yet."""
         self.document = document
         self.index = index
         self.config = config
@@ -258,7 +270,7 @@ class _Calls:
         self.steps: list[Step] = []
 
     def result(self, call: _ToolCall) -> str:
-        """What a call returns, as the model sees it; its step is appended to `steps`."""
+        """Run a call, and return what the model sees of it. Also appends a step to `steps`."""
         result = self._run(call)
         step = Step(
             call.tool,
@@ -270,7 +282,8 @@ class _Calls:
         return result
 
     def _run(self, call: _ToolCall) -> str:
-        """Run the tool that the model called; returns what the model reads next."""
+        """Run the tool that the model called, and return the text that the model reads next; for a
+        tool that does not exist, or without what it needs, a sentence that says so."""
         if call.tool == "keyword_search" and call.keywords:
             return self._found(self._by_keywords(call.keywords, self._top(call)))
         if call.tool == "semantic_search" and call.queries:
@@ -280,35 +293,47 @@ class _Calls:
         return "Error: there is no such tool, or what it needs is missing."
 
     def _top(self, call: _ToolCall) -> int:
-        """How many chunks a search shows."""
+        """How many chunks a search shows: as many as the call says, up to _TOP, else the setting
+        `top`."""
         if call.top is not None:
             return min(call.top, _TOP)
         return int(self.config.top)
 
     def _by_keywords(self, keywords: Sequence[str], most: int) -> dict[int, list[Span]]:
-        """Find chunks by the words in them.
+        """Find the chunks that have keywords, those first that have them most often, long ones
+        counting more.
 
         Args:
             keywords: Texts to find, in any letters.
-            most: The number of chunks.
+            most: Most chunks.
 
         Returns:
-            The chunks with most keywords, longer ones counting more, and the first sentences of each
-            with one.
+            Number of a chunk -> the spans of its first sentences with a keyword, best chunk first.
         """
         words = [keyword.lower() for keyword in keywords]
         scores = [self._keyword_score(chunk, words) for chunk in self.chunks]
         found = [i for i, score in enumerate(scores) if score]
         found.sort(key=lambda i: -scores[i])
-        return {i: self._sentences_with(self.chunks[i], words) for i in found[:most]}
+        best = found[:most]
+        return {chunk: self._sentences_with(self.chunks[chunk], words) for chunk in best}
 
     def _keyword_score(self, chunk: Span, words: Sequence[str]) -> int:
-        """How often the words, in small letters, are in a chunk, each times its length."""
+        """How often words are in a chunk, each times its length.
+
+        Args:
+            chunk: The span of the chunk.
+            words: The words, in small letters.
+        """
         text = self.document.text[slice(*chunk)].lower()
         return sum(text.count(word) * len(word) for word in words)
 
     def _sentences_with(self, chunk: Span, words: Sequence[str]) -> list[Span]:
-        """The first sentences of a chunk that have one of the words."""
+        """The spans of the first _MOST_SENTENCES sentences of a chunk that have one of the words.
+
+        Args:
+            chunk: The span of the chunk.
+            words: The words, in small letters.
+        """
         spans: list[Span] = []
         for span in _sentences(self.document.text, chunk):
             sentence = self.document.text[slice(*span)].lower()
@@ -321,10 +346,11 @@ class _Calls:
 
         Args:
             query: What is looked for.
-            most: The number of chunks; three times as many sentences are taken.
+            most: Most chunks; three times as many sentences are taken.
 
         Returns:
-            The chunks, that with the nearest sentence first, and the spans of their sentences taken.
+            Number of a chunk -> the spans of its sentences taken, the chunk with the nearest
+            sentence first.
         """
         nearest = best_first(similarity_to(query, self.index["vectors"], self.tools))
         hits: dict[int, list[Span]] = {}
@@ -335,7 +361,11 @@ class _Calls:
         return {chunk: sorted(hits[chunk]) for chunk in best}
 
     def _found(self, hits: dict[int, list[Span]]) -> str:
-        """The found sentences of each chunk as the model sees them; adds them to `seen`."""
+        """The found sentences of each chunk as the model sees them. Also adds them to `seen`.
+
+        Args:
+            hits: Number of a chunk -> the spans of its sentences.
+        """
         if not hits:
             return "Nothing is found."
         line = FOUND.of(self.config)
@@ -347,9 +377,13 @@ class _Calls:
         return "\n\n".join(lines)
 
     def _whole(self, name: str) -> str:
-        """The chunk whose number the model writes, whole, as the model sees it; adds it to `read`.
+        """The text of a chunk as the model sees it. Also adds its number to `read`.
 
-        A chunk that was read before is not repeated; for no number of a chunk it says so.
+        A chunk that was read before is not repeated; where there is no such chunk, the text says
+        so.
+
+        Args:
+            name: The number of the chunk as the model writes it.
         """
         if not name.isdecimal() or int(name) >= len(self.chunks):
             return f"[Chunk {name}] There is none."
@@ -360,7 +394,8 @@ class _Calls:
         return "".join(WHOLE.of(self.config).fill(number=name, text=self.document.text[start:end]))
 
     def shown(self) -> tuple[Shown, ...]:
-        """The chunks that were read, and the sentences that were seen of others."""
+        """The chunks that were read, and the sentences that were seen of other chunks, in the form
+        in which an Answer says what the reader saw."""
         chunks = [self.chunks[i] for i in self.read]
         parts: list[Span] = []
         for start, end in dict.fromkeys(self.seen):
@@ -370,8 +405,13 @@ class _Calls:
 
 
 def _sentences(text: str, chunk: Span) -> Iterable[Span]:
-    """Spans of a chunk's sentences without the marks that end them, as the released code cuts
-    them."""
+    """Yield the spans of a chunk's sentences without the marks that end them, as the released code
+    cuts them.
+
+    Args:
+        text: The text of the document.
+        chunk: The span of the chunk.
+    """
     for match in _SENTENCE.finditer(text, *chunk):
         start, end = trimmed(text, *match.span())
         if start < end:

@@ -60,11 +60,11 @@ class SearchO1(TaggedSearch):
     tags = Tags("<|begin_search_query|>", "<|end_search_query|>")
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts: the task, and the reading of what was found."""
+        """The two prompts that it sends: the task, and the reading of what was found."""
         return (TASK, READ)
 
     def request(self, question: Question, tools: Tools) -> Pieces:
-        """The task."""
+        """The first user turn: the task, with the question and its options."""
         return TASK.of(self.config).fill(
             instruction=tools.task.instruction,
             question=question_text(question),
@@ -73,7 +73,7 @@ class SearchO1(TaggedSearch):
         )
 
     def information(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
-        """Search, and let the model write what helps in the passages.
+        """Search, and let the model write what in the passages helps.
 
         Args:
             query: The query that the model wrote.
@@ -81,7 +81,8 @@ class SearchO1(TaggedSearch):
             tools: The engine's tools.
 
         Returns:
-            What the model writes, between its marks; a sentence where it may not search.
+            What the model writes, between result tags; or a sentence there that no search was made,
+            as the limit is reached or the query was searched for before.
         """
         if len(trajectory.queries) >= self.config.most:
             return _result("The limit of searches is reached; no more search is possible.")
@@ -94,13 +95,16 @@ class SearchO1(TaggedSearch):
         return f"\n{_result(self._read(query, trajectory.text, texts, tools))}\n"
 
     def _read(self, query: str, reasoning: str, texts: Sequence[str], tools: Tools) -> str:
-        """Let the model write what helps in passages.
+        """Let the model write what in some passages helps the reasoning, in a request of its own.
 
         Args:
             query: What was searched for.
             reasoning: All that the model wrote so far.
-            texts: The passages.
+            texts: The passages; as many of the first as fit are shown.
             tools: The engine's tools.
+
+        Returns:
+            What follows "**Final Information**" in the reply, else "No helpful information found.".
         """
         model = tools.model()
         limit = self.config.read_tokens
@@ -121,10 +125,10 @@ class SearchO1(TaggedSearch):
         return information.strip() or _NOTHING
 
     def invalid(self) -> None:
-        """A reply without a query ends the reasoning."""
+        """None: a reply without a query ends the reasoning."""
 
     def answer_of(self, reply: str) -> str:
-        """The content of the last box."""
+        r"""The content of the last box: "... \boxed{Toren}" -> "Toren"; "" where there is none."""
         boxes = _BOXED.findall(reply)
         if not boxes:
             return ""
@@ -132,13 +136,17 @@ class SearchO1(TaggedSearch):
 
 
 def _result(text: str) -> str:
+    """A text between the tags that mark what a search found."""
     return f"\n<|begin_search_result|>{text}<|end_search_result|>\n"
 
 
 def _shortened(reasoning: str) -> str:
-    """The steps of a reasoning, a line each, without those in its middle that neither search nor
-    hold what was found; the first and the last three stay. The code counts an empty step as the
-    last one of four."""
+    """The steps of a reasoning, each on a line as "Step 3: ...", without some of its middle.
+
+    The first and the last three stay, and those that search or hold what was found; each run of
+    others becomes "...". Blank lines are no steps here; the released code counts an empty step as
+    the last one of four.
+    """
     steps = [line for line in reasoning.split("\n") if line.strip()]
     kept: list[str] = []
     for number, step in enumerate(steps):

@@ -50,23 +50,31 @@ class SearchR1(TaggedSearch):
     tags = Tags("<search>", "</search>", "</answer>")
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts: the task, and what follows a part without query and answer."""
+        """The two prompts that it sends: the task, and what follows a part without query and
+        answer."""
         return (TASK, INVALID)
 
     def request(self, question: Question, tools: Tools) -> Pieces:
-        """The task."""
+        """The first user turn: the task, with the question and its options."""
         return TASK.of(self.config).fill(
             instruction=tools.task.instruction, question=question_text(question)
         )
 
     def information(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
-        """The passages, numbered, between tags."""
+        """Search, and return the numbered passages between <information> tags. Also adds them to
+        the trajectory.
+
+        Args:
+            query: The query that the model wrote.
+            trajectory: What is written so far.
+            tools: The engine's tools.
+        """
         hits = tools.search(query, self.config.k)
         trajectory.found.add(query, hits, tools)
         return f"\n\n<information>{numbered(hits).strip()}</information>\n\n"
 
     def invalid(self) -> str:
-        """A sentence that says which tags there are."""
+        """A sentence that says which tags there are, put after a part without query and answer."""
         return "".join(INVALID.of(self.config).fill())
 
     def answer_of(self, reply: str) -> str:

@@ -30,12 +30,12 @@ class Collected:
     def add(
         self, query: str, hits: Sequence[SearchHit], tools: Tools, most: int | None = None
     ) -> list[SearchHit]:
-        """Add passages that are new.
+        """Add the passages that are new, and a step for each.
 
         Args:
             query: What found them.
-            hits: Best first.
-            tools: Count the tokens of the steps.
+            hits: The passages, best first; some may be there already.
+            tools: The engine's tools, which count the tokens of the steps.
             most: Most passages in all; None: no limit.
 
         Returns:
@@ -53,15 +53,17 @@ class Collected:
         return new
 
     def texts(self) -> list[str]:
-        """The passages, each with its title on a line of its own."""
+        """The texts of all passages so far, each with its title on a line of its own before it."""
         return [hit.titled_text for hit in self.hits]
 
     def shown(self, count: int | None = None) -> tuple[Shown, ...]:
-        """The first `count` passages (None: all) as what a reader saw."""
+        """The first `count` passages (None: all) in the form in which an Answer says what the
+        reader saw."""
         return tuple(hit.shown for hit in self.hits[:count])
 
 
 def _id_of(hit: SearchHit) -> str:
+    """The id of a passage."""
     return hit.id
 
 
@@ -71,7 +73,7 @@ def retrieve_step(hit: SearchHit, query: str, number: int, tools: Tools) -> Step
     Args:
         hit: The passage.
         query: What was searched for.
-        number: Of the passage among those that were found.
+        number: The passage's place among all that were found, from 0.
         tools: The engine's tools.
     """
     return Step(
@@ -86,7 +88,8 @@ def retrieve_step(hit: SearchHit, query: str, number: int, tools: Tools) -> Step
 
 
 def separated(texts: Sequence[str]) -> list[str]:
-    """Texts as pieces of a prompt, a blank line between them."""
+    r"""Texts as pieces of a prompt, with a blank line between each two: ["a", "b"] -> ["a", "\n\n",
+    "b"]."""
     pieces: list[str] = []
     for text in texts:
         pieces += [SEPARATOR, text]
@@ -94,7 +97,8 @@ def separated(texts: Sequence[str]) -> list[str]:
 
 
 def fitting(texts: Sequence[str], request: Pieces, reply: int, model: MeteredModel) -> int:
-    """How many of the texts, from the first on, fit beside a request and its reply.
+    """How many of the texts, from the first on, fit into a request beside its other parts and the
+    reply.
 
     Args:
         texts: The texts.

@@ -51,8 +51,14 @@ SLACK = 8
 
 
 def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:
-    """The numbers of the sentences that end a segment: local minima of `ppl` [sentences] (nats)
-    past the threshold."""
+    """The numbers of the sentences that end a segment: those at a local minimum of perplexity.
+
+        [3.0, 1.0, 2.0], 0.5 -> [1]
+
+    Args:
+        ppl: The perplexity of each sentence, in nats [sentences].
+        threshold: The least fall to a minimum, or rise after it, in nats.
+    """
     minima: list[int] = []
     for i in range(1, len(ppl) - 1):
         fall = ppl[i - 1] - ppl[i]
@@ -68,16 +74,16 @@ def perplexities(
 ) -> list[float]:
     """PPL of each sentence of a text, in nats.
 
-    They are scored in windows, each after as much of the text before it as fits; one that is longer
-    than a window is scored by its beginning.
+    They are scored in windows of whole sentences, each after as much of the text before it as fits;
+    a sentence that is longer than a window is scored by its beginning.
 
     Args:
         text: The text.
         spans: (start, end) of its sentences.
         model: The model that scores.
         max_tokens: Tokens of a window and the text before it together.
-        window: Tokens of a window of whole sentences; half of `max_tokens` where that is fewer and
-            the text has several.
+        window: Tokens of a window; half of `max_tokens` where that is fewer and the text has
+            several.
     """
     if not spans:
         return []
@@ -114,13 +120,13 @@ def perplexities(
 def _perplexities_in_window(
     before: str, inside: str, firsts: list[int], size: int, model: MeteredModel
 ) -> list[float]:
-    """PPL of the sentences of a window.
+    """PPL of each sentence of one window, in nats.
 
     Args:
-        before: The text before it.
-        inside: The window.
-        firsts: The characters at which its sentences begin.
-        size: Most tokens of it.
+        before: The text before the window, which is read but not scored.
+        inside: The text of the window.
+        firsts: The characters of `inside` at which its sentences begin.
+        size: Most tokens of the window; what is longer is cut off.
         model: The model that scores.
     """
     offsets = model.offsets(inside)
@@ -141,17 +147,20 @@ def _perplexities_in_window(
     for (_, stop), score in tokens:
         # A token may begin with the space before a sentence: its last character says where it
         # belongs.
-        owner = max(0, bisect_right(firsts, max(stop - 1, 0)) - 1)
-        of_sentences[owner].append(score)
+        last_character = max(stop - 1, 0)
+        sentence = max(0, bisect_right(firsts, last_character) - 1)
+        of_sentences[sentence].append(score)
     return [_perplexity(of_sentence) for of_sentence in of_sentences]
 
 
 def _perplexity(scores: Sequence[float]) -> float:
-    """The mean negative log-probability, 0 without a token."""
+    """The mean negative log-probability of tokens: [-1.0, -3.0] -> 2.0; 0 without a token."""
+    if not scores:
+        return 0.0
     total = 0.0
     for score in scores:
         total -= score
-    return total / max(len(scores), 1)
+    return total / len(scores)
 
 
 def perplexity_segments(
@@ -190,14 +199,15 @@ _ENDS = (re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n\s*"))
 
 
 def packed_segments(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Cut a text into spans, in order, that cover every word.
+    """Cut a text into spans, in order, that cover every word: of whole paragraphs, else lines,
+    sentences or tokens.
 
     Tokens are those of the whole text: a span encoded on its own may have one or two more.
 
     Args:
         text: The text.
         size: Tokens of a span at most.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
 
     Returns:
         (start, end) of each span, without the white space around it; [] for a text without a word.
@@ -215,12 +225,13 @@ class _Cutting(Packing):
     lowest = len(_ENDS) + 1
 
     def stops(self, start: int, end: int, rank: int) -> list[int]:
-        """The places inside text[start:end] at which it may be cut, as `Packing.stops`.
+        """The places inside text[start:end] at which it may be cut, in order.
 
         Args:
-            start: The start of the part.
-            end: Its end.
-            rank: 0 for blank lines, then line breaks, ends of sentences, and last tokens.
+            start: The first character of the part.
+            end: The character after its last one.
+            rank: Which places: 0 for blank lines, then line breaks, ends of sentences, and last
+                tokens.
         """
         if rank < len(_ENDS):
             # White space goes with what follows, as it does in the tokens.
@@ -229,16 +240,17 @@ class _Cutting(Packing):
             stops = [start + b for _, b in sentences(self.text[start:end])]
         else:
             first = self._token_at(start)
-            stops = self.starts[first + self.size : bisect_left(self.starts, end) : self.size]
+            last = bisect_left(self.starts, end)
+            stops = self.starts[first + self.size : last : self.size]  # every `size`-th token
         return [at for at in dict.fromkeys(stops) if start < at < end]
 
     def count(self, start: int, end: int) -> int:
-        """Tokens that text[start:end] touches; white space before a word may belong to the token of
-        one before it."""
+        """How many tokens text[start:end] touches; white space before a word may belong to the
+        token of the word before it."""
         return bisect_left(self.starts, end) - self._token_at(start)
 
     def _token_at(self, start: int) -> int:
-        """The token that the character at `start` belongs to."""
+        """The number of the token that the character at `start` belongs to."""
         return max(0, bisect_right(self.starts, start) - 1)
 
 
@@ -263,11 +275,12 @@ class _Segment:
 
     @property
     def text(self) -> str:
+        """The text of the segment."""
         return self.document.text[self.start : self.end]
 
     @property
     def titled_text(self) -> str:
-        """The text under its document's title, which is not added where the text begins with it."""
+        """The text below its document's title, which is not added where the text begins with it."""
         title = self.document.title.strip()
         if not title or self.text.startswith(title):
             return self.text
@@ -275,11 +288,13 @@ class _Segment:
 
     @property
     def shown(self) -> Shown:
+        """The segment in the form in which an Answer says what the reader saw."""
         return Shown("span", self.document.id, self.start, self.end)
 
 
 def _distinct_segments(documents: Sequence[Document], indexes: Indexes) -> list[_Segment]:
-    """The segments of all documents, each document once."""
+    """The segments of all documents in order; of documents with the same text only the first
+    counts."""
     segments: list[_Segment] = []
     for number in distinct_documents(documents):
         spans = indexes[number]["segments"]
@@ -296,29 +311,37 @@ class _Segmented(reading.ReadingMethod):
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
 
     def __init__(self, config: MethodConfig) -> None:
+        """Keep the settings, and need the encoder or reranker that the setting `scoring` uses."""
         super().__init__(config)
         # What ranks is a parameter.
         self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
 
     @abc.abstractmethod
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """The segments of a document as spans of characters; `model` is that of the first of
-        `index_roles`."""
+        """The segments of a document as spans of characters.
+
+        Args:
+            text: The text of the document.
+            model: The model whose tokens are counted, and that scores where a rule uses scores.
+        """
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: the segments as spans of characters."""
+        """The index of a document: {"segments": [[start, end], ...]} in characters."""
         model = tools.model(self.index_roles[0])
 
-        def cut() -> list[list[int]]:
+        def cut_as_json() -> list[list[int]]:
+            """The segments as [start, end]."""
             return [list(span) for span in self.cut(document.text, model)]
 
-        return {"segments": tools.keep("segments", cut)}
+        return {"segments": tools.keep("segments", cut_as_json)}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Rank, show the best until one does not fit, answer; where none fits, answer without a
-        text."""
+        """Rank the segments of all documents, show the best until one does not fit, and answer.
+
+        Where none fits, the answer is given without a text, and the stop reason says so.
+        """
         config: SegmentConfig = self.config
         segments = _distinct_segments(documents, indexes)
         texts = [segment.text for segment in segments]
@@ -334,13 +357,17 @@ class _Segmented(reading.ReadingMethod):
         steps: list[Step] = []
         reason = "exhausted"
         for i in best_first(scores):
-            text = segments[i].titled_text if config.titles else segments[i].text
+            text = segments[i].text
+            if config.titles:
+                text = segments[i].titled_text
             tokens = model.count(text)
             used += tokens
             if read:
                 used += separator
             if used > limit:
-                reason = "budget" if limit == config.budget else "window"
+                reason = "window"
+                if limit == config.budget:
+                    reason = "budget"
                 break
             read.append(text)
             shown.append(segments[i].shown)
@@ -370,7 +397,7 @@ class SentenceSegments(_Segmented):
     index_version = "2"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """Cut by rule, without a model's scores."""
+        """Cut a text after every `sentences` sentences; the model only counts tokens."""
         return sentence_chunks(text, self.config.sentences, self.config.segment_tokens, model)
 
 
@@ -382,7 +409,8 @@ class JinaSegments(_Segmented):
     index_version = "3"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """Cut by rule, without a model's scores."""
+        """Cut a text at blank lines, line breaks and ends of sentences; the model only counts
+        tokens."""
         return packed_segments(text, self.config.segment_tokens, model)
 
 
@@ -414,7 +442,7 @@ class MetaChunking(_Segmented):
     index_version = "3"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """Cut at minima of the builder's perplexity."""
+        """Cut a text after the sentences whose perplexity by `model` is a minimum."""
         config = self.config
         return perplexity_segments(
             text, config.threshold, config.segment_tokens, model, config.window_tokens

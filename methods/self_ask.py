@@ -46,14 +46,15 @@ _FINAL = re.compile(r"final answer is:?\s*(\S.*)", re.IGNORECASE)
 
 
 @dataclass
-class _Asked:
-    """What has been asked and answered so far."""
+class _FollowUps:
+    """The follow-up questions with their answers so far, a line each, and the passages found."""
 
     lines: list[str] = field(default_factory=list)
     found: Collected = field(default_factory=Collected)
 
     @property
     def text(self) -> str:
+        """The lines as the prompt shows them, "(nothing)" where there are none."""
         return "\n".join(self.lines) or "(nothing)"
 
 
@@ -72,7 +73,7 @@ class SelfAsk(Method):
     traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts."""
+        """The three prompts that it sends; it does not use the shared reading prompts."""
         return (ASK, REPLY, FORCE)
 
     def answer(
@@ -81,15 +82,15 @@ class SelfAsk(Method):
         """Ask, search and answer in turn until a line names the final answer.
 
         A line that is neither a follow-up question nor the final answer ends the asking, as does
-        the limit: the model is then told to answer.
+        the limit: the model is then told to answer. The stop reason says how it ended.
         """
         del documents, indexes  # it reads what it finds
-        asked = _Asked()
+        follow_ups = _FollowUps()
         final: str | None = None
         reason = "told to answer: most"
         with tools.phase("search"):
             for number in range(self.config.most):
-                line = self._line(question, asked, tools)
+                line = self._next_line(question, follow_ups, tools)
                 said = _FINAL.search(line)
                 follow_up = _FOLLOW_UP.search(line)
                 if said:
@@ -99,37 +100,39 @@ class SelfAsk(Method):
                 if follow_up is None:
                     reason = "told to answer: no follow-up question"
                     break
-                self._follow(follow_up.group(1).strip(), asked, tools)
+                self._answer_follow_up(follow_up.group(1).strip(), follow_ups, tools)
         if final is None:
             final = self._ask(
-                self._filled(FORCE, question, asked, tools), tools.task.max_answer_tokens, tools
+                self._filled(FORCE, question, follow_ups, tools),
+                tools.task.max_answer_tokens,
+                tools,
             )
         answer = tools.task.answer_in(final)
-        return Answer(answer, asked.found.shown(), reason, tuple(asked.found.steps))
+        return Answer(answer, follow_ups.found.shown(), reason, tuple(follow_ups.found.steps))
 
-    def _line(self, question: Question, asked: _Asked, tools: Tools) -> str:
-        """The next line that the model writes.
+    def _next_line(self, question: Question, follow_ups: _FollowUps, tools: Tools) -> str:
+        """Let the model write the next line: a follow-up question, or the final answer.
 
         Args:
             question: The question.
-            asked: The follow-up questions so far; the line's step is added to its trace.
+            follow_ups: What was asked so far; a step "ask" is added to its trace.
             tools: The engine's tools.
         """
-        request = self._filled(ASK, question, asked, tools)
+        request = self._filled(ASK, question, follow_ups, tools)
         line = self._ask(request, self.config.line_tokens, tools, stop=("\n",))
-        asked.found.steps.append(Step("ask", flops=tools.meter.flops(), note=line))
+        follow_ups.found.steps.append(Step("ask", flops=tools.meter.flops(), note=line))
         return line
 
-    def _follow(self, follow_up: str, asked: _Asked, tools: Tools) -> None:
+    def _answer_follow_up(self, follow_up: str, follow_ups: _FollowUps, tools: Tools) -> None:
         """Search for a follow-up question, and answer it from the passages.
 
         Args:
-            follow_up: The question.
-            asked: The passages, and the question with its answer, are added to it.
+            follow_up: The text of the question.
+            follow_ups: The passages, and the question with its answer, are added to it.
             tools: The engine's tools.
         """
         hits = tools.search(follow_up, self.config.k)
-        asked.found.add(follow_up, hits, tools)
+        follow_ups.found.add(follow_up, hits, tools)
         texts = [hit.titled_text for hit in hits]
         model = tools.model()
         limit = self.config.line_tokens
@@ -137,19 +140,28 @@ class SelfAsk(Method):
         count = fitting(texts, empty, limit, model)
         request = REPLY.of(self.config).fill(text=separated(texts[:count]), question=follow_up)
         reply = self._ask(request, limit, tools, stop=("\n",))
-        asked.lines += [f"Follow up: {follow_up}", f"Intermediate answer: {reply}"]
-        asked.found.steps.append(Step("reply", flops=tools.meter.flops(), note=reply))
+        follow_ups.lines += [f"Follow up: {follow_up}", f"Intermediate answer: {reply}"]
+        follow_ups.found.steps.append(Step("reply", flops=tools.meter.flops(), note=reply))
 
-    def _filled(self, prompt: Prompt, question: Question, asked: _Asked, tools: Tools) -> Pieces:
-        """Fill a prompt with the question and the follow-up questions so far."""
+    def _filled(
+        self, prompt: Prompt, question: Question, follow_ups: _FollowUps, tools: Tools
+    ) -> Pieces:
+        """Fill a prompt with the instruction, the question, and the follow-up questions so far."""
         return prompt.of(self.config).fill(
             instruction=tools.task.instruction,
             question=question_text(question),
-            so_far=asked.text,
+            so_far=follow_ups.text,
         )
 
     def _ask(self, request: Pieces, limit: int, tools: Tools, stop: tuple[str, ...] = ()) -> str:
-        """The reply to a request of one turn."""
+        """The reply to a request of one turn, without white space around it.
+
+        Args:
+            request: The request.
+            limit: Most tokens of the reply.
+            tools: The engine's tools.
+            stop: Texts that end the reply.
+        """
         with tools.model().session() as s:
             feed(s, request)
             return s.write(limit, stop=stop).text.strip()

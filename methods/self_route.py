@@ -58,7 +58,8 @@ class SelfRouteConfig(RetrievalConfig):
 
     @model_validator(mode="after")
     def _check_chunk_size(self) -> SelfRouteConfig:
-        """Raise ValueError for a size of chunks that `chunks` does not use."""
+        """Raise ValueError where the size that the chosen `chunks` does not use (chunk_tokens for
+        words, else chunk_words) was changed."""
         other = "chunk_tokens" if self.chunks == "words" else "chunk_words"
         if getattr(self, other) != type(self).model_fields[other].default:
             raise ValueError(
@@ -68,7 +69,8 @@ class SelfRouteConfig(RetrievalConfig):
         return self
 
     def _spans(self, document: Document, model: MeteredModel) -> list[Span]:
-        """Cut the document into chunks; into chunks of words, where the settings say so."""
+        """Cut a document into chunks as the setting `chunks` says: of words, or as for top-k
+        retrieval."""
         if self.chunks == "words":
             return word_chunks(document.text, self.chunk_words)
         return super()._spans(document, model)
@@ -85,26 +87,28 @@ class SelfRoute(Dense):
     own_prompts = (DECLINE, NUMBERED)
 
     def as_read(self, texts: list[str]) -> list[str]:
-        """Each chunk after its number in the document."""
+        """The chunks as the prompt shows them, each with its number in the document: "[1] Velindra
+        ..."."""
         numbered = NUMBERED.of(self.config)
         return ["".join(numbered.fill(number=str(i), text=text)) for i, text in enumerate(texts, 1)]
 
     def most_shown(self) -> int | None:
-        """k chunks, or the whole document, which is two passages where it loses its middle."""
+        """The most passages that a reader is shown: k chunks, or the whole document, which is two
+        where it loses its middle; None with a budget."""
         k: int | None = self.config.k
         if k is None:
             return None
         return max(k, 2)
 
     def most_tokens_shown(self) -> int | None:
-        """None, as the whole document may be shown."""
+        """None: there is no limit, as the whole document may be shown."""
         return None
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Answer from the chunks; where the reply declines, from the whole document, with the plain
-        instruction."""
+        """Answer from the chunks; where the reply declines, answer from the whole document, with
+        the plain instruction. The first step of the trace says which."""
         (document,) = documents
         (index,) = indexes
         task = tools.task
@@ -134,10 +138,10 @@ class SelfRoute(Dense):
 
 
 def _shown_tokens(shown: Sequence[Shown], document: Document, tools: Tools) -> int:
-    """The tokens of what was shown.
+    """The tokens of all texts that were shown.
 
     Args:
-        shown: What was shown.
+        shown: The pieces that were shown; names of pages do not count.
         document: The document, of which spans were shown.
         tools: The engine's tools.
     """

@@ -62,7 +62,12 @@ def sentence_ends(
 
 
 def _is_abbreviation(text: str, stop: int) -> bool:
-    """Whether the full stop at `stop` belongs to its word and ends no sentence."""
+    """Whether the full stop at `stop` belongs to an abbreviation or an initial, and so ends no
+    sentence.
+
+    "Dr. Orb" always; "No. 7" before a digit; "etc. and" before a small letter; "Inc. grew", "J.
+    Smith" unless the next word opens a sentence.
+    """
     word = ""
     word_before = _BEFORE.search(text, max(0, stop - 12), stop)
     if word_before:
@@ -82,7 +87,11 @@ def _is_abbreviation(text: str, stop: int) -> bool:
 
 
 def _opens_sentence(following: str, word: str) -> bool:
-    """Whether the word that follows begins a sentence after a short `word`."""
+    """Whether the word `following` a full stop begins a sentence, where a short `word` stands
+    before it.
+
+    It must have a capital, and be a common opener ("The") unless `word` is one small letter.
+    """
     if not following[:1].isupper():
         return False
     is_small_letter = len(word) == 1 and word.islower()

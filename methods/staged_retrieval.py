@@ -105,16 +105,17 @@ class StagedConfig(RetrievalConfig):
 
     @property
     def rewrites(self) -> bool:
-        """Whether a model writes queries."""
+        """Whether a model writes queries or passages to search by."""
         return self.hypothetical_passages is not None or self.rewritten_queries is not None
 
     @property
     def rankers(self) -> tuple[Ranker, ...]:
-        """What ranks the chunks."""
+        """The rankers that the setting `ranking` stands for: "hybrid" -> ("bm25", "dense")."""
         return RANKERS[self.ranking]
 
     def sections(self, document: Document, model: MeteredModel) -> list[Span]:
-        """What may be shown in place of chunks, as spans of characters; [] where chunks are."""
+        """The parts of a document that are shown in place of chunks, as spans of characters; []
+        where chunks are shown."""
         if self.section_tokens is None:
             return []
         return passage_chunks(document, self.section_tokens, model)
@@ -177,6 +178,12 @@ class StagedRetrieval(ReadingMethod):
     index_roles: ClassVar[tuple[str, ...]] = ("reader", "encoder")
 
     def __init__(self, config: MethodConfig) -> None:
+        """Keep the settings, and set the encoders, index roles and traits that follow from them.
+
+        A dense ranking needs the encoder, also for the index; `rerank` needs the reranker. One
+        request is enough where no queries are written; a retriever of the user's own can take part
+        where no sections are shown.
+        """
         super().__init__(config)
         stages: StagedConfig = self.config
         dense = "dense" in stages.rankers
@@ -188,19 +195,22 @@ class StagedRetrieval(ReadingMethod):
         )
 
     def most_shown(self) -> int | None:
-        """The setting k, which counts sections where these are shown."""
+        """The most chunks, or sections, that a reader is shown: the setting k; None with a
+        budget."""
         k: int | None = self.config.k
         return k
 
     def most_tokens_shown(self) -> int | None:
-        """k of the longest chunks or sections, or the budget."""
+        """The most tokens that a reader is shown: k of the longest chunks or sections, or the
+        budget."""
         stages: StagedConfig = self.config
         if stages.k is None:
             return stages.budget
         return (stages.section_tokens or stages.chunk_tokens) * stages.k
 
     def templates(self) -> Sequence[Prompt]:
-        """The prompt that its settings ask queries with, and the shared reading prompts."""
+        """The prompts that it sends: the one for passages or queries where these are written, and
+        the shared reading prompts."""
         stages: StagedConfig = self.config
         own: list[Prompt] = []
         if stages.hypothetical_passages is not None:
@@ -237,7 +247,8 @@ class StagedRetrieval(ReadingMethod):
         return index
 
     def _chunks_inside(self, document: Document, section: Span, model: MeteredModel) -> list[Span]:
-        """The chunks of one section, as spans of the document."""
+        """The chunks of document.text[start:end], where `section` is (start, end), as spans of the
+        document."""
         start, end = section
         inside = Document(document.id, document.text[start:end])
         return shifted(self.config.cut(inside, model), start)
@@ -292,8 +303,10 @@ class StagedRetrieval(ReadingMethod):
         return Answer(read.answer, shown_hits(read.hits), read.stop_reason, tuple(steps))
 
     def fused_hits(self, queries: Queries, retriever: Retriever) -> list[Hit]:
-        """What a retriever finds for all queries and passages, best first by the fusion of its
-        rankings."""
+        """What a retriever finds for all queries and passages, each text once, best first.
+
+        Of several searches the order is the fusion of their rankings (reciprocal rank fusion).
+        """
         asked = [*queries.texts, *queries.passages]
         count = max(self.config.k or MOST_HITS, self.config.rerank or 0)
         if len(asked) == 1:
@@ -314,10 +327,8 @@ class StagedRetrieval(ReadingMethod):
         return [hits[number] for number in best_first(fused)]
 
     def reranked_hits(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
-        """The hits, the first ones in the order of the reranker; the others follow as they were.
-
-        How many are reranked is the setting `rerank`; None: none.
-        """
+        """The hits with the first `rerank` of them in the order of the reranker; the others follow
+        as they were. Without this setting the hits are returned unchanged."""
         count = self.config.rerank
         if count is None:
             return hits
@@ -325,7 +336,10 @@ class StagedRetrieval(ReadingMethod):
         return [hits[place] for place in best_first(scores)] + hits[count:]
 
     def queries(self, question: Question, tools: Tools) -> tuple[Queries, list[Step]]:
-        """The queries to search for, and a step for each text that the model wrote for one."""
+        """What to search for, and a step of the trace for each text that the model wrote for it.
+
+        Without a setting that asks for passages or queries it is the question alone, without steps.
+        """
         stages: StagedConfig = self.config
         writing = Writing(stages.rewrite_tokens, stages.rewrite_temperature, stages)
         queries = Queries([question.text])
@@ -340,7 +354,7 @@ class StagedRetrieval(ReadingMethod):
         return queries, []
 
     def _rewrite_steps(self, written: Sequence[str], tools: Tools) -> list[Step]:
-        """A step for each text that the model wrote to search by."""
+        """A step "rewrite" of the trace for each text that the model wrote to search by."""
         flops = tools.meter.flops()
         model = tools.model()
         return [Step("rewrite", tokens=model.count(t), flops=flops, note=t) for t in written]
@@ -348,12 +362,12 @@ class StagedRetrieval(ReadingMethod):
     def first_stage(
         self, queries: Queries, texts: Sequence[str], index: Index, tools: Tools
     ) -> Ranked:
-        """Rank all chunks: by one ranking, or by the fusion of several.
+        """Rank all chunks: by one ranking, or by the fusion of those by each ranker and query.
 
         Args:
-            queries: The queries.
+            queries: What is searched for.
             texts: The chunks' texts.
-            index: The index that `index` built.
+            index: The document's index, as `index` built it.
             tools: The engine's tools.
         """
         rankings: list[list[int]] = []
@@ -370,8 +384,8 @@ class StagedRetrieval(ReadingMethod):
     def reranked(
         self, question: Question, ranked: Ranked, texts: Sequence[str], tools: Tools
     ) -> Ranked:
-        """The ranking with the first chunks in the order of the reranker; the others follow as they
-        were.
+        """The ranking with the first `rerank` chunks in the order of the reranker; the others
+        follow as they were. Without this setting it is returned unchanged.
 
         Args:
             question: The question, as it was asked.
@@ -406,7 +420,8 @@ class Found:
 
     @classmethod
     def of(cls, ranked: Ranked, index: Index) -> Found:
-        """Chunks as they are ranked, or each section once, at the rank of its best chunk."""
+        """What may be shown: the chunks as they are ranked; or, where the index has sections, each
+        section once, at the rank of its best chunk."""
         if not index["sections"]:
             return cls(index["chunks"], ranked.order, {chunk: chunk for chunk in ranked.order})
         best_chunk: dict[int, int] = {}
@@ -422,10 +437,10 @@ def rank(
 
     Args:
         ranker: "bm25" finds the chunks with a word of the query, "dense" finds all.
-        query: One of the queries' texts.
-        queries: With the passages that stand beside it in the encoder's search.
+        query: One of the texts of `queries`.
+        queries: Has the passages whose vectors "dense" averages with the query's.
         texts: The chunks' texts.
-        index: As StagedRetrieval.index built it.
+        index: The document's index, as StagedRetrieval.index built it.
         tools: The engine's tools.
     """
     if ranker == "bm25":
@@ -435,12 +450,13 @@ def rank(
 
 
 def ranked_by_encoder(query: str, passages: Sequence[str], index: Index, tools: Tools) -> list[int]:
-    """Numbers of all chunks, most similar first.
+    """Numbers of all chunks, the most similar to a query first.
 
     Args:
         query: The query.
-        passages: Passages that a model wrote for it: the search is by the mean of all vectors.
-        index: With the "embeddings" of the chunks.
+        passages: Passages that a model wrote for it; where there are any, the search is by the mean
+            of the vectors of query and passages.
+        index: The document's index; has the "embeddings" of the chunks [chunks, width].
         tools: The engine's tools.
     """
     encoder = tools.encoder()
@@ -452,6 +468,7 @@ def ranked_by_encoder(query: str, passages: Sequence[str], index: Index, tools: 
 
 
 def completed(ranking: Sequence[int], count: int) -> list[int]:
-    """A ranking of `count` items with those that it leaves out at its end, in their order."""
+    """A ranking of the items 0 to `count` - 1, with those that it leaves out added at its end, in
+    their order: [2, 0], 4 -> [2, 0, 1, 3]."""
     ranked = set(ranking)
     return [*ranking, *(item for item in range(count) if item not in ranked)]

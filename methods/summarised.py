@@ -49,9 +49,14 @@ class Summarised(reading.ReadingMethod):
     own_prompts = (SUMMARY,)
 
     def index(self, document: Document, tools: IndexTools) -> Index:
-        """The summaries, each with the part that it covers. Raises QuestionError for a window too
-        short."""
-        config, model = self.config, tools.model("builder")
+        """The index of a document: {"pieces": [[summary, start, end], ...]}, each with the part of
+        the document that it covers.
+
+        Raises:
+            QuestionError: The window is too short for a summary.
+        """
+        config = self.config
+        model = tools.model("builder")
         window = window_of(config.window, model)
         room = window - config.reserve
         if room < config.summary_tokens:
@@ -67,13 +72,19 @@ class Summarised(reading.ReadingMethod):
         room -= len(texts) * model.count(reading.SEPARATOR)
         prompt = SUMMARY.of(config)
         pieces = condense(texts, room, config.summary_tokens, tools, model, window, prompt)
-        return {"pieces": [[p.text, spans[p.first][0], spans[p.last][1]] for p in pieces if p.text]}
+        stored: list[list[object]] = []
+        for piece in pieces:
+            if piece.text:
+                start, _ = spans[piece.first]
+                _, end = spans[piece.last]
+                stored.append([piece.text, start, end])
+        return {"pieces": stored}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Read the summaries; the last are dropped where the question leaves no room, and the
-        record says so."""
+        """Answer from the summaries; the last are left out where the question leaves no room, and
+        the answer's `truncated` says so."""
         (document,) = documents
         (index,) = indexes
         request = reading.Reading(tools.task, self.config.window, self.config)

@@ -14,6 +14,7 @@ it (tools.share).
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -62,19 +63,21 @@ class Summary(NamedTuple):
 
 
 def frame_tokens(model: MeteredModel, prompt: Prompt) -> int:
-    """Tokens of a request by `prompt` without the texts (each on a line of its own) and the
-    summary."""
+    """Tokens of a request by `prompt` before a text is put in, without the reply."""
     return prompt_tokens(prompt.fill(text=[]), model)
 
 
 def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt) -> str:
-    """A summary of texts, one paragraph without white space around it.
+    """A summary of texts in one request, without white space around it.
 
     Args:
-        texts: The texts.
-        model: Writes it.
+        texts: The texts, each on a line of its own in the request.
+        model: The model that writes it.
         max_tokens: Most tokens of it, or fewer where the window leaves fewer.
         prompt: What is asked.
+
+    Raises:
+        WindowExceeded: There is no room for a summary.
     """
     return summarise_watched(texts, model, max_tokens, prompt, watch=False).text
 
@@ -82,14 +85,14 @@ def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt
 def summarise_watched(
     texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt, watch: bool = True
 ) -> Summary:
-    """Summarise texts, as `summarise`.
+    """Summarise texts in one request, and measure how much attention the summary pays each text.
 
     Args:
-        texts: The texts.
-        model: The builder.
-        max_tokens: Tokens of the summary at most.
+        texts: The texts, each on a line of its own in the request.
+        model: The model that writes it.
+        max_tokens: Most tokens of the summary, or fewer where the window leaves fewer.
         prompt: What is asked.
-        watch: Whether the summary's attention to each text is wanted (the capability "attention").
+        watch: Whether the attention is wanted (the capability "attention").
 
     Raises:
         WindowExceeded: There is no room for a summary.
@@ -127,7 +130,10 @@ def summarise_watched(
 def write_groups(
     level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools
 ) -> list[T]:
-    """Write for each group of texts, storing each result so that an interrupted index resumes.
+    """Write something for each group of texts, such as its summary, in parallel.
+
+    Each result is stored at once, under a hash of its texts, so that an interrupted index build
+    resumes; the progress is reported.
 
     Args:
         level: The level of the tree, for the keys of what is stored and the progress.
@@ -136,12 +142,12 @@ def write_groups(
         tools: The engine's tools.
 
     Returns:
-        What `write` returns for each group.
+        What `write` returns for each group, in order.
     """
     done = [0]
 
     def write_one(texts: list[str]) -> T:
-        """Write for one group, or take the stored result for its texts."""
+        """Write for one group, or take what was stored for its texts; report the progress."""
         name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
         made: T = tools.keep(f"level{level}-{name}", lambda: write(texts))
         done[0] += 1
@@ -169,32 +175,35 @@ def condense(
     window: int | None = None,
     prompt: Prompt = SUMMARY,
 ) -> list[Piece]:
-    """Summarise segments until all summaries fit together.
+    """Summarise each segment, then groups of neighbouring summaries, until all that are left fit
+    together.
 
-    Those that do not fit are summarised again in consecutive groups of ceil(taken / room), or as
+    Those that do not fit are summarised again in groups of ceil(taken / room) neighbours, or as
     many as a request holds, until they fit or one is left.
 
     Args:
-        segments: Their texts.
+        segments: The texts of the segments.
         room: Tokens of all summaries together, a line break each included; 0 for one summary.
         length: Tokens of a summary at most.
         tools: The engine's tools.
         model: The builder.
-        window: Tokens of prompt and reply; None: the model's.
+        window: Tokens of prompt and reply; None: the model's window.
         prompt: What is asked.
+
+    Returns:
+        The summaries with the segments that they cover, in order; [] without segments.
 
     Raises:
         QuestionError: A request is too short for a segment, or for two summaries.
     """
     summaries = _Summaries(length, window_of(window, model), tools, model, prompt)
-    pieces = [Piece(text, i, i) for i, text in enumerate(segments)]
-    level = 0
-    while pieces and (level == 0 or (len(pieces) > 1 and summaries.tokens(pieces) > room)):
+    if not segments:
+        return []
+    level = 1
+    pieces = summaries.of_groups(level, [[Piece(text, i, i)] for i, text in enumerate(segments)])
+    while len(pieces) > 1 and summaries.tokens(pieces) > room:
         level += 1
-        groups = [[piece] for piece in pieces]
-        if level > 1:
-            groups = summaries.groups(pieces, room)
-        pieces = summaries.of_groups(level, groups)
+        pieces = summaries.of_groups(level, summaries.groups(pieces, room))
     return pieces
 
 
@@ -206,18 +215,18 @@ def one_summary(
     window: int | None = None,
     prompt: Prompt = SUMMARY,
 ) -> str:
-    """One paragraph about all segments; "" for none.
+    """One paragraph about all segments, summarised again and again until one is left; "" for none.
 
     Args:
-        segments: Their texts.
+        segments: The texts of the segments.
         length: Tokens of the paragraph at most.
         tools: The engine's tools.
         model: The builder.
-        window: Tokens of prompt and reply; None: the model's.
+        window: Tokens of prompt and reply; None: the model's window.
         prompt: What is asked.
 
     Raises:
-        QuestionError: As `condense`.
+        QuestionError: A request is too short for a segment, or for two summaries.
     """
     pieces = condense(segments, 0, length, tools, model, window, prompt)
     if not pieces:
@@ -244,12 +253,12 @@ class _Summaries:
     prompt: Prompt
 
     def tokens(self, pieces: Sequence[Piece]) -> int:
-        """Tokens of pieces, each on a line of its own."""
+        """Tokens of all pieces together, each with a line break."""
         newline = self.model.count("\n")
         return sum(self.model.count(piece.text) + newline for piece in pieces)
 
     def groups(self, pieces: Sequence[Piece], room: int) -> list[list[Piece]]:
-        """Group consecutive pieces that are summarised together.
+        """Group neighbouring pieces that are summarised together, as few in each as must be.
 
         Args:
             pieces: The summaries so far.
@@ -260,7 +269,7 @@ class _Summaries:
         """
         most = len(pieces)
         if room > 0:
-            most = -(-self.tokens(pieces) // room)
+            most = math.ceil(self.tokens(pieces) / room)
         room_for_texts = self._room_for_texts()
         groups: list[list[Piece]] = []
         for piece in pieces:
@@ -278,11 +287,11 @@ class _Summaries:
         return groups
 
     def of_groups(self, level: int, groups: list[list[Piece]]) -> list[Piece]:
-        """Summarise each group.
+        """Summarise each group, in parallel.
 
         Args:
-            level: 1 for the segments themselves.
-            groups: The pieces that are summarised together; a group of one stays above level 1, as
+            level: 1 for the segments themselves, which are groups of one.
+            groups: The pieces that are summarised together; a group of one above level 1 stays, as
                 it is a summary already.
 
         Raises:
@@ -314,7 +323,7 @@ class _Summaries:
         }
 
         def ask() -> str:
-            """Let the model write it."""
+            """Let the model write the summary."""
             return summarise(texts, self.model, self.length, self.prompt)
 
         return str(self.tools.share("summary", "builder", needs, ask))
@@ -335,7 +344,7 @@ class _Summaries:
         )
 
     def _window_name(self) -> str:
-        """The window that limits a request, as messages name it."""
+        """The window that limits a request, as messages name it: "method.window (512 tokens)"."""
         if self.limit < self.model.window:
             return f"method.window ({self.limit} tokens)"
         return f"the window of '{self.model.name}' ({self.model.window} tokens)"

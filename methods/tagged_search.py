@@ -34,13 +34,18 @@ class Tags:
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """What ends the writing."""
+        """The texts at which the model stops writing: the end of a query, and of an answer where it
+        is marked."""
         if not self.answer_end:
             return (self.query_end,)
         return (self.query_end, self.answer_end)
 
     def query_in(self, part: str) -> str | None:
-        """The query that a part of the reply ends with, None where it ends otherwise."""
+        """The query that a part of the reply ends with; None where it ends otherwise, or the query
+        is empty.
+
+            "So <search> who wrote it </search>" -> "who wrote it"
+        """
         if not part.endswith(self.query_end):
             return None
         _, tag, query = part.removesuffix(self.query_end).rpartition(self.query)
@@ -68,24 +73,34 @@ class TaggedSearch(Method):
 
     @abc.abstractmethod
     def request(self, question: Question, tools: Tools) -> Pieces:
-        """The user's turn."""
+        """The first user turn, with the question."""
 
     @abc.abstractmethod
     def information(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
-        """Search, and return what is put into the reply after a query."""
+        """Search, and return the text that is put into the reply after a query.
+
+        Args:
+            query: The query that the model wrote.
+            trajectory: What is written so far; the passages found are added to it.
+            tools: The engine's tools.
+        """
 
     @abc.abstractmethod
     def invalid(self) -> str | None:
-        """What is put into the reply after a part with neither query nor answer; None ends it."""
+        """The text that is put into the reply after a part with neither query nor answer; None ends
+        the reply there."""
 
     @abc.abstractmethod
     def answer_of(self, reply: str) -> str:
-        """The answer in the whole reply, "" where it has none."""
+        """The answer that the whole reply marks, "" where it marks none."""
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Let the model write and search until it answers; all of it counts as search."""
+        """Let the model write and search in one reply until it answers; all of it counts as search.
+
+        The stop reason says why it ended, and where no answer is marked.
+        """
         del documents, indexes  # it reads what it finds
         trajectory = Trajectory(question)
         with tools.phase("search"), tools.model().session() as s:
@@ -100,7 +115,8 @@ class TaggedSearch(Method):
         return Answer(tools.task.answer_in(text), found.shown(), reason, tuple(found.steps))
 
     def _write_on(self, s: Session, trajectory: Trajectory, tools: Tools) -> str:
-        """Write and search in turn.
+        """Write parts of the reply, each up to a query, with what is found put after it, until it
+        ends.
 
         Args:
             s: The session, which has the task.
@@ -126,15 +142,15 @@ class TaggedSearch(Method):
         return self._write_part(s, trajectory, tools) or "max_turns"
 
     def _write_part(self, s: Session, trajectory: Trajectory, tools: Tools) -> str:
-        """Write up to a query or an answer.
+        """Write on from the reply so far, up to the next query or an answer.
 
         Args:
             s: The session, which has the task.
-            trajectory: What is written is added to it, with a "write" step.
+            trajectory: What is written is added to it, with a step "write" of the trace.
             tools: The engine's tools.
 
         Returns:
-            Why no more is to be written; "" if more is.
+            "answered" or "window", where no more is to be written; "" if more is.
         """
         room = s.room() - tools.model().count(trajectory.text) - tools.model().turn_tokens()
         limit = min(self.config.reply_tokens, room)
@@ -157,7 +173,12 @@ class TaggedSearch(Method):
         return ""
 
     def _closed(self, written: Written) -> str:
-        """What was written, with the end that it stopped at, which is not part of it."""
+        """What was written, with the end tag at which the model stopped, which its text does not
+        have.
+
+        The tag is that of a query where the text ends with one, else that of an answer where there
+        is one.
+        """
         text = written.text
         if written.finish != "stop":
             return text
@@ -169,7 +190,7 @@ class TaggedSearch(Method):
 
 
 def numbered(hits: Sequence[SearchHit]) -> str:
-    """Passages as Search-R1 lists them, a line each."""
+    r"""Passages as Search-R1 lists them, a line each: "Doc 1(Title: Velindra) The novel ...\n"."""
     lines: list[str] = []
     for number, hit in enumerate(hits, start=1):
         lines.append(f"Doc {number}(Title: {hit.title}) {hit.text}\n")
@@ -177,7 +198,11 @@ def numbered(hits: Sequence[SearchHit]) -> str:
 
 
 def last_between(text: str, start: str, end: str) -> str:
-    """The text between the last pair of marks, stripped; "" where there is none."""
+    """The text between the last pair of marks, without white space around it; "" where there is
+    none.
+
+        "<answer> Brem </answer> <answer> Toren </answer>", "<answer>", "</answer>" -> "Toren"
+    """
     found = re.findall(re.escape(start) + r"(.*?)" + re.escape(end), text, re.DOTALL)
     if not found:
         return ""

@@ -63,15 +63,16 @@ class ToolAgent(Method):
     traits = Traits(one_document=False, draws=False, searches=True, takes_retriever=True)
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts: the task, what the tool returns, and the request to answer."""
+        """The prompts that it sends: the task, what the tool returns, and the request to answer."""
         return (TASK, FOUND, WRONG, FORCE)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Let the model call the tool until it answers; all of it counts as search.
+        """Let the model call the search tool until it answers; all of it counts as search.
 
-        Raises WindowExceeded where the task with two replies does not fit the window.
+        Raises:
+            WindowExceeded: The task with two replies does not fit the window.
         """
         del documents, indexes  # it reads what it finds
         config = self.config
@@ -93,11 +94,12 @@ class ToolAgent(Method):
     def _converse(
         self, s: Session, found: Collected, tools: Tools, force: Pieces, reserved: int
     ) -> tuple[str, str]:
-        """Let the model call the tool until it calls none, or until a limit is reached.
+        """Let the model call the tool until it calls none, or until a limit is reached and it is
+        told to answer.
 
         Args:
             s: The conversation, which has the task.
-            found: A list to which the passages found are added.
+            found: The passages found, and steps, are added to it.
             tools: The engine's tools, for searching.
             force: The request to answer now.
             reserved: Tokens that this request and two replies take.
@@ -130,11 +132,11 @@ class ToolAgent(Method):
         return written.text, f"told to answer: {limit or 'max_calls'}"
 
     def _result(self, query: str, found: Collected, tools: Tools) -> str:
-        """Search for a query.
+        """Search for the query of a call.
 
         Args:
-            query: Of the model's call; "" where it has none.
-            found: A step, and the passages found, are added to it.
+            query: The query; "" where the call has none.
+            found: A step "search", and the passages found, are added to it.
             tools: The engine's tools.
 
         Returns:
@@ -150,10 +152,12 @@ class ToolAgent(Method):
 
 
 def _queries(reply: str) -> list[str]:
-    """The query of each tool call of a reply, "" for a call without one.
+    """The query of each tool call of a reply, "" for a call without one; [] where it calls no tool.
 
     A call is an object with a name, between marks where the reply has these:
-    '<tool_call>{"name": "search", "arguments": {"query": "Velindra"}}</tool_call>' -> ["Velindra"]
+
+        '<tool_call>{"name": "search", "arguments": {"query": "Velindra"}}</tool_call>' ->
+            ["Velindra"]
     """
     marked = "\n".join(_CALL.findall(reply)) or reply
     objects = [value for value in values_in(marked) if isinstance(value, dict)]
@@ -161,7 +165,8 @@ def _queries(reply: str) -> list[str]:
 
 
 def _query_of(arguments: object) -> str:
-    """The query in the arguments of a tool call; "" where there is none."""
+    """The query in the arguments of a tool call: {"query": "Velindra"} -> "Velindra"; "" where
+    there is none."""
     if not isinstance(arguments, dict):
         return ""
     return str(arguments.get("query") or "").strip()

@@ -22,6 +22,8 @@ _TOKEN = re.compile(
 def values_in(reply: str) -> list[object]:
     """Find the lists and objects of a reply.
 
+        'So: {"a": [1, "x"]}' -> [{"a": [1, "x"]}, [1, "x"]]
+
     Args:
         reply: A model's text.
 
@@ -62,7 +64,12 @@ class _ReplyReader:
         return _OPENING
 
     def read(self, match: re.Match[str]) -> None:
-        """Take in one token: a bracket, or the next item of the innermost list or object."""
+        """Take in one token: a bracket opens or closes a list or object, any other token is the
+        next item of the innermost open one.
+
+        A quote that nothing closes ends all lists and objects that are open: they keep what they
+        have.
+        """
         token = match.group()
         if token in "[({":
             self._begin(token)
@@ -89,9 +96,13 @@ class _ReplyReader:
         self._open.append(items)
 
     def finished_values(self) -> list[object]:
-        """All lists and objects, the objects filled."""
+        """All lists and objects in the order in which they began, the objects filled from their
+        items: ["a", 1, "b", 2] -> {"a": 1, "b": 2}. An item in a key's place that is no string is
+        left out with its value."""
         for value, items in self._objects:
-            for key, item in zip(items[::2], items[1::2], strict=False):
+            keys = items[::2]
+            values = items[1::2]
+            for key, item in zip(keys, values, strict=False):
                 if isinstance(key, str):
                     value[key] = item
         return self._values
@@ -110,7 +121,8 @@ def strings_in(value: object) -> Iterator[str]:
 
 
 def _scalar(token: str) -> str | float | None:
-    """The value of a token that is no bracket; None for a word without quotes."""
+    """The value of a token that is no bracket: '"Ann"' -> "Ann", "7" -> 7, "1.5" -> 1.5; None for a
+    word without quotes."""
     if token[0] in "\"'“":
         return _unquoted(token)
     try:
@@ -122,9 +134,10 @@ def _scalar(token: str) -> str | float | None:
 
 
 def _unquoted(token: str) -> str:
-    """The text of a string in quotes, its escapes read as JSON's where they are.
+    r"""The text between the quotes of a token, its escapes read as JSON's: '"a\nb"' has a line
+    break.
 
-    For those that are not, the backslash alone is left out.
+    Where they are none of JSON's ("\d"), the backslash alone is left out ("d").
     """
     inside = token[1:-1]
     try:

@@ -49,18 +49,23 @@ class Tokenized:
 
 
 def find(source: str) -> Weights:
-    """The files of a folder or hub id, found and hashed, not loaded. Raises CannotRun, "not run:
-    weights: ..."."""
+    """Find and hash the files of a classifier, without loading it.
+
+    Args:
+        source: A folder, or an id on the hub.
+
+    Raises:
+        CannotRun: They are not there ("not run: weights: ...").
+    """
     try:
         folder, _ = local_folder(
             ModelConfig(name=source, source=source), weights_of("method.classifier")
         )
         return Weights(source, folder, hash_files(folder))
+    except Missing as error:
+        raise Missing(f"not run: weights: {error}", error.thing) from error
     except CannotRun as error:
-        sentence = f"not run: weights: {error}"
-        raise (
-            Missing(sentence, error.thing) if isinstance(error, Missing) else CannotRun(sentence)
-        ) from error
+        raise CannotRun(f"not run: weights: {error}") from error
 
 
 _networks: dict[str, tuple[Any, Any]] = {}  # identity of the weights -> network and tokenizer
@@ -68,8 +73,11 @@ _lock = threading.Lock()
 
 
 def load(weights: Weights, meter: Meter) -> TokenClassifier:
-    """The classifier bound to `meter`, loaded once a process. Raises CannotRun for another
-    model."""
+    """The classifier of some weights, bound to a meter; the network is loaded once a process.
+
+    Raises:
+        CannotRun: The weights are no classifier of tokens with two classes.
+    """
     with _lock:
         if weights.identity not in _networks:
             _networks[weights.identity] = _load_network(weights)
@@ -77,8 +85,14 @@ def load(weights: Weights, meter: Meter) -> TokenClassifier:
 
 
 def _load_network(weights: Weights) -> tuple[Any, Any]:
-    """The network, on a GPU where there is one as encoders are (device "auto"), and its
-    tokenizer."""
+    """Load the network and its tokenizer, the network onto a GPU where there is one.
+
+    Returns:
+        (network in inference mode, tokenizer).
+
+    Raises:
+        CannotRun: They cannot be loaded, or are no classifier of tokens with two classes.
+    """
     import torch
     import transformers
 
@@ -98,31 +112,40 @@ def _load_network(weights: Weights) -> tuple[Any, Any]:
         why = f"its weights lack {missing[0]}"
     if net.config.num_labels != 2:
         why = f"it has {net.config.num_labels} classes instead of 2"
-    if not getattr(tokenizer, "is_fast", False) or None in (
-        tokenizer.cls_token_id,
-        tokenizer.sep_token_id,
-    ):
+    is_fast = getattr(tokenizer, "is_fast", False)
+    if not is_fast or None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
         why = "its tokenizer has no fast form, or no tokens [CLS] and [SEP]"
     if why:
         raise CannotRun(f"'{weights.source}' is no classifier of tokens to keep or drop: {why}")
-    return net.eval().to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return net.eval().to(device), tokenizer
 
 
 class TokenClassifier:
     """A classifier bound to a meter. max_tokens: of a text."""
 
     def __init__(self, weights: Weights, net: Any, tokenizer: Any, meter: Meter) -> None:
-        self.name, self._net, self._tokenizer, self._meter = weights.source, net, tokenizer, meter
+        """Keep the network and its tokenizer.
+
+        Also sets `name`, `max_tokens` (of a text, without the two special tokens) and `style` (how
+        the tokenizer marks words).
+        """
+        self.name = weights.source
+        self._net = net
+        self._tokenizer = tokenizer
+        self._meter = meter
         places = int(getattr(net.config, "max_position_embeddings", 512))
         self._ends = tokenizer.cls_token_id, tokenizer.sep_token_id
         self.max_tokens = min(512, places) - len(self._ends)
         # A token that goes on with a word looks like "##ing"; or one that begins a word looks like
         # "▁The".
         algorithm = type(tokenizer.backend_tokenizer.model).__name__
-        self.style: Style = "wordpiece" if algorithm == "WordPiece" else "metaspace"
+        self.style: Style = "metaspace"
+        if algorithm == "WordPiece":
+            self.style = "wordpiece"
 
     def tokenize(self, text: str) -> Tokenized:
-        """The tokens of a text of any length, without special ones."""
+        """The tokens of a text of any length, with their places, without special tokens."""
         encoding = in_forward_thread(
             lambda: self._tokenizer(
                 text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
@@ -132,8 +155,15 @@ class TokenClassifier:
         return Tokenized(list(tokens), [(int(a), int(b)) for a, b in encoding["offset_mapping"]])
 
     def keep(self, tokens: Sequence[str]) -> np.ndarray:
-        """p(keep) [tokens] of at most `max_tokens` tokens, as `tokenize` spells them;
-        ModelOutputError on NaN."""
+        """The probability that each token is worth keeping, [tokens]. Also counts the cost of the
+        pass.
+
+        Args:
+            tokens: At most `max_tokens` tokens, as `tokenize` spells them.
+
+        Raises:
+            ModelOutputError: The network gave NaN.
+        """
         ids = self._tokenizer.convert_tokens_to_ids(list(tokens))
         row = [self._ends[0], *ids, self._ends[1]]
         with timed() as took:
@@ -156,9 +186,12 @@ class TokenClassifier:
         return probabilities[1:-1]
 
     def _keep_probabilities(self, row: list[int]) -> np.ndarray:
-        """p(keep) of each token id in `row`, special ones included."""
+        """The probability of the class KEEP for each token id of `row`, special tokens included,
+        [tokens]."""
         import torch
 
+        ids = torch.tensor([row], device=self._net.device)
         with torch.inference_mode():
-            logits = self._net(input_ids=torch.tensor([row], device=self._net.device)).logits[0]
-        return np.asarray(logits.float().softmax(-1)[:, KEEP].cpu().numpy(), dtype=float)
+            logits = self._net(input_ids=ids).logits[0]  # [tokens, classes]
+        probabilities = logits.float().softmax(-1)[:, KEEP]
+        return np.asarray(probabilities.cpu().numpy(), dtype=float)

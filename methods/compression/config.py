@@ -79,7 +79,8 @@ class LinguaConfig(MethodConfig):
     @field_validator("context_budget")
     @classmethod
     def _check_budget(cls, value: str) -> str:
-        """Refuse all but an operator and a number: the package evaluates it as Python."""
+        """Raise ValueError for all but an operator and a number, as the package evaluates it as
+        Python."""
         written = value.replace(" ", "")
         if _BUDGET.fullmatch(written) is None or _DIVISION_BY_ZERO.fullmatch(written):
             raise ValueError("should be an operator and a number, such as '+100' or '*2'")
@@ -87,7 +88,8 @@ class LinguaConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_chunk_tokens(self) -> LinguaConfig:
-        """Raise ValueError for a `chunk_tokens` that would change nothing."""
+        """Raise ValueError where `chunk_tokens` is set although contexts=titled-lines does not use
+        it."""
         default = LinguaConfig.model_fields["chunk_tokens"].default
         if self.contexts == "titled-lines" and self.chunk_tokens != default:
             raise ValueError(
@@ -107,7 +109,7 @@ class LLMLinguaConfig(LinguaConfig):
 
     @model_validator(mode="after")
     def _check_no_question(self) -> LLMLinguaConfig:
-        """Refuse settings that read the question."""
+        """Raise ValueError for settings with which the question would be read."""
         uses_question = self.condition_compare or self.condition_in_question != "none"
         if self.rank_method != "llmlingua" or uses_question:
             raise ValueError(

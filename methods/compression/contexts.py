@@ -16,7 +16,10 @@ RESTRICTIVE = " We can get the answer to this question in the given documents."
 
 
 def line_spans(text: str) -> list[Span]:
-    """The spans of the lines that are not blank, without the white space around them."""
+    r"""The spans of the lines that are not blank, without the white space around them.
+
+    "Ann.\n\n Bob." -> [(0, 4), (7, 11)]
+    """
     spans: list[Span] = []
     line_start = 0
     for line in text.splitlines(keepends=True):
@@ -29,7 +32,8 @@ def line_spans(text: str) -> list[Span]:
 
 
 def titled_lines(document: Document) -> list[Span]:
-    """Every line of a document; a title that is a line of its own goes with the line after it.
+    """The spans of the lines of a document; a title that is a line of its own goes with the line
+    after it.
 
     FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks
     (docs/methods/compression.md#compression-contexts).
@@ -54,7 +58,7 @@ def context_spans(
 
     Args:
         document: The document.
-        question: Leaves less of the window to a line; "" for none.
+        question: The question, which leaves less of the window to a line; "" for none.
         config: Its `contexts` and `chunk_tokens` say how the document is cut.
         model: The compressor, by whose tokens it is cut.
     """
@@ -73,13 +77,13 @@ def context_spans(
 
 
 def _cut_lines(text: str, lines: list[Span], max_tokens: int, model: MeteredModel) -> list[Span]:
-    """The spans of lines, those that are too long cut into several.
+    """The spans of lines, each that is too long cut into several.
 
     Args:
         text: The text.
         lines: The spans of its lines.
         max_tokens: Most tokens of a span.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
     """
     spans: list[Span] = []
     for start, end in lines:

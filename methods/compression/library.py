@@ -62,7 +62,8 @@ _SAME_NAMES = (
 
 
 def load_package() -> Any:
-    """The package's PromptCompressor. Raises CannotRun where it is not installed."""
+    """The class PromptCompressor of the package llmlingua. Raises CannotRun where it is not
+    installed."""
     try:
         return import_module(PACKAGE).PromptCompressor
     except ModuleNotFoundError as error:
@@ -83,11 +84,11 @@ def compress_by_package(
 
     Args:
         document: The document.
-        spans: Its contexts, at least one, none of them blank.
+        spans: The spans of its contexts, at least one, none of them blank.
         target: Tokens to keep.
-        question: What ranks contexts and tokens; "" for none.
+        question: The question, by which contexts and tokens are ranked; "" for none.
         config: The package's arguments.
-        tools: Their compressor scores the tokens.
+        tools: The engine's tools, whose compressor scores the tokens.
 
     Raises:
         CannotRun: The package is not installed.
@@ -115,13 +116,25 @@ def compress_by_package(
 
 
 def _context_step(document: Document, spans: list[Span], sizes: list[int], number: int) -> Step:
-    """The trace step of a context that is kept."""
+    """The step "context" of the trace for a context that is kept.
+
+    Args:
+        document: The document.
+        spans: The spans of all contexts.
+        sizes: The tokens of each context.
+        number: The number of the context that is kept.
+    """
     shown = Shown("span", document.id, *spans[number])
     return Step("context", number, tokens=sizes[number], shown=shown)
 
 
 def _check_forced(config: LinguaConfig, contexts: int) -> None:
-    """Raise QuestionError where a forced context is not one of the text's."""
+    """Raise QuestionError where `force_context_ids` names a context beyond the text's.
+
+    Args:
+        config: The package's arguments.
+        contexts: How many contexts the text has.
+    """
     for number in config.force_context_ids:
         if not 0 <= number < contexts:
             raise QuestionError(
@@ -130,11 +143,12 @@ def _check_forced(config: LinguaConfig, contexts: int) -> None:
 
 
 def _check_window(config: LinguaConfig, question: str, model: MeteredModel) -> None:
-    """Check that a window of the token level fits after the question.
+    """Check that a window of `iterative_size` tokens fits into the compressor's window after the
+    question.
 
     Args:
         config: The package's arguments.
-        question: Read before the text where `reads_question_first`.
+        question: The question, which is read first where `reads_question_first` says so.
         model: The compressor.
 
     Raises:
@@ -166,6 +180,15 @@ class _Package:
     def __init__(
         self, kind: Any, tokens: NumberedTokens, scores: SessionScores, contexts: int
     ) -> None:
+        """Make a PromptCompressor without its own model and tokenizer, and put ours in their
+        places.
+
+        Args:
+            kind: The class PromptCompressor.
+            tokens: Stands in for its tokenizer.
+            scores: Stands in for its model.
+            contexts: How many contexts are compressed; all are chosen until the package chooses.
+        """
         self.chosen = list(range(contexts))
         self._kind = kind
         self._compressor = kind.__new__(kind)  # its __init__ loads a model and fetches a tokenizer
@@ -186,16 +209,16 @@ class _Package:
     def compress(
         self, contexts: list[str], target: float, question: str, config: LinguaConfig
     ) -> None:
-        """Compress contexts, and remember what is kept.
+        """Compress contexts, and remember what is kept instead of returning it.
 
-        The package's result is not returned, since it is a text without places in the document.
-        What is kept stands in `chosen`, by context, and in the tokenizer, by token: the package
-        calls its `batch_decode` with the tokens that it keeps.
+        The package returns a text without places in the document. What is kept stands in `chosen`,
+        by context, and in the tokenizer, by token: the package calls its `batch_decode` with the
+        tokens that it keeps.
 
         Args:
             contexts: The texts to compress.
             target: Tokens to keep.
-            question: What ranks contexts and tokens; "" for none.
+            question: The question, by which contexts and tokens are ranked; "" for none.
             config: The package's arguments.
         """
         same_named = {name: getattr(config, name) for name in _SAME_NAMES}
@@ -209,7 +232,8 @@ class _Package:
         )
 
     def _choose_contexts(self, *args: Any, **named: Any) -> Any:
-        """Replaces control_context_budget: the same, and `chosen` is set."""
+        """Call the package's control_context_budget, in whose place the package calls this; return
+        its result. Also sets `chosen`."""
         result = self._kind.control_context_budget(self._compressor, *args, **named)
         self.chosen = result[2]
         return result
@@ -219,6 +243,7 @@ class _Encoded(dict[str, object]):
     """The return value of a transformers tokenizer: items are also attributes."""
 
     def __getattr__(self, name: str) -> object:
+        """The item of this name: encoded.input_ids is encoded["input_ids"]."""
         return self[name]
 
 
@@ -246,6 +271,7 @@ class NumberedTokens:
     """
 
     def __init__(self, model: MeteredModel) -> None:
+        """Begin without a text; `model` is the compressor, whose tokens are numbered."""
         self._model = model
         self.pieces: list[str] = []
         self.sizes: list[int] = []
@@ -255,12 +281,12 @@ class NumberedTokens:
     def __call__(
         self, text: str, return_tensors: str | None = None, add_special_tokens: bool = True
     ) -> _Encoded:
-        """Number the tokens of a text, and keep them.
+        """Number the tokens of a text from the last number on, and remember them.
 
         Args:
             text: The text.
             return_tensors: None for a list [tokens], anything else for tensors [1, tokens].
-            add_special_tokens: Of the package; there are none.
+            add_special_tokens: The package gives it; not used, as there are no special tokens.
 
         Returns:
             The numbers as `input_ids`; of tensors also the `attention_mask`.
@@ -277,26 +303,30 @@ class NumberedTokens:
         return _Encoded(input_ids=_tensor(row), attention_mask=_tensor(np.ones_like(row)))
 
     def decode(self, numbers: Iterable[Any]) -> str:
-        """The text of these occurrences."""
+        """The text of the tokens with these numbers, joined."""
         return "".join(self.pieces[int(number)] for number in numbers)
 
     def batch_decode(self, rows: Any) -> list[str]:
-        """The text of the one row of `rows`, which the package calls with what it keeps."""
+        """The text of the one row of `rows`. Also remembers the row as what is kept, since the
+        package calls this with the tokens that it keeps."""
         self._kept = [int(number) for number in rows[0]]
         return [self.decode(self._kept)]
 
     def number_range(self, text: str) -> list[int]:
-        """A list as long as `text` has tokens; the package only counts it."""
+        """A list as long as `text` has tokens; the package asks for its length alone."""
         return list(range(self._model.count(text)))
 
     def count_prefix(self, prefix: str, text: str) -> int:
-        """Replaces get_prefix_length, which refuses a token that holds the end of `prefix` and the
-        beginning of `text`: how many tokens of both joined end with `prefix` or before."""
+        """How many tokens of `prefix` and `text`, joined, end with `prefix` or before it.
+
+        It replaces the package's get_prefix_length, which refuses a token that holds the end of the
+        one and the beginning of the other.
+        """
         units = units_of(prefix + text, self._model)
         return sum(end <= len(prefix) for end in units.cuts[1:])
 
     def units(self, numbers: list[int]) -> Units:
-        """The units of these occurrences, joined."""
+        """The tokens with these numbers as the units of one text."""
         pieces = [self.pieces[number] for number in numbers]
         sizes = tuple(self.sizes[number] for number in numbers)
         return Units("".join(pieces), (0, *accumulate(map(len, pieces))), sizes)
@@ -306,10 +336,13 @@ class NumberedTokens:
         return sum(self.sizes[number] for number in self._kept)
 
     def kept_spans(self, joined: str) -> list[Span]:
-        """Find the spans of `joined`, the contexts that the package compressed, that it kept.
+        """The spans of the contexts that the package kept.
 
         Where the package reads the question, the question stands first in the numbered text and is
         no part of the result.
+
+        Args:
+            joined: The contexts that the package compressed, as one text; the spans are of it.
         """
         numbered = self._text_of_kept()
         units = units_of(numbered.text, self._model)
@@ -319,7 +352,7 @@ class NumberedTokens:
         return [(a - start, b - start) for a, b in spans_of_kept(units, is_kept)]
 
     def _text_of_kept(self) -> _Numbered:
-        """The numbered text that the kept tokens belong to: the last one that starts at or before
+        """The numbered text that the kept tokens belong to: the last one that begins at or before
         the first of them."""
         first_kept = min(self._kept, default=0)
         for numbered in reversed(self._texts):
@@ -345,6 +378,12 @@ class SessionScores:
     """
 
     def __init__(self, tokens: NumberedTokens, model: MeteredModel) -> None:
+        """Begin without an open session.
+
+        Args:
+            tokens: Gives the texts of numbered tokens.
+            model: The compressor.
+        """
         self._tokens = tokens
         self._model = model
         self._open: list[_OpenContext] = []
@@ -362,15 +401,15 @@ class SessionScores:
         condition_mode: str = "none",
         condition_pos_id: int = 0,
     ) -> Any:
-        """Loss of every new token but the first, or their mean.
+        """The loss of every new token but the first [tokens - 1], or their mean.
 
         Args:
             text: What is scored where `input_ids` is None.
             granularity: "sentence" for the mean.
             input_ids: Numbers of the tokens [1, tokens].
-            attention_mask: Of the package; always ones.
-            past_key_values: The stand-in for the cache.
-            return_kv: Also return the stand-in with the new tokens.
+            attention_mask: The package gives it; not used, as it is always ones.
+            past_key_values: The stand-in for the cache: the tokens that were read before.
+            return_kv: Whether the stand-in with the new tokens is returned, too.
             end: Tokens from this one on are not scored.
             condition_mode: "before" or "after": only the losses before or from condition_pos_id.
             condition_pos_id: See `condition_mode`.
@@ -399,12 +438,21 @@ class SessionScores:
         return value, [(cache, cache)]
 
     def _losses(self, past: list[int], numbers: list[int]) -> np.ndarray:
-        """Surprise of each of the tokens `numbers` after `past`, but for the first of them."""
+        """The surprise of tokens after those that were read before, but for the first of them.
+
+        Args:
+            past: The numbers of the tokens before.
+            numbers: The numbers of the tokens that are scored.
+
+        Returns:
+            -log p of each token [tokens - 1].
+        """
         context = self._context_after(past)
         return surprise(context.session, self._model, self._tokens.units(numbers))[1:]
 
     def _context_after(self, past: list[int]) -> _OpenContext:
-        """A context that has read `past`: one that has read its beginning goes on."""
+        """An open context that has read the tokens `past`: of those that have read their beginning
+        the longest goes on; without any, a new one reads them all."""
         fitting = [found for found in self._open if past[: len(found.numbers)] == found.numbers]
         fitting = fitting or [self._new_context()]
         context = max(fitting, key=lambda found: len(found.numbers))
@@ -414,7 +462,7 @@ class SessionScores:
         return context
 
     def _new_context(self) -> _OpenContext:
-        """An empty context; the older one of two that are open is closed."""
+        """Open an empty context; the older one of two that are open is closed."""
         if len(self._open) == 2:
             self._open.pop(0).session.close()
         context = _OpenContext(open_context(self._model), [])
@@ -422,6 +470,7 @@ class SessionScores:
         return context
 
     def __enter__(self) -> Self:
+        """The scores themselves; their sessions are closed when the block ends."""
         return self
 
     def __exit__(

@@ -27,15 +27,19 @@ class LLMLingua(show.CompressedMethod):
     index_version = "2"
 
     def problems(self) -> list[str]:
-        """None; raises Missing where the package is not installed."""
+        """No sentence, as no setting is wrong by itself; checks that the package is installed.
+
+        Raises:
+            Missing: It is not.
+        """
         return _package_problems()
 
     def index_packages(self) -> tuple[str, ...]:
-        """The package that chooses what is kept."""
+        """The package that chooses what is kept; the index depends on its version."""
         return (library.PACKAGE,)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: the document, compressed."""
+        """The index of a document: the compressed document (`Compressed.to_index`)."""
         return compress_document(document, self.config, tools).to_index()
 
 
@@ -49,13 +53,18 @@ class LongLLMLingua(reading.ReadingMethod):
     needs: ClassVar[Needs] = {"reader": frozenset(), "compressor": frozenset({"score"})}
 
     def problems(self) -> list[str]:
-        """None; raises Missing where the package is not installed."""
+        """No sentence, as no setting is wrong by itself; checks that the package is installed.
+
+        Raises:
+            Missing: It is not.
+        """
         return _package_problems()
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Compress the document for the question, then read the compressed text."""
+        """Compress the document for the question, to no more than the reader's window holds, then
+        answer from the compressed text."""
         (document,) = documents
         request = reading.Reading(tools.task, self.config.window, self.config)
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
@@ -72,14 +81,14 @@ def compress_document(
     question: str = "",
     max_tokens: int | None = None,
 ) -> show.Compressed:
-    """Compress `document` with the package llmlingua.
+    """Compress a document with the package llmlingua.
 
     Args:
         document: The document.
         config: Its `target_tokens`, else its `rate` of the document's tokens, is the target.
-        tools: Their compressor scores the tokens.
-        question: What ranks contexts and tokens; "" for none.
-        max_tokens: The target is at most this.
+        tools: The engine's tools, whose compressor scores the tokens.
+        question: The question, by which contexts and tokens are ranked; "" for none.
+        max_tokens: The target is at most this; None: no limit.
     """
     model = tools.model("compressor")
     spans = context_spans(document, question, config, model)
@@ -95,7 +104,7 @@ def compress_document(
 
 
 def _package_problems() -> list[str]:
-    """[]; raises Missing where the package is not installed."""
+    """[], after a check that the package llmlingua is installed. Raises Missing where it is not."""
     try:
         library.load_package()
     except CannotRun as error:

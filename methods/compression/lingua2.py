@@ -102,7 +102,14 @@ class _Chunk:
     """
 
     def __init__(self, text: str, tokens: Tokenized, gap: int, classifier: TokenClassifier) -> None:
-        """Join the tokens into words; gap: where the last word before the part ends."""
+        """Keep a part of a text, and join its tokens into words.
+
+        Args:
+            text: The whole text.
+            tokens: The tokens of the part, with their places in the whole text.
+            gap: Where the last word before the part ends.
+            classifier: Is asked for probabilities when they are needed.
+        """
         self.text = text
         self.tokens = tokens
         self._classifier = classifier
@@ -114,7 +121,8 @@ class _Chunk:
         return self._classifier.keep(self.tokens.tokens)
 
     def word_values(self, config: Lingua2Config, tokens: np.ndarray) -> list[float]:
-        """p(keep) of each word: the mean of its tokens', or the first one's.
+        """p(keep) of each word [words]: the mean of its tokens', or the first one's
+        (`token_to_word`).
 
         Args:
             config: The method's settings.
@@ -147,9 +155,9 @@ class _Context:
 
         Args:
             text: The context's text.
-            start: Where it stands in the document.
+            start: Its first character in the document.
             config: The method's settings.
-            classifier: Gives tokens, and how many of them it can read.
+            classifier: Gives tokens, and says how many of them it can read.
         """
         tokenized = classifier.tokenize(text)
         chunks: list[_Chunk] = []
@@ -163,7 +171,8 @@ class _Context:
         return cls(start, len(tokenized.tokens), tuple(chunks))
 
     def mean(self, config: Lingua2Config) -> float:
-        """Mean p(keep) of its words; forced words count as the classifier says."""
+        """The mean p(keep) of the context's words, as the classifier gives it: a forced word counts
+        like any other."""
         values: list[float] = []
         for chunk in self.chunks:
             values += chunk.word_values(config, chunk.keep)
@@ -179,21 +188,30 @@ class LLMLingua2(reading.ReadingMethod):
     scope = "document"
 
     def problems(self) -> list[str]:
-        """None; raises CannotRun for a classifier that is not here."""
+        """No sentence, as no setting is wrong by itself; checks that the classifier's weights are
+        here.
+
+        Raises:
+            CannotRun: They are not.
+        """
         find(self.config.classifier)
         return []
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The compressed document, and which weights it is from. Raises CannotRun where there are
-        none."""
+        """The index of a document: the compressed document (`Compressed.to_index`), and "weights",
+        which says by what hash of the classifier's files.
+
+        Raises:
+            CannotRun: The weights are not here.
+        """
         weights = find(self.config.classifier)
         return {**self._compress(document, weights, tools).to_index(), "weights": weights.identity}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Read the compressed document; it is compressed again where the folder holds other weights
-        by now."""
+        """Answer from the compressed document of the index; it is compressed again where the
+        classifier's folder holds other weights by now."""
         (document,) = documents
         (index,) = indexes
         weights = find(self.config.classifier)
@@ -204,12 +222,12 @@ class LLMLingua2(reading.ReadingMethod):
         return answer_from(question, document, compressed, tools, self.config)
 
     def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
-        """Keep the words of a document that the classifier would keep, down to target_tokens or
-        rate.
+        """Keep those words of a document that the classifier finds worth it, down to target_tokens
+        or rate.
 
         Args:
             document: The document.
-            weights: Of the classifier.
+            weights: The classifier's weights.
             tools: The engine's tools; progress is reported in tokens.
         """
         classifier = load(weights, tools.meter)
@@ -245,6 +263,8 @@ class LLMLingua2(reading.ReadingMethod):
 def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_Context]:
     """Choose contexts by their mean p(keep): those at the percentile int(100 (1 - rate)) or above.
 
+    The rate is the setting's, brought halfway to 1, or twice target_tokens by the text's tokens.
+
     Args:
         contexts: All contexts that have words.
         total: Tokens of the text, from which the rate follows where target_tokens is set.
@@ -264,16 +284,16 @@ def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) 
 
 
 def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence[str]) -> list[int]:
-    """Find where the chunks of a text end.
+    """Find where the chunks of a text end, each after the last stop that it can hold.
 
     Args:
         text: The text.
-        tokenized: Its tokens.
+        tokenized: The tokens of the text.
         max_tokens: Most tokens of a chunk.
-        stops: What a chunk ends after, if it has any.
+        stops: The tokens that a chunk ends after, if it has any.
 
     Returns:
-        The end of each chunk, in tokens; at last the text's.
+        The end of each chunk, in tokens; the last one is the end of the text.
     """
     total = len(tokenized.tokens)
     ends: list[int] = []
@@ -289,14 +309,15 @@ def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence
 def _chunk_end(
     text: str, tokenized: Tokenized, start: int, limit: int, stops: Sequence[str]
 ) -> int:
-    """Where a chunk ends: after the last stop that it can hold, else where it is full.
+    """The token after the last one of a chunk: after the last stop that it can hold, else where it
+    is full.
 
     Args:
         text: The text.
-        tokenized: Its tokens.
+        tokenized: The tokens of the text.
         start: The first token of the chunk.
         limit: The token after the last one that the chunk can hold.
-        stops: What a chunk may end after.
+        stops: The tokens that a chunk may end after.
     """
     for end in range(limit, start, -1):
         if _stops_before(text, tokenized.offsets, end, stops):
@@ -305,15 +326,14 @@ def _chunk_end(
 
 
 def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
-    """Whether a chunk may end before token i: after a stop.
-
-    That is, token i - 1 is one of the stops, or one of white space is between it and token i.
+    """Whether a chunk may end before token i, as token i - 1 is a stop, or a stop of white space is
+    between it and token i.
 
     Args:
         text: The text.
-        offsets: (start, end) of each token in it.
+        offsets: (start, end) of each token in the text.
         i: The number of the token.
-        stops: What a chunk may end after.
+        stops: The tokens that a chunk may end after.
     """
     start, end = offsets[i - 1]
     next_start, _ = offsets[i]
@@ -326,19 +346,22 @@ def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequ
 def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
     """Join the tokens of a chunk into words.
 
+        "Ann left." with the tokens "Ann", "le", "##ft", "."  ->  the words "Ann", "left", "."
+
     A token that follows white space or that is marked as the first of a word starts one; any other
     token extends the last word. Tokens may overlap (two tokens of one character), so a word never
     starts or ends before the end of the last one.
 
     Args:
         text: The text of all chunks.
-        chunk: The tokens of this chunk with their offsets in the text.
+        chunk: The tokens of this chunk with their places in the text.
         style: How the tokenizer marks the first token of a word.
         gap: Where the last word before the chunk ends in the text.
     """
     words: list[Word] = []
     previous_end = gap
-    for i, (token, (start, end)) in enumerate(zip(chunk.tokens, chunk.offsets, strict=True)):
+    for i, token in enumerate(chunk.tokens):
+        start, end = chunk.offsets[i]
         token_text = text[start:end]
         start = end - len(token_text.lstrip())
         follows_space = text[previous_end:start].isspace()
@@ -352,12 +375,13 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
 
 
 def _begins_word(token: str, inside: str, style: Style) -> bool:
-    """Whether a token begins a word.
+    r"""Whether a token begins a word.
 
     Args:
-        token: As the tokenizer writes it: "##ing", "\u2581the".
-        inside: Its text.
-        style: How the tokenizer marks the first token of a word.
+        token: The token as the tokenizer writes it: "##ing", "\u2581the".
+        inside: The text that it stands for.
+        style: "wordpiece": all but those with "##" begin a word; "metaspace": those with "\u2581",
+            marks, and Chinese or Japanese characters do.
     """
     if style == "wordpiece":
         return not token.startswith("##")
@@ -371,7 +395,7 @@ def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]
     Args:
         chunk: The chunk, with p(keep) of its tokens.
         rate: The share of tokens that stay.
-        config: The method's settings; forced tokens, and digits where they are reserved, count as
+        config: The method's settings; forced words, and digits where they are reserved, count as
             p(keep) = 1.
 
     Returns:
@@ -397,13 +421,15 @@ def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float
     A value of 1.0 stays also where the percentile is 1.0.
 
     Args:
-        values: Of each word [words].
+        values: The value of each word [words].
         tokens: How many tokens each word has; each counts with the word's value [words].
         rate: The share of tokens that stay.
     """
     percentile = min(int(100 * (1 - rate) + 1), 100)
     limit = float(np.percentile(np.repeat(values, tokens), percentile))
-    return [value > limit or value == limit == 1.0 for value in values]
+    if limit == 1.0:
+        return [value >= limit for value in values]
+    return [value > limit for value in values]
 
 
 def _kept_spans(
@@ -414,7 +440,7 @@ def _kept_spans(
 
     Args:
         text: The chunk's text.
-        words: Its words.
+        words: The words of the chunk.
         keep: Whether each word stays.
         config: The method's settings; with drop_consecutive a forced token that follows itself
             goes.

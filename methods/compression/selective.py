@@ -43,8 +43,14 @@ class SelectiveContext(CompressedMethod):
     index_version = "3"
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: the document, compressed. Raises QuestionError where a window holds no
-        sentence."""
+        """The index of a document: the compressed document (`Compressed.to_index`).
+
+        At level "sentence" each token counts with the mean of its sentence. What is dropped is the
+        share `reduce_ratio`, or what leaves `target_tokens`.
+
+        Raises:
+            QuestionError: The compressor's window holds no sentence.
+        """
         config: SelectiveConfig = self.config
         model = tools.model("compressor")
         max_tokens = min(config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
@@ -74,21 +80,24 @@ class SelectiveContext(CompressedMethod):
 
 
 def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
-    """Sentences as ranges of units, longer ones in parts of at most `max_tokens`; together all
-    units."""
+    """The sentences of a text as ranges [first, end) of units, which tile all units.
+
+    Args:
+        units: The units of the text.
+        max_tokens: Most tokens of a range; a longer sentence is cut into several.
+    """
     # A token that begins with the space before a sentence is the sentence's.
-    starts = [
-        0,
-        *(units.unit_at(end.start()) for end in _SENTENCE_END.finditer(units.text)),
-        len(units),
-    ]
+    later = [units.unit_at(space.start()) for space in _SENTENCE_END.finditer(units.text)]
+    starts = [0, *later, len(units)]
     groups: list[tuple[int, int]] = []
     for first, last in pairwise(starts):
-        begin, used = first, 0
+        begin = first
+        used = 0
         for i in range(first, last):
             if used + units.sizes[i] > max_tokens and i > begin:
                 groups.append((begin, i))
-                begin, used = i, 0
+                begin = i
+                used = 0
             used += units.sizes[i]
         if begin < last:
             groups.append((begin, last))
@@ -96,18 +105,18 @@ def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
 
 
 def _self_information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> np.ndarray:
-    """Self-information of each unit [units], in nats.
+    """Self-information of each unit [units], in nats; NaN for one that cannot be scored.
 
     Args:
         units: The units of a text.
-        groups: (first, end) of the units that are scored in one context: sentences.
+        groups: (first, end) of the units of each sentence, which are scored in one context.
         tools: The engine's tools; progress is reported in sentences.
     """
     model = tools.model("compressor")
     done = [0]
 
     def score(group: tuple[int, int]) -> np.ndarray:
-        """The self-information of the units of one group."""
+        """The self-information of the units of one sentence; also reports the progress."""
         with open_context(model, begun=True) as s:
             information = surprise(s, model, units.part(*group))
         done[0] += 1
@@ -118,19 +127,23 @@ def _self_information(units: Units, groups: list[tuple[int, int]], tools: Tools)
 
 
 def _at_percentile(values: np.ndarray, dropped: float) -> np.ndarray:
-    """Which units stay [units] where this share is dropped: those at its percentile or above it, or
-    without a score."""
+    """Which units stay where a share of them is dropped, [units].
+
+    Args:
+        values: The self-information of each unit [units]; a unit with NaN stays.
+        dropped: The share: units stay that are at its percentile or above it.
+    """
     known = ~np.isnan(values)
     if not known.any():
         return np.ones(len(values), dtype=bool)
-    return np.asarray(~known | (values >= float(np.percentile(values[known], 100 * dropped))))
+    limit = float(np.percentile(values[known], 100 * dropped))
+    return np.asarray(~known | (values >= limit))
 
 
 def _cut_to_fit(
     units: Units, values: np.ndarray, max_tokens: int, model: MeteredModel
 ) -> np.ndarray:
-    """Drop as small a share of the units as makes the text short enough, in steps of 1/1000
-    (`_at_percentile`).
+    """Drop as small a share of the units as makes the text short enough, in steps of 1/1000.
 
     Tokens are counted in the compressed text: words that lost a part of theirs are more tokens than
     were kept. Where not even the highest percentile is short enough (all values are equal), the
@@ -138,16 +151,16 @@ def _cut_to_fit(
 
     Args:
         units: The units of the text.
-        values: The self-information of each [units].
+        values: The self-information of each unit [units].
         max_tokens: Tokens that the text may have.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
 
     Returns:
         Whether each unit stays [units].
     """
 
     def fits(alive: np.ndarray) -> bool:
-        """Whether the text that is left fits into the budget.
+        """Whether the text that is left has at most `max_tokens` tokens.
 
         Args:
             alive: Whether each unit is left [units].

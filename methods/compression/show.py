@@ -36,7 +36,8 @@ class Compressed:
     steps: list[Step] = field(default_factory=list)
 
     def to_index(self) -> Index:
-        """The index as JSON values, without the steps."""
+        """The document as an index, without the steps: {"pieces": [text or [start, end], ...],
+        "tokens": [before, after]}."""
         pieces: list[str | list[int]] = []
         for piece in self.pieces:
             if isinstance(piece, str):
@@ -47,7 +48,7 @@ class Compressed:
 
     @classmethod
     def from_index(cls, index: Index) -> Compressed:
-        """The inverse of `to_index`; the cache turns tuples into lists."""
+        """The document of an index that `to_index` made; the cache turns tuples into lists."""
         pieces: list[Piece] = []
         for piece in index["pieces"]:
             if isinstance(piece, str):
@@ -65,8 +66,8 @@ def answer_from(
     tools: Tools,
     config: MethodConfig,
 ) -> Answer:
-    """Show the compressed text and answer; text beyond the window is cut off at the end and
-    reported.
+    """Show a compressed text and answer; what is beyond the window is cut off at the end, and the
+    answer's `truncated` says so.
 
     Args:
         question: The question.
@@ -114,12 +115,13 @@ def _text_of(piece: Piece, document: Document) -> str:
 
 
 def _shown_up_to(stop: int, pieces: Sequence[Piece], document: Document) -> tuple[Shown, ...]:
-    """The spans of the document among the first characters of a compressed text.
+    """The spans of the document among the first characters of a compressed text, as an Answer says
+    what the reader saw.
 
     Args:
         stop: How many characters are read.
-        pieces: Of the compressed text.
-        document: Of which pieces are spans.
+        pieces: The pieces of the compressed text.
+        document: The document, of which some pieces are spans.
     """
     shown: list[Shown] = []
     at = 0
@@ -159,8 +161,11 @@ def _stop_reason(document: Document, text: str, cut: bool, compressed: Compresse
 
 
 def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:
-    """Contexts, each of spans of the document, with a blank line between them; empty ones are left
-    out."""
+    r"""Contexts, each of spans of the document, as pieces with a blank line between them; empty
+    ones are left out.
+
+        [[(0, 3)], [], [(5, 8)]] -> [(0, 3), "\n\n", (5, 8)]
+    """
     pieces: list[Piece] = []
     for group in filter(None, groups):
         if pieces:
@@ -170,8 +175,15 @@ def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:
 
 
 def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
-    """The kept `runs` of the joined contexts as spans of the document; text between contexts stays
-    text."""
+    r"""What is kept of a compressed text as spans of the document; text between contexts stays
+    text.
+
+        [(10, 13), "\n\n", (20, 23)], [(1, 6)] -> [(11, 13), "\n\n", (20, 21)]
+
+    Args:
+        layout: The pieces of the contexts before tokens were dropped.
+        runs: The spans that are kept, in characters of these pieces joined.
+    """
     pieces: list[Piece] = []
     at = 0
     number = 0
@@ -191,14 +203,15 @@ def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
 
 
 def _length(piece: Piece) -> int:
-    """The characters of a piece, a text or a span."""
+    """How many characters a piece has, a text or a span."""
     if isinstance(piece, str):
         return len(piece)
     return piece[1] - piece[0]
 
 
 def _part(piece: Piece, start: int, end: int) -> Piece:
-    """The characters `start` to `end` of a piece: of a text a text, of a span a span."""
+    """The characters [start, end) of a piece: of a text a text, of a span a span of the
+    document."""
     if isinstance(piece, str):
         return piece[start:end]
     return piece[0] + start, piece[0] + end
@@ -215,6 +228,7 @@ class CompressedMethod(ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Read the compressed document."""
-        (document,), (index,) = documents, indexes
+        """Answer from the compressed document of the index."""
+        (document,) = documents
+        (index,) = indexes
         return answer_from(question, document, Compressed.from_index(index), tools, self.config)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -34,6 +33,7 @@ class Units:
     sizes: tuple[int, ...]
 
     def __len__(self) -> int:
+        """How many units there are."""
         return len(self.sizes)
 
     def piece(self, i: int) -> str:
@@ -41,19 +41,25 @@ class Units:
         return self.text[self.cuts[i] : self.cuts[i + 1]]
 
     def unit_at(self, character: int) -> int:
-        """The first unit that begins at `character` or after it."""
+        """The number of the first unit that begins at `character` or after it."""
         return min(bisect_left(self.cuts, character), len(self))
 
     def part(self, first: int, last: int) -> Units:
-        """Units [first, last) as a text of their own."""
+        """The units [first, last) as units of a text of their own."""
         start = self.cuts[first]
         cuts = tuple(cut - start for cut in self.cuts[first : last + 1])
         return Units(self.text[start : self.cuts[last]], cuts, self.sizes[first:last])
 
 
 def units_of(text: str, model: MeteredModel) -> Units:
-    """The units of `text` by `model`'s tokenizer; white space of no token goes with the unit before
-    it."""
+    """The units of a text: its tokens, of which those that share a character are one unit.
+
+    White space of no token goes with the unit before it.
+
+    Args:
+        text: The text.
+        model: The model whose tokens count.
+    """
     starts: list[int] = []
     sizes: list[int] = []
     end = 0
@@ -70,9 +76,18 @@ def units_of(text: str, model: MeteredModel) -> Units:
 
 
 def spans_of_kept(units: Units, mask: np.ndarray) -> list[Span]:
-    """Runs of units with mask [units] true, as spans of characters."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
-    return [(units.cuts[a], units.cuts[b]) for a, b in list(pairwise(edges.tolist()))[::2]]
+    """The runs of units that are kept, as spans of characters.
+
+    Args:
+        units: The units of a text.
+        mask: Whether each unit is kept [units].
+    """
+    padded = np.concatenate([[0], mask.astype(np.int8), [0]])
+    edges = np.flatnonzero(np.diff(padded)).tolist()  # start of a run, its end, start of the next
+    spans: list[Span] = []
+    for first, last in zip(edges[::2], edges[1::2], strict=True):
+        spans.append((units.cuts[first], units.cuts[last]))
+    return spans
 
 
 SLACK = 8  # tokens that a window may have more when it is encoded on its own
@@ -80,11 +95,13 @@ _MAX_NATS = 1e4  # nats, instead of infinity for a token of probability 0
 
 
 def open_context(model: MeteredModel, begun: bool = False) -> Session:
-    """A context with nothing but the beginning of a turn (BOS and the template's head, where there
+    """A session with nothing but the beginning of a turn (BOS and the template's head, where there
     are such).
 
-    begun: where there are none, as with GPT-2, the token that ends a text, so that a first token
-    can be scored.
+    Args:
+        model: The model.
+        begun: Whether, where there are none, as with GPT-2, the token that ends a text is fed, so
+            that a first token can be scored.
     """
     s = model.session()
     if begun:
@@ -149,5 +166,6 @@ def _costs_of_units(units: Units, offsets: list[tuple[int, int]], costs: np.ndar
             shares[i] += cost
             continue
         for k in range(i, j + 1):
-            shares[k] += cost * (min(b, units.cuts[k + 1]) - max(a, units.cuts[k])) / (b - a)
+            inside = min(b, units.cuts[k + 1]) - max(a, units.cuts[k])  # characters of it in unit k
+            shares[k] += cost * inside / (b - a)
     return shares

@@ -36,8 +36,8 @@ def body_start(document: Document) -> int:
 
 
 def text_spans(document: Document, keep_headings: bool) -> list[Span]:
-    """The spans that the model gets to outline: without the title line and, unless they are kept,
-    headings."""
+    """The spans of a document that the model gets to outline: all but the title line and, unless
+    they are kept, headings. Where that leaves nothing, headings count as text."""
     start = body_start(document)
     everything = [(start, len(document.text))]
     if keep_headings:
@@ -61,7 +61,7 @@ def structure(
         document: The document.
         config: The method's settings.
         model: The refiner's model.
-        keep: As `Tools.keep`, so that a stopped index goes on.
+        keep: `Tools.keep`, which stores what the model writes, so that a stopped index goes on.
 
     Raises:
         WindowExceeded: The prompt alone fills the window.
@@ -84,8 +84,8 @@ def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, kee
     Args:
         text: The text; what does not fit is left out of its middle before it is outlined.
         config: The method's settings.
-        model: The refiner.
-        keep: As `Tools.keep`: the outline is stored, so that a stopped index goes on.
+        model: The refiner's model.
+        keep: `Tools.keep`, which stores the outline, so that a stopped index goes on.
 
     Raises:
         WindowExceeded: The prompt alone fills the window.
@@ -106,7 +106,8 @@ def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, kee
     max_tokens = min(config.outline_tokens, 2 * tokens + _SPARE)
 
     def outline() -> tuple[str, str]:
-        """The outline that the model writes, and how its reply ended."""
+        """The outline that the model writes, and how its reply ended ("length": by the limit of
+        tokens)."""
         with model.session(config.adapter("structuring", model)) as s:
             feed(s, prompts.structuring(seen, config))
             out = s.write(min(max_tokens, s.room() - model.turn_tokens()))
@@ -125,8 +126,8 @@ def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, kee
 def global_weight(
     question: Question, config: LongRefinerConfig, tools: Tools
 ) -> tuple[float, Step]:
-    """The weight R of the global scores: P(Global) / (P(Local) + P(Global)) after "[" (LongRefiner,
-    eq. 1).
+    """Ask the model for the weight R of the global scores: P(Global) / (P(Local) + P(Global)) after
+    "[" (LongRefiner, eq. 1).
 
     Args:
         question: The question.
@@ -134,7 +135,7 @@ def global_weight(
         tools: The engine's tools.
 
     Returns:
-        R, which is 1/2 where both probabilities are 0, and the step of the request.
+        R, which is 1/2 where both probabilities are 0, and the step "analysis" of the trace.
     """
     model = tools.model("refiner")
     with model.session(config.adapter("analysis", model)) as s:
@@ -149,13 +150,18 @@ def global_weight(
 
 
 def outline_text(tree: Tree) -> str:
-    """The titles as the selection is shown them: sections numbered, sub-sections numbered in
-    each."""
+    r"""The titles of a tree as the selection is shown them, a line each; sub-sections are numbered
+    in their section.
+
+        "\nSection1: Life\nSubsection1: Youth\nSubsection2: Later years\nSection2: Works"
+    """
     lines: list[str] = []
-    sections = below = 0
+    sections = 0
+    below = 0
     for node in tree.nodes:
         if node.kind == "section":
-            sections, below = sections + 1, 0
+            sections += 1
+            below = 0
             lines.append(f"Section{sections}: {node.title}")
         elif node.kind == "sub-section":
             below += 1
@@ -180,15 +186,15 @@ def abstract_and_outline(
     config: LongRefinerConfig,
     model: MeteredModel,
 ) -> tuple[str, str]:
-    """The abstract and the outline that the selection shows, in use and in training.
+    """The abstract and the list of titles that the selection shows, in use and in training.
 
     Args:
         question: The question.
         title: The document's title.
         text: The document's text.
-        tree: Its tree.
+        tree: The document's tree.
         config: The method's settings; the abstract is cut at `abstract_tokens`.
-        model: The refiner's model; the outline is cut where its window ends.
+        model: The refiner's model; the list is cut where its window ends.
 
     Raises:
         WindowExceeded: Nothing fits.
@@ -217,7 +223,7 @@ def select_titles(
     Args:
         question: The question.
         document: The document.
-        tree: Its tree.
+        tree: The document's tree.
         config: The method's settings.
         tools: The engine's tools.
 
@@ -225,7 +231,9 @@ def select_titles(
         WindowExceeded: Nothing fits.
     """
     name = document.title or document.id
-    selectable = frozenset[str]().union(*map(selectable_titles, tree.nodes))
+    selectable: set[str] = set()
+    for node in tree.nodes:
+        selectable |= selectable_titles(node)
     if not selectable:
         return TitleSelection(frozenset(), Step("titles", note=f"{name}: no titles to select"))
     model = tools.model("refiner")
@@ -258,7 +266,8 @@ def select_titles(
 
 
 def _titles_note(known: frozenset[str], unknown: frozenset[str]) -> str:
-    """The selected titles, for the trace: those of the outline, then those that it has not."""
+    """The selected titles as a note of the trace: those of the outline, then those that it
+    has not."""
     note = prompts.titles_reply(sorted(known))
     if unknown:
         note += f"; not in the outline: {prompts.titles_reply(sorted(unknown))}"
@@ -266,5 +275,6 @@ def _titles_note(known: frozenset[str], unknown: frozenset[str]) -> str:
 
 
 def _truncated(text: str, max_tokens: int, model: MeteredModel) -> str:
-    spans = kept_spans(text, max_tokens, model, "left")[0]
+    """The beginning of a text, at most so many tokens of it."""
+    spans, _ = kept_spans(text, max_tokens, model, "left")
     return "".join(text[a:b] for a, b in spans)

@@ -156,7 +156,7 @@ class LongRefinerConfig(MethodConfig):
     )
 
     def tasks(self) -> dict[str, bool]:
-        """Each of the three tasks, and whether this configuration runs it."""
+        """Task ("analysis", "structuring", "selection") -> whether these settings run it."""
         selecting = self.structuring and self.refinement
         return {
             "analysis": selecting and self.weight is None,
@@ -165,7 +165,8 @@ class LongRefinerConfig(MethodConfig):
         }
 
     def adapters(self) -> dict[str, AdapterUse]:
-        """Task -> its adapter, needed where the task runs or the name was given."""
+        """Task -> its adapter, for the tasks that have one; it must be there where the task runs or
+        the setting names it."""
         uses: dict[str, AdapterUse] = {}
         for task, runs in self.tasks().items():
             name: str | None = getattr(self, f"{task}_adapter")
@@ -199,8 +200,8 @@ class LongRefinerConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_combination(self) -> LongRefinerConfig:
-        """Raise ValueError for `sigmoid` or `overflow` with a scoring or rule that has no use for
-        it."""
+        """Raise ValueError for `sigmoid` without a reranker, and for `overflow` with the code's
+        selection rule, which do not use them."""
         if self.sigmoid and self.scoring != "reranker":
             raise ValueError(
                 "sigmoid is of a reranker's logits; leave it out with another method.scoring"

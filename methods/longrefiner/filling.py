@@ -37,12 +37,17 @@ class _Chain:
     before: _Chain | None = None
 
     def beats(self, other: _Chain) -> bool:
+        """Whether this chain places more clips than another, or as many that cover more text."""
         return (self.count, self.covered) > (other.count, other.covered)
 
 
 def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
-    """The span of each clip, None for one without a place; spans are in order and do not
-    overlap."""
+    """Place the clips of an outline in the text, in order and without overlap (the head of this
+    file).
+
+    Returns:
+        The span of each clip, None for one without a place.
+    """
     places = [sorted(set(_places_of_clip(clip, text))) for clip in clips]
     every_end: set[int] = set()
     for spans in places:
@@ -55,9 +60,8 @@ def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
         chains: list[_Chain] = []
         for start, end in spans:
             before = best.up_to(bisect_left(ends, start + 1))
-            chains.append(
-                _Chain(before.count + 1, before.covered + end - start, number, (start, end), before)
-            )
+            covered = before.covered + end - start
+            chains.append(_Chain(before.count + 1, covered, number, (start, end), before))
         for chain in chains:
             best.put(bisect_left(ends, chain.span[1]), chain)
     placed: list[Span | None] = [None] * len(clips)
@@ -73,6 +77,7 @@ class _Best:
     ends."""
 
     def __init__(self, size: int) -> None:
+        """Begin with an empty chain at each of `size` ends."""
         self._tree = [_Chain()] * (size + 1)
 
     def up_to(self, count: int) -> _Chain:
@@ -85,7 +90,7 @@ class _Best:
         return best
 
     def put(self, at: int, chain: _Chain) -> None:
-        """Offer a chain that ends at the end number `at`."""
+        """Offer a chain that ends at the end of number `at`, counted from 0."""
         at += 1
         while at < len(self._tree):
             if chain.beats(self._tree[at]):
@@ -94,7 +99,8 @@ class _Best:
 
 
 def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
-    """All spans of `text` that the clip may stand for."""
+    """Yield the spans of a text that a clip may stand for: from a place of its head to a place of
+    its tail after it, by each way to read the clip."""
     for head, tail in _readings(clip):
         heads = _spans_of_piece(head, text, first=True)
         if tail is None:
@@ -124,7 +130,8 @@ def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
     yield clip.head, clip.tail
     whole = f"{clip.head}...{clip.tail}"
     for dots in re.finditer(r"(?=\.\.\.)", whole):
-        head, tail = whole[: dots.start()].strip(), whole[dots.end() + 3 :].strip()
+        head = whole[: dots.start()].strip()
+        tail = whole[dots.start() + len("...") :].strip()
         if head and tail and (head, tail) != (clip.head, clip.tail):
             yield head, tail
     yield whole, None
@@ -134,10 +141,10 @@ def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
     """Find the head or the tail of a clip in the text, white space aside.
 
     Args:
-        piece: The head or the tail.
+        piece: The text of the head or the tail.
         text: The text.
-        first: Whether it is the head; where it does not occur its first words are looked for, of a
-            tail its last ones.
+        first: Whether it is the head. Where the whole does not occur, of a head the first words are
+            looked for, of a tail the last ones.
     """
     words = piece.split()
     outer = words[-_WORDS:]
@@ -156,7 +163,8 @@ def _spans_of_words(words: Sequence[str], text: str) -> list[Span]:
 
 
 def coverage(spans: Sequence[Span], text: str) -> float:
-    """Share of the text's characters, white space aside, in the spans, which do not overlap."""
+    """The share of a text's characters, white space aside, that is in the spans; these do not
+    overlap."""
     total = _count_letters(text)
     if total == 0:
         return 1.0
@@ -165,5 +173,5 @@ def coverage(spans: Sequence[Span], text: str) -> float:
 
 
 def _count_letters(text: str) -> int:
-    """Characters that are no white space."""
+    """How many characters of a text are no white space."""
     return sum(map(len, text.split()))

@@ -42,7 +42,12 @@ class _Scores:
     total: list[np.ndarray]
 
     def of_node(self, document: int, number: int) -> dict[str, float]:
-        """The scores of a node that its step records."""
+        """The scores of a node that its step records: {"local": ..., "global": ..., "total": ...}.
+
+        Args:
+            document: The place of the document among all.
+            number: The number of the node in the document's tree.
+        """
         return {
             "local": float(self.local[document][number]),
             "global": float(self.shares[document][number]),
@@ -64,31 +69,36 @@ class LongRefiner(reading.ReadingMethod):
     without_adapters = "use longrefiner-no-adapters, which runs on the model as it is"
 
     def __init__(self, config: MethodConfig) -> None:
+        """Keep the settings, and need the encoder or reranker that the setting `scoring` uses."""
         super().__init__(config)
         # What scores paragraphs is a parameter, so that all rows of table 4 share their trees.
         self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
 
     def indexes_by_model(self) -> bool:
-        """Whether the refiner writes the outline; else sentences are cut into chunks."""
+        """Whether a model writes the index: its outline; without structuring a rule cuts the
+        text."""
         config: LongRefinerConfig = self.config
         return config.structuring
 
     def adapters(self) -> dict[str, dict[str, AdapterUse]]:
-        """The adapters of those of the three tasks that the config uses."""
+        """Role -> task -> adapter: those of the refiner's tasks; none without structuring."""
         config: LongRefinerConfig = self.config
         if not config.structuring:
             return {"refiner": {}}
         return {"refiner": config.adapters()}
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: the document's tree."""
+        """The index of a document: its tree (`Tree.to_index`)."""
         return structure(document, self.config, tools.model("refiner"), tools.keep).to_index()
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Score, choose, read. If nothing fits, answer without a text; the stop reason has a note
-        of it."""
+        """Score the nodes of all documents, choose the best up to the budget, and answer from
+        these.
+
+        If nothing fits, the answer is given without a text, and the stop reason says so.
+        """
         config: LongRefinerConfig = self.config
         pages = _distinct_pages(documents, indexes)
         steps = [_start_step(pages, len(indexes) - len(pages), tools)]
@@ -121,7 +131,7 @@ class LongRefiner(reading.ReadingMethod):
 
         Args:
             showing: Has the documents and their trees.
-            total: Scores of the nodes of each document, [nodes].
+            total: The scores of the nodes of each document, [nodes].
             room: Tokens that the reader's window has left.
         """
         config: LongRefinerConfig = self.config
@@ -133,13 +143,13 @@ class LongRefiner(reading.ReadingMethod):
     def _scores(
         self, question: Question, pages: Sequence[_Page], tools: Tools, steps: list[Step]
     ) -> _Scores:
-        """The scores of all nodes.
+        """The local, global and total scores of all nodes.
 
         Args:
             question: The question.
             pages: The documents with their trees.
             tools: The engine's tools.
-            steps: The steps of the requests are added to it.
+            steps: The steps of the requests are added to this list.
         """
         local = self._local_scores(question, pages, tools)
         weight, shares = self._global_scores(question, pages, tools, steps)
@@ -180,14 +190,14 @@ class LongRefiner(reading.ReadingMethod):
     def _global_scores(
         self, question: Question, pages: Sequence[_Page], tools: Tools, steps: list[Step]
     ) -> tuple[float, list[np.ndarray]]:
-        """The weight R, and the global scores GS of each document [nodes]; 0 where they are not
+        """The weight R, and the global scores GS of each document [nodes]; all 0 where they are not
         used.
 
         Args:
             question: The question.
             pages: The documents with their trees.
             tools: The engine's tools.
-            steps: The steps of the requests are added to it.
+            steps: The steps of the requests are added to this list.
         """
         config: LongRefinerConfig = self.config
         if not (config.refinement and config.structuring):
@@ -207,7 +217,8 @@ class LongRefiner(reading.ReadingMethod):
 
 
 def _distinct_pages(documents: Sequence[Document], indexes: Indexes) -> list[_Page]:
-    """Each different document once, with its tree; of its text only what the tree covers."""
+    """Each different document once, with its tree; the document has only the text that the tree
+    covers."""
     pages: list[_Page] = []
     for number in distinct_documents(documents):
         tree = Tree.from_index(indexes[number])
@@ -217,11 +228,11 @@ def _distinct_pages(documents: Sequence[Document], indexes: Indexes) -> list[_Pa
 
 
 def _start_step(pages: Sequence[_Page], n_duplicates: int, tools: Tools) -> Step:
-    """The step that says how the documents are structured.
+    """The step "start" of the trace, which says how the documents are structured.
 
     Args:
         pages: The documents with their trees.
-        n_duplicates: Documents that are there twice.
+        n_duplicates: How many documents are left out, as another one has their text.
         tools: The engine's tools.
     """
     notes: list[str] = []
@@ -241,12 +252,12 @@ def _start_step(pages: Sequence[_Page], n_duplicates: int, tools: Tools) -> Step
 
 
 def _steps_taken(choice: Choice, showing: Showing, scores: _Scores, tools: Tools) -> list[Step]:
-    """A "select" step for each chosen node.
+    """A step "select" of the trace for each chosen node.
 
     Args:
         choice: The chosen nodes, in order of choice.
         showing: Has the documents and their trees.
-        scores: Of all nodes.
+        scores: The scores of all nodes.
         tools: The engine's tools.
 
     Returns:
