@@ -59,23 +59,39 @@ def _escaped(text: str) -> str:
     "a <b> ..." -> "a &lt;b&gt; &#46;&#46;&#46;"
     """
     text = _SPECIAL.sub(lambda m: _NAMES[m.group()], " ".join(text.split()))
-    return _DOTS.sub(lambda m: "&#46;" * len(m.group()), text)
+    return _DOTS.sub(_escaped_dots, text)
 
 
 def _written_clip(excerpt: Clip, mark: Mark) -> str:
-    """A clip as the outline's text: its two ends with `mark` between them."""
+    """A clip as the outline's text: "Toren was <skip> the river."; a short paragraph stands whole.
+
+    Args:
+        excerpt: The clip.
+        mark: What stands between its head and its tail.
+    """
     if excerpt.tail is None:
         return _escaped(excerpt.head)
-    head, tail = _escaped(excerpt.head), _escaped(excerpt.tail)
+    head = _escaped(excerpt.head)
+    tail = _escaped(excerpt.tail)
     if mark == "<skip>":
         return f"{head} <skip> {tail}"
     # Dots beside the mark would move it.
-    head = re.sub(r"\.+$", lambda m: "&#46;" * len(m.group()), head)
-    return head + mark + re.sub(r"^\.+", lambda m: "&#46;" * len(m.group()), tail)
+    head = re.sub(r"\.+$", _escaped_dots, head)
+    tail = re.sub(r"^\.+", _escaped_dots, tail)
+    return head + mark + tail
+
+
+def _escaped_dots(dots: re.Match[str]) -> str:
+    """The dots of a match, each as "&#46;"."""
+    return "&#46;" * len(dots.group())
 
 
 def write(part: Part, mark: Mark = "<skip>") -> str:
-    """The outline as text, in the spelling of the released data but for the mark."""
+    """An outline, or a part of it, as text in the spelling of the released data but for the mark.
+
+    Part("section", "Life", (Clip("He ...", "by 1719."),))
+        -> "<section: Life>He &#46;&#46;&#46; <skip> by 1719.</section: Life>"
+    """
     inside = ""
     after_clip = False
     for child in part.children:
@@ -95,7 +111,8 @@ def write(part: Part, mark: Mark = "<skip>") -> str:
 
 
 def _written_title(title: str) -> str:
-    """A title as a tag has it; one in quotes gets others around it, which a reader takes off."""
+    """A title as a tag has it, escaped. One in quotes gets others around it, as a reader takes a
+    pair off."""
     written = _escaped(title)
     if len(written) > 1 and written[0] == written[-1] == '"':
         return f'"{written}"'
@@ -103,16 +120,19 @@ def _written_title(title: str) -> str:
 
 
 def clip(text: str, tokens: Sequence[tuple[int, int]], k: int) -> Clip:
-    """A paragraph shortened to its first and last tokens; a short one stays whole.
+    """A paragraph shortened to its first and last tokens; one of 2 k tokens or fewer stays whole.
 
     Args:
         text: The paragraph.
-        tokens: The spans of its tokens.
+        tokens: (start, end) of its tokens.
         k: How many first and how many last ones stay (8 in the released data).
     """
     if len(tokens) <= 2 * k:
         return Clip(" ".join(text.split()))
-    head, tail = text[: tokens[k - 1][1]], text[tokens[-k][0] :]
+    _, end_of_head = tokens[k - 1]
+    start_of_tail, _ = tokens[-k]
+    head = text[:end_of_head]
+    tail = text[start_of_tail:]
     return Clip(" ".join(head.split()), " ".join(tail.split()))
 
 
@@ -126,18 +146,22 @@ _DEPTH: dict[str, int] = {"root": 0, "abstract": 1, "section": 1, "sub-section":
 
 
 def _read_clips(text: str) -> Iterator[Clip]:
-    """The clips of a text between two tags, a line each."""
+    """Yield the clips of a text between two tags: one a line, or between "<br>".
+
+    "He was <skip> in Brem.<br>It rained." -> Clip("He was", "in Brem."), Clip("It rained.")
+    """
     for line in _BREAK.split(text):
         piece = " ".join(line.split())
         ends = _SKIP.split(piece, maxsplit=1)
         if len(ends) == 1:
             ends = piece.split("...", 1)
-        tidy = list(filter(None, map(_tidy, ends)))
-        if tidy:
-            yield Clip(*tidy)
+        with_text = [end for end in map(_tidy, ends) if end]
+        if with_text:
+            yield Clip(*with_text)
 
 
 def _tidy(text: str) -> str:
+    """A text on one line with its escapes read: "a &lt;b&gt;" -> "a <b>"."""
     return " ".join(_ENTITY.sub(lambda m: _PLAIN[m.group(1)], text).split())
 
 
@@ -173,7 +197,13 @@ def parse(text: str) -> Part:
 
 
 def _close(stack: list[_OpenPart], depth: int) -> None:
-    """Close the open parts of this depth and below."""
+    """Close the open parts that are as deep as `depth` or deeper: each becomes a child of the part
+    before it.
+
+    Args:
+        stack: The open parts, the innermost last; is changed.
+        depth: 1 for abstract and sections, 2 for sub-sections (`_DEPTH`).
+    """
     while _DEPTH[stack[-1].kind] >= depth:
         done = stack.pop()
         stack[-1].children.append(Part(done.kind, done.title, tuple(done.children)))
@@ -190,7 +220,7 @@ def _kind_of(tag: re.Match[str]) -> Kind:
 
 
 def _title_of(tag: re.Match[str]) -> str:
-    """The title in a tag, without quotes around it."""
+    """The title in a tag, without quotes around it and with its escapes read."""
     title = (tag["title"] or "").strip()
     if len(title) > 1 and title[0] == title[-1] == '"':
         title = title[1:-1]

@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from methods.chunks import Span
 from methods.kept_text import join_spans
-from methods.longrefiner.outline import Clip, Part, clip
+from methods.longrefiner.outline import Part, clip
 
 K = 8
 """Tokens that are kept of each end of a paragraph (the released script's number)."""
@@ -56,8 +57,8 @@ def page_from_text(text: str, offsets: Offsets) -> Page | None:
     """The body and the outline of a page; None for one without headings or with too few paragraphs.
 
     Args:
-        text: The page.
-        offsets: Gives the spans of a text's tokens.
+        text: The page, with its headings.
+        offsets: Gives (start, end) of each token of a text.
     """
     blocks = _heading_blocks(text)
     if len(blocks) < 2:
@@ -73,7 +74,11 @@ def page_from_text(text: str, offsets: Offsets) -> Page | None:
 
 
 def _heading_blocks(text: str) -> list[_Block]:
-    """The paragraphs under each heading of the two upper levels, up to the references and such."""
+    """The paragraphs of a page under each heading of its two upper levels, up to the references and
+    such.
+
+    Lines of lists are left out; what is under deeper headings belongs to the heading above.
+    """
     blocks = [_Block(0, "")]
     lines = [line.strip() for line in text.splitlines()]
     headings = filter(None, map(_heading, lines))
@@ -92,9 +97,10 @@ def _heading_blocks(text: str) -> list[_Block]:
     return blocks
 
 
-def body_spans(text: str) -> list[tuple[int, int]]:
-    """The spans of a text between its lines that are headings."""
-    spans, at = [], 0
+def body_spans(text: str) -> list[Span]:
+    """The spans of a text between its lines that are headings; those that touch are joined."""
+    spans: list[Span] = []
+    at = 0
     for line in text.splitlines(keepends=True):
         end = at + len(line)
         if _heading(line.strip()) is None:
@@ -104,7 +110,11 @@ def body_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _heading(line: str) -> tuple[int, str] | None:
-    """(level, title) of a line that is a heading, else None."""
+    """(level, title) of a line that is a heading, else None.
+
+    "== Career ==" -> (2, "Career")        "Section::::Career.:Early years." -> (2, "Early
+    years")
+    """
     kilt = _KILT.match(line)
     if kilt:
         *above, title = kilt["title"].split(".:")
@@ -117,7 +127,8 @@ def _heading(line: str) -> tuple[int, str] | None:
 
 
 def _merge_short(paragraphs: Sequence[str]) -> list[str]:
-    """The paragraphs, each too short one joined with those that follow it."""
+    """The paragraphs, each of fewer than _MIN_WORDS words joined with those after it; at the end
+    with the one before it."""
     merged: list[str] = []
     held = ""
     for paragraph in paragraphs:
@@ -133,11 +144,18 @@ def _merge_short(paragraphs: Sequence[str]) -> list[str]:
 
 
 def _outline_parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:
-    """Abstract and sections in order; a second level without a first one is a section of its
-    own."""
+    """The abstract and the sections of a page in order, their paragraphs clipped.
+
+    A heading of the second level is a sub-section of the section before it, or a section of its own
+    where there is none. Parts without a paragraph are left out.
+
+    Args:
+        blocks: The paragraphs under each heading.
+        offsets: Gives (start, end) of each token of a text.
+    """
     made: list[Part] = []
     for block in blocks:
-        clips: tuple[Clip | Part, ...] = tuple(clip(p, offsets(p), K) for p in block.paragraphs)
+        clips = tuple(clip(paragraph, offsets(paragraph), K) for paragraph in block.paragraphs)
         if block.level == 0:
             made.append(Part("abstract", "", clips))
         elif block.level == 2 and made and made[-1].kind == "section":

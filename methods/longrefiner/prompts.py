@@ -50,12 +50,18 @@ PROMPTS = (ANALYSIS, STRUCTURING, SELECTION)
 
 
 def analysis(question: str, config: MethodConfig | None = None) -> Pieces:
-    """Ask whether a question is local or global; the reply is probed after LABEL_BEGIN."""
+    """The request that asks whether a question is local or global; the reply is probed after
+    LABEL_BEGIN."""
     return ANALYSIS.of(config).fill(question=[question])
 
 
 def structuring(texts: Sequence[str], config: MethodConfig | None = None) -> Pieces:
-    """Ask for the outline of a text, which may come in two parts whose middle is left out."""
+    """The request for the outline of a text.
+
+    Args:
+        texts: The text, or its two ends where the middle is left out.
+        config: The method's settings, which may have another prompt.
+    """
     pieces: list[str] = []
     for text in texts:
         if pieces:
@@ -70,9 +76,9 @@ def selection(
     """The request for the parts of a document that help with a question.
 
     Args:
-        question: The question.
-        title: Of the document.
-        abstract: Its abstract.
+        question: The text of the question.
+        title: The document's title.
+        abstract: The document's abstract.
         outline: The lines of its titles, each after a line break.
         config: The method's settings, which may have another prompt.
     """
@@ -94,6 +100,8 @@ def folded(title: str) -> str:
 def parse_titles(reply: str) -> frozenset[str] | None:
     """The titles that a reply selects, folded: of a list of strings, or of a mapping's
     "selected_titles".
+
+        "['Career', 'abstract']" -> {"career", "abstract"}
 
     None for a reply without either (methods/values.py; the released code repairs lists, too).
     """

@@ -25,8 +25,8 @@ from methods.longrefiner.tree import Node, Tree
 
 
 def selectable_titles(node: Node) -> frozenset[str]:
-    """The folded titles by which a part can be selected; an abstract is "abstract" besides its
-    title."""
+    """The folded titles by which a node can be selected: its own, and "abstract" for an abstract;
+    empty for a leaf."""
     titles: set[str] = set()
     if node.title and not node.leaf:
         titles.add(folded(node.title))
@@ -36,11 +36,11 @@ def selectable_titles(node: Node) -> frozenset[str]:
 
 
 def local_scores(tree: Tree, leaves: Sequence[float], rule: Rule = "paper") -> np.ndarray:
-    """Local scores LS [nodes].
+    """The local score LS of each node [nodes], from those of the leaves upwards.
 
     Args:
         tree: A document's tree.
-        leaves: Scores of its leaves by the scoring model, in the order of `tree.leaves()`.
+        leaves: The scores of its leaves by the scoring model, in the order of `tree.leaves()`.
         rule: How the score of a section is made from those of its children.
     """
     scores = np.zeros(len(tree.nodes))
@@ -61,8 +61,8 @@ def _mean_with_paragraphs_as_one(tree: Tree, children: Sequence[int], scores: np
 
     Args:
         tree: The tree.
-        children: The section's children.
-        scores: Of all nodes, the children's already set [nodes].
+        children: The numbers of the section's children.
+        scores: The scores of all nodes, the children's already set [nodes].
     """
     paragraphs: list[float] = []
     values: list[float] = []
@@ -77,7 +77,8 @@ def _mean_with_paragraphs_as_one(tree: Tree, children: Sequence[int], scores: np
 
 
 def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Each document's scores on one scale from 0 to 1; all 0 where all are equal."""
+    """Each document's scores on one scale from 0 to 1, the lowest and the highest of all documents;
+    all 0 where all are equal."""
     if not scores:
         return []
     every = np.concatenate(scores)
@@ -89,7 +90,7 @@ def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -> np.ndarray:
-    """Global scores GS [nodes].
+    """The global score GS of each node [nodes], from the selected parts downwards.
 
     Args:
         tree: A document's tree.

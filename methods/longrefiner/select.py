@@ -52,8 +52,8 @@ def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) 
     """The released code's choice, in the four steps at the head of this file.
 
     Args:
-        showing: Shows pieces, and counts their tokens.
-        scores: The scores of each document, [nodes].
+        showing: Makes pieces of nodes, and counts their tokens.
+        scores: The scores of the nodes of each document, [nodes].
         budget: Most tokens of what is read; separators are not counted.
     """
     order = _by_score(showing, scores)
@@ -87,7 +87,13 @@ def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) 
 
 
 def _chosen_children(showing: Showing, chosen: Sequence[Place], part: Place) -> list[Place]:
-    """Those of the chosen nodes that are children of a part, in order of choice."""
+    """Those of the chosen nodes that are children of a part, in order of choice.
+
+    Args:
+        showing: Has the trees.
+        chosen: The nodes that are chosen so far.
+        part: Where the part is.
+    """
     nodes = showing.trees[part.document].nodes
     of_document = [place for place in chosen if place.document == part.document]
     return [place for place in of_document if nodes[place.node].parent == part.node]
@@ -98,23 +104,31 @@ def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Place]:
 
     Args:
         showing: Has the trees.
-        scores: Of each document, [nodes].
+        scores: The scores of the nodes of each document, [nodes].
     """
     leaves: list[Place] = []
     parts: list[Place] = []
     for document, tree in enumerate(showing.trees):
         leaves += [Place(document, leaf) for leaf in tree.leaves()]
         parts += [Place(document, part) for part in _parts_by_end(tree)]
-    return sorted([*leaves, *parts], key=lambda place: -scores[place.document][place.node])
+
+    def high_score_first(place: Place) -> float:
+        """A sort key: the score of a node, negated."""
+        return -float(scores[place.document][place.node])
+
+    return sorted([*leaves, *parts], key=high_score_first)
 
 
 def _parts_by_end(tree: Tree) -> list[int]:
-    """The parts of a tree in the order of their last leaf, a sub-section before its section.
-
-    A part is a node with others under it; its number stands for it.
-    """
+    """The numbers of a tree's parts (nodes with others under them) in the order of their last leaf,
+    a sub-section before its section."""
     parts = [i for i, node in enumerate(tree.nodes) if not node.leaf]
-    return sorted(parts, key=lambda part: (tree.under(part)[-1], -tree.level(part)))
+
+    def last_leaf_then_depth(part: int) -> tuple[int, int]:
+        """A sort key: the part's last leaf, of the same leaf the deeper part first."""
+        return tree.under(part)[-1], -tree.level(part)
+
+    return sorted(parts, key=last_leaf_then_depth)
 
 
 def _by_score_then_place(scores: Sequence[np.ndarray]) -> list[Place]:
@@ -122,12 +136,17 @@ def _by_score_then_place(scores: Sequence[np.ndarray]) -> list[Place]:
     first.
 
     Args:
-        scores: Of each document, [nodes].
+        scores: The scores of the nodes of each document, [nodes].
     """
     places: list[Place] = []
     for document, values in enumerate(scores):
         places += [Place(document, node) for node in range(len(values))]
-    return sorted(places, key=lambda place: (-scores[place.document][place.node], place))
+
+    def high_score_first(place: Place) -> tuple[float, Place]:
+        """A sort key: a high score first, of equal ones the earlier place."""
+        return -float(scores[place.document][place.node]), place
+
+    return sorted(places, key=high_score_first)
 
 
 def choose_nodes(
@@ -137,8 +156,8 @@ def choose_nodes(
     read then still fits.
 
     Args:
-        showing: Shows pieces, and counts their tokens.
-        scores: The scores of each document, [nodes].
+        showing: Makes pieces of leaves, and counts their tokens.
+        scores: The scores of the nodes of each document, [nodes].
         budget: Most tokens of what is read, as shown.
         skip: Whether a paragraph that does not fit is passed over instead of ending the choice.
     """

@@ -55,13 +55,19 @@ class Showing:
     _counts: dict[Piece, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Compute what every choice needs: the tokens of a separator, the place of each leaf in its
+        document, and the leaves of each part."""
         self._separator = self.model.count(SEPARATOR)
         self._place = [_numbers_of_leaves(tree) for tree in self.trees]
         self._parts = [_leaves_of_parts(tree) for tree in self.trees]
 
     def pieces(self, leaves: Collection[Place]) -> list[Piece]:
-        """The pieces of these leaves; a part is whole when all its leaves are among them
-        (LongRefiner A.4)."""
+        """The pieces of text that these leaves make, in order; leaves that follow each other are
+        one.
+
+        The document's title stands above its first piece, a part's above the part where all its
+        leaves are read (LongRefiner A.4).
+        """
         pieces: list[Piece] = []
         documents_shown: set[int] = set()
         for run in self._runs(leaves):
@@ -72,7 +78,7 @@ class Showing:
         return pieces
 
     def _runs(self, leaves: Collection[Place]) -> list[list[Place]]:
-        """The leaves in order, those of one document that follow each other together."""
+        """The leaves sorted, in runs of leaves of one document that follow each other."""
         runs: list[list[Place]] = []
         for leaf in sorted(leaves):
             if runs and self._follows(runs[-1][-1], leaf):
@@ -89,17 +95,22 @@ class Showing:
         return numbers[before.node] + 1 == numbers[leaf.node]
 
     def node_piece(self, document: int, node: int) -> Piece:
-        """A node on its own, under its document's title; the code's rule shows a sub-section
-        without it."""
+        """A node on its own as a piece of text under its document's title; the code's rule shows a
+        sub-section without the title.
+
+        Args:
+            document: The number of the document.
+            node: The number of the node in the document's tree.
+        """
         bare = self.part_titles == "code" and self.trees[document].nodes[node].kind == "sub-section"
         return self._piece(document, self.trees[document].under(node), not bare, node)
 
     def _piece(self, document: int, leaves: Sequence[int], first: bool, top: int = -1) -> Piece:
-        """The piece of adjacent leaves.
+        """The piece of text that neighbouring leaves of a document make.
 
         Args:
             document: The number of the document.
-            leaves: The numbers of the nodes.
+            leaves: The numbers of the leaves.
             first: Whether it may be shown under the document's title.
             top: The node that they were chosen as, -1 for none.
         """
@@ -115,7 +126,8 @@ class Showing:
     def _headings(
         self, document: int, leaves: Sequence[int], top: int
     ) -> tuple[tuple[int, str], ...]:
-        """The lines above the parts that are read in full, each with its place in the text.
+        r"""The lines above the parts that are read in full, each with its place in the text: ((120,
+        "Career\n"), ...).
 
         Args:
             document: The number of the document.
@@ -137,7 +149,7 @@ class Showing:
         return tuple(headings)
 
     def _heading(self, document: int, part: int, in_full: Sequence[int]) -> str:
-        """The line above a part; "" for none.
+        """The line above a part; "" for none. By the code's rule it is "Subsection 2: Career".
 
         Args:
             document: The number of the document.
@@ -172,8 +184,8 @@ class Showing:
         return lines + source.text[at : piece.end]
 
     def tokens(self, pieces: Sequence[Piece]) -> int:
-        """Count the tokens of the pieces, encoded separately, and of the separators between
-        them."""
+        """Count the tokens of pieces, each encoded on its own, and of the separators between them.
+        Also remembers the count of each piece."""
         total = self._separator * max(len(pieces) - 1, 0)
         for piece in pieces:
             if piece not in self._counts:
@@ -182,7 +194,8 @@ class Showing:
         return total
 
     def shown(self, pieces: Sequence[Piece]) -> tuple[Shown, ...]:
-        """The pieces as spans of the original documents, for the record."""
+        """The pieces as spans of the original documents, in the form in which an Answer says what
+        the reader saw."""
         shown: list[Shown] = []
         for piece in pieces:
             source = self.documents[piece.document]
@@ -192,11 +205,11 @@ class Showing:
 
 
 def _numbers_of_leaves(tree: Tree) -> dict[int, int]:
-    """Node -> the place of a leaf among the leaves."""
+    """Number of a leaf's node -> its place among the leaves of the tree."""
     return {node: place for place, node in enumerate(tree.leaves())}
 
 
 def _leaves_of_parts(tree: Tree) -> dict[int, frozenset[int]]:
-    """Node -> the leaves of a part."""
+    """Number of a part's node -> the numbers of the leaves under it."""
     parts = [i for i, node in enumerate(tree.nodes) if not node.leaf]
     return {part: frozenset(tree.under(part)) for part in parts}

@@ -79,7 +79,7 @@ class Tree:
         return replace(document, text="".join(document.text[a:b] for a, b in self.kept))
 
     def original(self, start: int, end: int) -> list[Span]:
-        """The spans of the original document that text[start:end] is made of.
+        """The spans of the original document that text[start:end] of the tree's text is made of.
 
         kept [(0, 10), (50, 60)]: original(5, 15) -> [(5, 10), (50, 55)]
         """
@@ -96,7 +96,7 @@ class Tree:
         return spans
 
     def children(self) -> list[list[int]]:
-        """The numbers of the children of every node."""
+        """For each node the numbers of its children."""
         lists: list[list[int]] = [[] for _ in self.nodes]
         for i, node in enumerate(self.nodes):
             if node.parent >= 0:
@@ -104,11 +104,11 @@ class Tree:
         return lists
 
     def leaves(self) -> list[int]:
-        """The leaves in the order of the text."""
+        """The numbers of the leaves, in the order of the text."""
         return [i for i, node in enumerate(self.nodes) if node.leaf]
 
     def under(self, node: int) -> list[int]:
-        """The leaves of a node in order, or the leaf itself."""
+        """The numbers of the leaves under a node in order; of a leaf itself."""
         children = self.children()
         leaves: list[int] = []
         left = [node]
@@ -120,20 +120,21 @@ class Tree:
         return sorted(leaves)
 
     def level(self, node: int) -> int:
-        """The number of ancestors of a node."""
+        """How many ancestors a node has: 0 for one at the top."""
         parent = self.nodes[node].parent
         if parent < 0:
             return 0
         return 1 + self.level(parent)
 
     def to_index(self) -> Index:
-        """The tree as JSON values; a node is the list of its fields."""
+        """The tree as an index: field name -> its value as JSON; a node is the list of its
+        fields."""
         nodes = [list(astuple(node)) for node in self.nodes]
         return {**vars(self), "nodes": nodes, "kept": [list(span) for span in self.kept]}
 
     @classmethod
     def from_index(cls, index: Index) -> Tree:
-        """The inverse of `to_index`."""
+        """The tree of an index that `to_index` made."""
         nodes = [Node(*row) for row in index["nodes"]]
         kept = [(a, b) for a, b in index["kept"]]
         return cls(nodes, index["placed"], index["structured"], list(index["notes"]), kept)
@@ -157,6 +158,7 @@ class _Stretch:
 
     @property
     def span(self) -> Span:
+        """(start, end) of the stretch."""
         return self.start, self.end
 
 
@@ -173,13 +175,14 @@ class _Parts:
     paths: list[Path] = field(default_factory=list)
 
     def add(self, part: Part, path: Path) -> Path:
-        """Append a part as a child of the part at `path`, () for none; returns its own path."""
+        """Append a part as a child of the part at `path`, () for none; returns its own path: (0,)
+        -> (0, 3)."""
         self.parts.append(part)
         self.paths.append((*path, len(self.paths)))
         return self.paths[-1]
 
     def empty_between(self, before: Path, after: Path | None, used: set[int]) -> Path | None:
-        """Find the first part between two parts that has no text yet.
+        """Find the first part between two parts of the outline that has no text yet.
 
         Args:
             before: The path of the part before; () for the beginning.
@@ -187,7 +190,7 @@ class _Parts:
             used: The numbers of the parts that have text.
 
         Returns:
-            Its path, or None.
+            The path of the part found; None where there is none.
         """
         first = 0
         if before:
@@ -205,12 +208,13 @@ class _Parts:
 
 
 def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
-    """The clips of an outline in order, each with the path of its part, and all parts."""
+    """The clips of an outline in order, each with the path of its part, and all parts of the
+    outline."""
     parts = _Parts()
     clips: list[tuple[Clip, Path]] = []
 
     def walk(part: Part, path: Path) -> None:
-        """Collect the clips and parts in `part`."""
+        """Collect the clips and parts in `part`, which stands at `path`."""
         for child in part.children:
             if isinstance(child, Clip):
                 clips.append((child, path))
@@ -224,9 +228,11 @@ def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
 def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredModel) -> Tree:
     """Build the tree of a text; its leaves cover every word of the text once.
 
+    With method.unmatched=drop they cover only what the outline says something of.
+
     Args:
         text: The document's text.
-        outline: Its outline.
+        outline: The outline; Part("root") for none.
         config: The method's settings.
         model: The model whose tokens limit leaves.
     """
@@ -237,7 +243,9 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     kept: list[Span] = []
     if config.structuring and config.unmatched == "drop":
         cut = _cut_to_clips(text, runs, parts)
-        text, runs, kept = cut.text, cut.runs, cut.spans
+        text = cut.text
+        runs = cut.runs
+        kept = cut.spans
     runs = list(_with_gaps(text, runs, parts, config))
     leaves: list[_Stretch] = []
     for run in _join_short_paragraphs(runs, text, config):
@@ -257,7 +265,12 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
 
 
 def _placed_stretches(spans: Sequence[Span | None], paths: Sequence[Path]) -> list[_Stretch]:
-    """The text of each clip that has a place; [] where none of these is in a part."""
+    """The stretch of text of each clip that has a place; [] where none of these is in a part.
+
+    Args:
+        spans: The span of each clip; None for one without a place.
+        paths: The path of each clip's part.
+    """
     runs: list[_Stretch] = []
     for span, path in zip(spans, paths, strict=True):
         if span is not None:
@@ -299,8 +312,8 @@ def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> _CutTex
     Args:
         text: The document's text.
         runs: Where clips were found, in order; those in no part of the outline are left out.
-        parts: The parts of the outline; an abstract is added where the text before the first run
-            becomes one.
+        parts: The parts of the outline; an abstract is added to it where the text before the first
+            run becomes one.
 
     Returns:
         The text that stays, the place of each run in it, and the place of each run in `text`.
@@ -338,12 +351,15 @@ def _has_abstract(runs: Sequence[_Stretch], parts: _Parts) -> bool:
 def _with_gaps(
     text: str, runs: Sequence[_Stretch], parts: _Parts, config: LongRefinerConfig
 ) -> Iterator[_Stretch]:
-    """Add runs for all text between the runs; text without a word joins the run beside it.
+    """Yield the runs in order, with a run for each text between them; text without a word joins the
+    run beside it.
+
+    Also moves the ends of runs that such text joins.
 
     Args:
         text: The document's text.
-        runs: What clips stand for, in order.
-        parts: The parts of the outline.
+        runs: The stretches of text where clips were found, in order.
+        parts: The parts of the outline; an abstract may be added to it.
         config: The method's settings.
     """
     used: set[int] = set()
@@ -379,13 +395,13 @@ def _with_gaps(
 def _owner(
     before: _Stretch | None, after: _Stretch | None, parts: _Parts, used: set[int], small: bool
 ) -> Path:
-    """The path of the part that a gap belongs to.
+    """The path of the part that a gap belongs to, by the rule at the head of this file.
 
     Args:
-        before: The run before it, if any.
-        after: The run after it, if any.
-        parts: The parts of the outline.
-        used: The parts with text; the owner is added where it had none.
+        before: The run before it, None for none.
+        after: The run after it, None for none.
+        parts: The parts of the outline; an abstract may be added to it.
+        used: The numbers of the parts with text; the owner is added where it had none.
         small: Whether the gap is shorter than a paragraph.
     """
     if before is None and after is None:
@@ -408,11 +424,12 @@ def _owner(
 
 
 def _abstract_before(after: Path, parts: _Parts, used: set[int]) -> Path:
-    """The path of the abstract, for text before all clips; () where the abstract comes later.
+    """The path of the abstract that text before all clips belongs to; () where the abstract comes
+    later.
 
     Args:
         after: The path of the part after the text.
-        parts: The parts; an abstract is added where no used one is there.
+        parts: The parts of the outline; an abstract is added where no used one is there.
         used: The numbers of the parts with text.
     """
     has_abstract = any(parts.parts[number].kind == "abstract" for number in used)
@@ -434,15 +451,15 @@ def _common_path(first: Path, second: Path) -> Path:
 
 
 def _word_count(text: str) -> int:
-    """The words between white space, or one for eight characters where that is more, as in a text
-    that is written without."""
+    """The number of words between white space, or one for eight characters where that is more, as
+    in a text that is written without."""
     return max(len(text.split()), len(text) // 8)
 
 
 def _join_short_paragraphs(
     runs: Sequence[_Stretch], text: str, config: LongRefinerConfig
 ) -> Iterator[_Stretch]:
-    """Join the stretches of a part until each has paragraph_words
+    """Yield the stretches, neighbours of one part joined until they have paragraph_words
     (docs/methods/longrefiner.md#longrefiner-leaves).
 
     Args:
@@ -476,13 +493,13 @@ def _join_short_paragraphs(
 def _leaves(
     run: _Stretch, text: str, config: LongRefinerConfig, model: MeteredModel
 ) -> Iterator[_Stretch]:
-    """Cut a stretch of text into leaves, without the white space around them.
+    """Yield the leaves of a stretch of text, without the white space around them.
 
     Args:
         run: The stretch; a gap is cut into chunks of sentences.
         text: The document's text.
         config: The method's settings; leaf_tokens limits a leaf.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
     """
     inside = text[run.start : run.end]
     max_tokens = config.leaf_tokens or sys.maxsize
@@ -497,7 +514,13 @@ def _leaves(
 
 
 def _nodes(leaves: Sequence[_Stretch], parts: Sequence[Part]) -> list[Node]:
-    """The nodes of a tree with these leaves: each part before what is in it."""
+    """The nodes of a tree with these leaves, in the order of the text: each part before what is in
+    it.
+
+    Args:
+        leaves: The leaves, in order.
+        parts: The parts that their paths name by number.
+    """
     nodes: list[Node] = []
     node_of_part: dict[int, int] = {}
     for leaf in leaves:

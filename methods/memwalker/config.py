@@ -63,7 +63,7 @@ class MemWalkerConfig(MethodConfig):
     )
 
     def summary_limit(self) -> int:
-        """Tokens of a summary at most."""
+        """Most tokens of a summary: `summary_tokens`, or those of a segment where it is None."""
         if self.summary_tokens is None:
             return self.segment_tokens
         return self.summary_tokens

@@ -9,6 +9,7 @@ level 2   a summary of up to 8 consecutive summaries          p1          p2
 A text of one segment is its own root.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
@@ -29,16 +30,17 @@ from methods.retry import window_of
 
 
 def even_groups(nodes: list[int], size: int) -> list[list[int]]:
-    """Consecutive groups of `size` nodes at most, as few and as even as can be: 9 in groups of 8
-    are 5 and 4."""
-    count = -(-len(nodes) // size)
+    """Consecutive groups of at most `size` nodes, as few and as even as can be: 9 nodes in groups
+    of at most 8 are groups of 4 and 5."""
+    count = math.ceil(len(nodes) / size)
     cuts = [len(nodes) * i // count for i in range(count + 1)]
     return [nodes[start:end] for start, end in pairwise(cuts)]
 
 
 def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Graph:
-    """Build the tree of a document: text[i] is a summary, span[i] the segment under a node of level
-    1.
+    """Build the tree of summaries of a document, level by level from its segments.
+
+    In the graph the text of a node is its summary, and its span, at level 1, the segment.
 
     Args:
         document: The document.
@@ -82,10 +84,10 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
 def _add_segments(
     graph: Graph, document: Document, config: MemWalkerConfig, tools: Tools
 ) -> list[int]:
-    """Add a node for each segment, with its summary.
+    """Cut the document into segments, and add a node with the summary of each to the tree.
 
     Args:
-        graph: The tree, which gets the nodes.
+        graph: The tree, to which the nodes are added.
         document: The document.
         config: The method's settings.
         tools: The engine's tools.
@@ -111,7 +113,11 @@ def _add_segments(
 
 
 def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
-    """Tokens of summaries that the request for their parent may hold."""
+    """How many tokens of summaries the request for their parent may hold.
+
+    Raises:
+        QuestionError: The window is too short for a segment, or for the summaries of one node.
+    """
     window = window_of(config.window, model)
     segment = window - summary.frame_tokens(model, SEGMENT.of(config)) - config.summary_limit()
     if segment < config.segment_tokens:
@@ -133,7 +139,8 @@ def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
 def _parent_summary(
     texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig
 ) -> str:
-    """Summarise summaries; where they do not fit together, each is shortened first.
+    """Summarise the summaries under one node; where they do not fit together, each is shortened
+    first.
 
     Args:
         texts: The summaries.
@@ -151,7 +158,14 @@ def _parent_summary(
 def _ask_parent_summary(
     texts: list[str], max_tokens: int, model: MeteredModel, config: MemWalkerConfig
 ) -> str:
-    """One request for one short summary of `texts`, on one line."""
+    """Ask for one short summary of summaries; it is put on one line.
+
+    Args:
+        texts: The summaries.
+        max_tokens: Most tokens of the new one.
+        model: The builder.
+        config: The method's settings.
+    """
     with model.session() as s:
         feed(s, prompts.parents(texts, config))
         return " ".join(s.write(max_tokens).text.split())
@@ -176,13 +190,13 @@ class MemWalker(reading.ReadingMethod):
     own_prompts = PROMPTS
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index: the tree of summaries."""
+        """The index of a document: its tree of summaries (`Graph.to_index`)."""
         return build_tree(document, self.config, tools).to_index()
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Walk the document's tree."""
+        """Walk the document's tree of summaries for the question (`Walk.run`)."""
         (document,) = documents
         (index,) = indexes
         return Walk(Graph.from_index(index), document, question, self.config, tools).run()

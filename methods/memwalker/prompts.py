@@ -67,7 +67,7 @@ PROMPTS = (SEGMENT, PARENT, TRIAGE_REASONS, TRIAGE, LEAF_REASONS, LEAF, NUMBERED
 
 
 def parents(summaries: Sequence[str], config: MemWalkerConfig) -> Pieces:
-    """Ask for one short summary of the summaries of consecutive parts."""
+    """The request for one short summary of the summaries of neighbouring parts."""
     return PARENT.of(config).fill(summaries=_lines(summaries))
 
 
@@ -79,12 +79,12 @@ def triage(
     *,
     back: bool,
 ) -> Pieces:
-    """Ask which part leads to the answer.
+    """The request that asks which part most likely leads to the answer.
 
     Args:
         question: The question.
         memory: Summaries that were read before.
-        summaries: Of the parts, which are numbered from 0.
+        summaries: The summaries of the parts, which are numbered from 0.
         config: The method's settings.
         back: Whether the reply may be -1, to go back.
     """
@@ -112,7 +112,7 @@ def leaf(
     instruction: str,
     config: MemWalkerConfig,
 ) -> Pieces:
-    """Ask for the answer from a segment (-2), or whether to go back where it has none (-1).
+    """The request for the answer from a segment (-2), or for going back where it has none (-1).
 
     Args:
         question: The question.
@@ -140,8 +140,11 @@ def _background(memory: Sequence[str], config: MemWalkerConfig) -> Sequence[str]
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
-    """Pieces that put each text on a line of its own; a line break is one, so that texts are
-    encoded as counted."""
+    r"""Pieces of a prompt that put each text on a line of its own: ["a", "b"] -> ["\n", "a", "\n",
+    "b"].
+
+    A line break is a piece, so that texts are encoded as they were counted.
+    """
     pieces: list[str] = []
     for text in texts:
         pieces += ["\n", text]

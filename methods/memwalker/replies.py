@@ -29,12 +29,17 @@ class Verdict(NamedTuple):
 
 
 def _parse_action(reply: str) -> tuple[int, str] | None:
-    """The number of the action line and the text after it; None without one, or with two
-    numbers."""
+    r"""The number of the action line and the text after it; None without such a line, or with
+    several numbers.
+
+        "Reasoning: ...\nAction: -2\nAnswer: Brem" -> (-2, "\nAnswer: Brem")
+    """
     matches = list(_ACTION.finditer(reply))
-    if len({int(m.group(1)) for m in matches}) != 1:
+    numbers = {int(match.group(1)) for match in matches}
+    if len(numbers) != 1:
         return None
-    return int(matches[0].group(1)), reply[matches[0].end() :]
+    first = matches[0]
+    return int(first.group(1)), reply[first.end() :]
 
 
 def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
@@ -58,8 +63,11 @@ def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
 
 
 def parse_verdict(reply: str) -> Verdict | None:
-    """The verdict: an answer (-2, text after "Answer:"), or go back (-1); None for any other
-    reply."""
+    r"""What a reply says of a segment: an answer (-2), or to go back (-1); None for any other
+    reply.
+
+        "Action: -2\nAnswer: Kelford" -> Verdict("Kelford")        "Action: -1" -> Verdict(None)
+    """
     action = _parse_action(reply)
     if action is None:
         return None

@@ -46,9 +46,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Asked(Generic[T]):
-    """What a request gave: what was read in its reply, None if the walk ends; the nodes of the
-    working memory that fitted, the newest ones; and a step with tokens and notes."""
+class _Outcome(Generic[T]):
+    """What a request gave.
+
+    Attributes:
+        found: What was read in its reply; None if the walk ends.
+        memory: The nodes of the working memory that the request showed, the newest ones.
+        step: The tokens and notes of the request, to be completed.
+    """
 
     found: T | None
     memory: list[int]
@@ -68,6 +73,7 @@ class Walk:
     shown: list[Shown] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Begin with nothing visited, given up or read, and all counts at 0."""
         self._visited: dict[int, None] = {}  # in the order of the first visit: the working memory
         self._given_up: set[int] = set()
         self._read: list[int] = []
@@ -78,7 +84,11 @@ class Walk:
         self._why = ""
 
     def run(self) -> Answer:
-        """Walk; "no answer" where no segment gave one, and the last step says why."""
+        """Walk the tree, and return the answer of a segment.
+
+        Without one the answer is "", or from the working memory (`fallback`), the stop reason "no
+        answer", and the last step of the trace says why.
+        """
         text = self._walk()
         reason = "answered"
         if not text:
@@ -91,8 +101,11 @@ class Walk:
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
     def _stop_step(self) -> Step:
-        """The last step; read: the share, by characters, of the segments; depth: of nodes, the root
-        counted."""
+        """The last step of the trace: what the walk took, and why it ended.
+
+        Its scores: calls, invalid, reverts: how many; depth: nodes from the root down, that
+        counted; read: the share of the segments, by characters, that was read.
+        """
         lengths: dict[int, int] = {}
         for node, span in enumerate(self.graph.span):
             if span is not None:
@@ -144,12 +157,12 @@ class Walk:
             self._given_up.add(path.pop())
             if path:
                 self._reverts += 1
-                self._step("revert", path[-1])
+                self._record_step("revert", path[-1])
         self._why = "every part was tried"
         return ""
 
     def _untried_children(self, node: int) -> list[int]:
-        """The children of a node, but for those that were given up."""
+        """The numbers of a node's children that are not given up."""
         children, _ = self.graph.below(node)
         return [child for child in children.tolist() if child not in self._given_up]
 
@@ -166,62 +179,70 @@ class Walk:
         """
         if len(untried) == 1 and not back:
             only = Step("", note="the only part left")
-            self._step("choose", node, {"child": float(untried[0])}, only)
+            self._record_step("choose", node, {"child": float(untried[0])}, only)
             return untried[0]
         texts = [self.graph.text[child] or EMPTY for child in untried]
         with self.tools.phase("search"):
-            asked = self._ask(
+            outcome = self._ask_until_parsed(
                 self.tools.model("searcher"),
                 lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
                 lambda reply: replies.parse_choice(reply, len(untried), back),
             )
-        number = asked.found
+        number = outcome.found
         if number is None or number == replies.BACK:
-            self._step("choose", node, {}, asked.step)
+            self._record_step("choose", node, {}, outcome.step)
             return number
         child = untried[number]
-        self._step("choose", node, {"child": float(child)}, asked.step)
+        self._record_step("choose", node, {"child": float(child)}, outcome.step)
         return child
 
     def _read_segment(self, node: int) -> replies.Verdict | None:
-        """The verdict on the segment under `node`, the answer cut to the task's length; None if the
-        walk ends."""
+        """Ask whether a segment answers, and note that it was read and shown.
+
+        Args:
+            node: The node of the segment.
+
+        Returns:
+            The verdict, its answer cut to the task's length; None if the walk ends.
+        """
         start, end = self.graph.span[node] or (0, 0)
         text = self.document.text[start:end].strip()
         model = self.tools.model("reader")
         task = self.tools.task
-        asked = self._ask(
+        outcome = self._ask_until_parsed(
             model,
             lambda memory: prompts.leaf(self.question, memory, text, task.instruction, self.config),
             replies.parse_verdict,
             task.max_answer_tokens,
         )
         self._read.append(node)
-        self._show(asked.memory)
+        self._note_shown(outcome.memory)
         self.shown.append(Shown("span", self.document.id, start, end))
-        verdict = asked.found
+        verdict = outcome.found
         scores: dict[str, float] = {}
         if verdict is not None:
             scores["answers"] = float(verdict.answer is not None)
             if verdict.answer is not None:
                 offsets = model.offsets(verdict.answer)[: task.max_answer_tokens]
                 verdict = replies.Verdict(verdict.answer[: offsets[-1][1]].strip())
-        self._step("read", node, scores, replace(asked.step, shown=self.shown[-1]))
+        self._record_step("read", node, scores, replace(outcome.step, shown=self.shown[-1]))
         return verdict
 
-    def _ask(
+    def _ask_until_parsed(
         self,
         model: MeteredModel,
         build: Callable[[list[str]], Pieces],
         parse: Callable[[str], T | None],
         answer_tokens: int = 0,
-    ) -> _Asked[T]:
-        """Ask until the reply is understood, or the walk ends: nothing is found then, and `_why`
-        says why.
+    ) -> _Outcome[T]:
+        """Send a request until its reply is understood.
+
+        Where none is, or the walk has had all its replies, nothing is found, and `_why` says why
+        the walk ends. Also counts the replies.
 
         Args:
             model: The model.
-            build: Makes the prompt's pieces for a working memory.
+            build: Makes the prompt of a working memory (its texts, the newest last).
             parse: Reads a reply, None if its form is wrong.
             answer_tokens: Tokens of a reply for an answer.
 
@@ -235,7 +256,12 @@ class Walk:
             memory = list(self._visited)
         texts = [self.graph.text[node] or EMPTY for node in memory]
         room = window_of(config.window, model) - limit
-        pieces, n = fit_lines(lambda n: build(texts[len(texts) - n :]), len(texts), room, model)
+
+        def request_with_newest(count: int) -> Pieces:
+            """The request with the newest `count` texts of the working memory."""
+            return build(texts[len(texts) - count :])
+
+        pieces, n_shown = fit_lines(request_with_newest, len(texts), room, model)
         response: ParsedReply[T] = ParsedReply(prompt_tokens(pieces, model))
         sizes = "method.segment_tokens, method.summary_tokens or method.children"
         require_room(response.tokens + limit, model, config.window, sizes)
@@ -246,24 +272,25 @@ class Walk:
             sample_until_parsed(s, response, limit, parse, retry, self._seeds())
         self._count_replies(response)
         notes = list(response.notes)
-        if n < len(memory):
+        n_left_out = len(memory) - n_shown
+        if n_left_out:
             notes.insert(
-                0,
-                f"{len(memory) - n} of {len(memory)} summaries in the working memory did not fit",
+                0, f"{n_left_out} of {len(memory)} summaries in the working memory did not fit"
             )
         step = Step("", tokens=response.tokens, note="; ".join(notes))
-        return _Asked(response.found, memory[len(memory) - n :], step)
+        return _Outcome(response.found, memory[n_left_out:], step)
 
     def _reply_tokens(self, model: MeteredModel) -> int:
-        """Tokens of a reply, without an answer."""
+        """Most tokens of a reply: its form, and its reasons where they are asked for, without an
+        answer."""
         tokens = model.count(_FORM) + _SPARE
         if self.config.reasoning:
             tokens += model.count(_REASONS) + self.config.reasoning_tokens
         return tokens
 
     def _count_replies(self, response: ParsedReply[T]) -> None:
-        """Count the replies to a request; where none was understood, `_why` says why the walk
-        ends."""
+        """Add the replies to a request to the counts; where none was understood, set `_why`, which
+        says why the walk ends."""
         self._calls += response.replies
         self._invalid += len(response.refused)
         if response.found is not None:
@@ -273,18 +300,19 @@ class Walk:
             self._why = f"{self.config.strikes} invalid replies"
 
     def _seeds(self) -> Callable[[int], int]:
-        """The seed of each reply to a request, by its number in the walk."""
+        """A function: place of a reply to this request, from 0 -> its seed, which follows from its
+        number in the walk."""
         calls = self._calls
 
         def seed_of(attempt: int) -> int:
-            """The seed of the n-th attempt at the next call."""
+            """The seed of the reply at this place, from 0."""
             number = str(calls + 1 + attempt)
             return derived_seed(self.tools.seed, "memwalker", self.question.id, number)
 
         return seed_of
 
-    def _show(self, nodes: list[int]) -> None:
-        """Note the summaries that the reader saw, each once."""
+    def _note_shown(self, nodes: list[int]) -> None:
+        """Add the summaries of these nodes to what the reader saw, each once."""
         document = self.document.id
         for node in nodes:
             span = self.graph.span[node]
@@ -297,7 +325,8 @@ class Walk:
                 self.shown.append(shown)
 
     def _answer_from_memory(self) -> str:
-        """An answer from the newest summaries of the working memory; "" without any."""
+        """Ask the question over the newest summaries of the working memory; "" without any that
+        fits."""
         model = self.tools.model("reader")
         request = reading.Reading(self.tools.task, self.config.window, self.config)
         room = reading.room_for_text(self.question, self.tools, model, request)
@@ -307,21 +336,23 @@ class Walk:
         count = reading.how_many_fit(texts, room, model)
         if count == 0:
             return ""
-        self._show(newest[:count][::-1])
-        return reading.ask(self.question, texts[:count][::-1], self.tools, model, request)
+        in_order_of_visit = list(reversed(newest[:count]))
+        shown_texts = list(reversed(texts[:count]))
+        self._note_shown(in_order_of_visit)
+        return reading.ask(self.question, shown_texts, self.tools, model, request)
 
-    def _step(
+    def _record_step(
         self,
         action: str,
         node: int,
         scores: dict[str, float] | None = None,
         detail: Step | None = None,
     ) -> None:
-        """Record one move.
+        """Add one move to the steps of the trace.
 
         Args:
-            action: What it is.
-            node: The node at which it is made.
+            action: What was done, in a word.
+            node: The node at which it was done.
             scores: Its numbers by name.
             detail: Has the tokens, the shown text and the note of its request.
         """

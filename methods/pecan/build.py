@@ -6,6 +6,7 @@ A_ij = mean over layers, heads, tokens of i and j of attention(i -> j), while i 
 e_ij = A_ij / sum over j' in the batch of i of A_ij'
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
@@ -110,14 +111,15 @@ class _GraphBuilder:
     """Builds one graph."""
 
     def __init__(self, config: PecanConfig, tools: Tools) -> None:
+        """Begin with an empty graph, to be built with the builder's model."""
         self._config = config
         self._tools = tools
         self._model = tools.model("builder")
         self._graph = Graph()
 
     def build(self, document: Document) -> Graph:
-        """Build the graph level by level: chunks, then summaries of batches of the level below,
-        until one batch holds all."""
+        """Build the graph level by level: chunks, then what is written over batches of the level
+        below, until one batch holds all or `max_levels` are there."""
         self._add_chunks(document)
         room = tokens_for_nodes(self._config, self._model)
         nodes = [i for i, text in enumerate(self._graph.text) if text]
@@ -141,14 +143,19 @@ class _GraphBuilder:
             self._graph.add(" ".join(document.text[start:end].split()), 1, (start, end))
 
     def _level(self, number: int, nodes: list[int]) -> Level:
-        """The nodes that the next level is written over, with their tokens."""
+        """The nodes that level `number` is written over, with their tokens."""
         counts = list(map(self._model.count, self._graph.texts_of(nodes)))
         return Level(number, nodes, counts)
 
     def _write_level(self, below: Level, room: int) -> list[Batch]:
-        """Group the nodes below, and call the builder for each group."""
+        """Group the nodes below, call the builder for each group, and log what it wrote.
+
+        Args:
+            below: The nodes that are read.
+            room: Most tokens of nodes in one call.
+        """
         packed = pack_batches(self._shown_counts(below), room, self._config.batch_nodes)
-        groups = [list(map(below.nodes.__getitem__, places)) for places in packed]
+        groups = [[below.nodes[place] for place in places] for places in packed]
         calls = summary.write_groups(
             below.number,
             list(map(self._graph.texts_of, groups)),
@@ -170,13 +177,14 @@ class _GraphBuilder:
         return [count + newline for count in counts]
 
     def _add_level(self, below: Level, batches: list[Batch]) -> Level:
-        """Add what the calls wrote to the graph, as the level above `below`."""
+        """Add what the calls wrote to the graph; return the new nodes, over which the next level is
+        written."""
         written = [NewNodes(batch.texts, batch.nodes, batch.weights) for batch in batches]
         return self._level(below.number + 1, self._graph.add_level(below.number, written))
 
     def _is_top(self, below: Level, above: Level, batches: list[Batch]) -> bool:
         """Whether the graph is complete: one batch held the level below, or the new level is no
-        smaller, which is logged.
+        smaller. The latter is also logged.
 
         Args:
             below: The level that was read.
@@ -214,7 +222,7 @@ def pack_batches(
     """
     n_batches = 1
     if max_nodes:
-        n_batches = -(-len(lengths) // max_nodes)
+        n_batches = math.ceil(len(lengths) / max_nodes)
     starts = {len(lengths) * k // n_batches for k in range(n_batches)}
     batches: list[list[int]] = []
     used = 0
@@ -228,7 +236,8 @@ def pack_batches(
 
 
 def tokens_for_nodes(config: PecanConfig, model: MeteredModel) -> int:
-    """Tokens of nodes that a call may hold. Raises QuestionError where the window leaves none."""
+    """How many tokens of nodes one call may hold. Raises QuestionError where the window leaves
+    none."""
     window = min(config.window, model.window)
     if config.graph == "tree":
         frame = summary.frame_tokens(model, summary.DETAILED.of(config))
@@ -247,7 +256,7 @@ def tokens_for_nodes(config: PecanConfig, model: MeteredModel) -> int:
 
 
 def _batch_of_call(nodes: list[int], call: StoredCall) -> Batch:
-    """A stored call, with the numbers of the nodes that it read."""
+    """A stored call as a Batch, with the numbers of the nodes that it read."""
     return Batch(
         nodes=nodes,
         texts=call["texts"],
@@ -289,7 +298,7 @@ def log_level(graph: Graph, below: Level, batches: list[Batch], config: PecanCon
 def feed_nodes(
     s: Session, texts: Sequence[str], level: int, config: PecanConfig, model: MeteredModel
 ) -> list[Span]:
-    """Put the request for points into an empty context, tokenised as one text.
+    """Put the request for points into an empty session, tokenised as one text.
 
     Args:
         s: An empty session of `model`.
@@ -299,7 +308,7 @@ def feed_nodes(
         model: The builder.
 
     Returns:
-        The span of each text's tokens, without bullet and line break
+        The span of each node's tokens in the session, without bullet and line break
         (docs/methods/pecan.md#pecan-spans).
     """
     before, after = POINTS.of(config).around("nodes")
@@ -330,10 +339,10 @@ def feed_nodes(
 def _call_builder(
     texts: list[str], level: int, model: MeteredModel, config: PecanConfig
 ) -> StoredCall:
-    """Make one call.
+    """Let the builder write points, or a summary, over some nodes, and weigh the edges to these.
 
     Args:
-        texts: The nodes that it reads, of the level below `level`.
+        texts: The texts of the nodes that it reads, of the level below `level`.
         level: The number of the level that it writes.
         model: The builder.
         config: The method's settings.
@@ -367,7 +376,8 @@ def _call_builder(
 
 
 def _first_copies(texts: Sequence[str]) -> list[int]:
-    """The numbers of the texts that are not there before, but for capitals.
+    """The places of the texts that are not there before, capitals aside: ["Ann.", "Bob.", "ann."]
+    -> [0, 1].
 
     The first copy was written with the text in view, the later ones mostly with the copies before
     them.
@@ -381,10 +391,10 @@ def _first_copies(texts: Sequence[str]) -> list[int]:
 def _write_points(
     texts: list[str], level: int, model: MeteredModel, config: PecanConfig
 ) -> Written:
-    """Make one call for Information Points.
+    """Let the builder write Information Points over some nodes.
 
     Args:
-        texts: The nodes that it reads, of the level below `level`.
+        texts: The texts of the nodes that it reads, of the level below `level`.
         level: The number of the level that it writes.
         model: The builder.
         config: The method's settings.
@@ -414,11 +424,11 @@ def _write_points(
 
 
 def _write_summary(texts: list[str], model: MeteredModel, config: PecanConfig) -> Written:
-    """Make one call for one summary, which stands on one line, also if it was cut
+    """Let the builder write one summary of some nodes, on one line, also if it was cut
     (docs/methods/raptor.md#raptor-defaults).
 
     Args:
-        texts: The nodes that it reads.
+        texts: The texts of the nodes that it reads.
         model: The builder.
         config: The method's settings.
     """
@@ -431,8 +441,10 @@ def _write_summary(texts: list[str], model: MeteredModel, config: PecanConfig) -
 
 
 def normalise_rows(rows: np.ndarray) -> np.ndarray:
-    """`rows` [points, nodes] scaled to sum to 1 (PECAN 3.1); one of zeros becomes uniform, so that
-    no point is cut off."""
+    """Rows [points, nodes] scaled so that each sums to 1 (PECAN 3.1).
+
+    A row of zeros becomes uniform, so that no point is cut off.
+    """
     total = rows.sum(axis=1, keepdims=True)
     uniform = np.full_like(rows, 1 / rows.shape[1])
     scaled = rows / np.where(total > 0, total, 1)

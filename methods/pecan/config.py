@@ -191,7 +191,7 @@ class PecanConfig(MethodConfig):
     @field_validator("similarity")
     @classmethod
     def _check_similarity(cls, value: bool, info: ValidationInfo) -> bool:
-        """Refuse a search without attention and without similarity."""
+        """Return the value; raise ValueError for a search with neither attention nor similarity."""
         if not value and info.data.get("attention") is False:
             raise ValueError(
                 "without attention and without similarity no node can be chosen; keep one of the "
@@ -202,7 +202,8 @@ class PecanConfig(MethodConfig):
     @field_validator("progress_control")
     @classmethod
     def _check_progress_control(cls, value: bool, info: ValidationInfo) -> bool:
-        """Refuse a search without progress control and without a fixed number of nodes."""
+        """Return the value; raise ValueError for a search without probes that has no fixed number
+        of nodes."""
         if not value and info.data.get("max_nodes") is None:
             raise ValueError(
                 "without it a fixed number of nodes is visited; say how many with "
@@ -213,7 +214,7 @@ class PecanConfig(MethodConfig):
     @field_validator("record_stops")
     @classmethod
     def _check_record_stops(cls, value: int | None, info: ValidationInfo) -> int | None:
-        """Refuse recorded stops without progress control, whose probes they record."""
+        """Return the value; raise ValueError where stops are recorded but no probes are made."""
         if value is not None and info.data.get("progress_control") is False:
             raise ValueError(
                 "without progress control no probe is made whose answer could be recorded; leave "
@@ -224,7 +225,8 @@ class PecanConfig(MethodConfig):
     @field_validator("record_t_p")
     @classmethod
     def _check_record_t_p(cls, value: float | None, info: ValidationInfo) -> float | None:
-        """Refuse a threshold of recorded stops where none are recorded."""
+        """Return the value; raise ValueError where a threshold of recorded stops is set but none
+        are recorded."""
         if value is not None and info.data.get("record_stops") is None:
             raise ValueError("says up to which t_p stops are recorded; add method.record_stops=N")
         return value

@@ -36,11 +36,13 @@ class Pecan(Method):
     from_other_runs: Mapping[str, str] = {"max_nodes": "nodes"}
 
     def templates(self) -> Sequence[Prompt]:
-        """The printed prompts, with their tables; RAPTOR's summary where the graph is a tree."""
+        """The prompts that it sends: those that the paper prints, and RAPTOR's for summaries where
+        the graph is a tree."""
         return prompts_of(self.config.graph)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The graph and an embedding of every node [nodes, width]."""
+        """The index of a document: its graph (`Graph.to_index`), and "embeddings" of its nodes
+        [nodes, width]."""
         graph = build_graph(document, self.config, tools)
         return {**graph.to_index(), "embeddings": tools.encoder().encode(graph.text, "passage")}
 
@@ -49,8 +51,9 @@ class Pecan(Method):
     ) -> Answer:
         """Search the document's graph, then answer from the visited nodes.
 
-        Raises QuestionError for a question without text, WindowExceeded for one that fits no
-        window.
+        Raises:
+            QuestionError: The question has no text.
+            WindowExceeded: The question alone does not fit the window.
         """
         (document,) = documents
         (index,) = indexes
@@ -68,12 +71,13 @@ class Pecan(Method):
         return search.run(question)
 
     def stop_rule(self) -> dict[str, float | None]:
-        """Stop at the t_n-th probe with p_yes above t_p; a t_p of None: whose likeliest token is
-        Yes."""
+        """The rule by which a search ends, {"t_n": ..., "t_p": ...}: at the t_n-th probe with p_yes
+        above t_p, or, with a t_p of None, whose likeliest token is Yes."""
         return asdict(self._own_rule())
 
     def recorded_rule(self) -> dict[str, float | None]:
-        """The rule of the recording: record_stops and record_t_p."""
+        """The rule by which the recording ends, {"t_n": ..., "t_p": ...}: record_stops and
+        record_t_p, where these are set."""
         return asdict(self._recorded_rule())
 
     def replay(self, steps: Sequence[StoredStep], *, t_n: int, t_p: float | None) -> int | None:
@@ -104,5 +108,6 @@ class Pecan(Method):
         return StopRule(self.config.record_stops, t_p)
 
     def may_stop(self, reason: str, steps: Sequence[StoredStep]) -> bool:
-        """Whether a search with these steps ends here, and for this reason."""
+        """Whether a search with these steps of a record ends after the last of them, and for this
+        stop reason."""
         return may_stop(reason, steps, self._own_rule())

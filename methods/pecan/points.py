@@ -44,7 +44,10 @@ class Parsed(NamedTuple):
 
 
 def parse_points(text: str, truncated: bool) -> Parsed:
-    """Find the points of a written text.
+    r"""Find the points of a written text.
+
+        "* Ann met Bob\n  in Rome.\n* Bob left.", False
+            -> [Point(2, 24, "Ann met Bob in Rome."), Point(27, 36, "Bob left.")], "bullets"
 
     Wrapped lines join the bullet before them, and bullets without a word are dropped. Without any
     bullet each line is a point, and of a single line each sentence.
@@ -65,7 +68,8 @@ def parse_points(text: str, truncated: bool) -> Parsed:
 
 
 def _bullet_spans(text: str) -> list[Span]:
-    """The span of each bullet without its mark, wrapped lines included."""
+    """The span of each bullet of a text without its mark, wrapped lines included; [] without a
+    bullet."""
     starts: list[int] = []
     ends: list[int] = []
     for line in _LINE.finditer(text):
@@ -79,11 +83,14 @@ def _bullet_spans(text: str) -> list[Span]:
 
 
 def _continues_bullet(line: str) -> bool:
+    """Whether a line without a mark goes on with the bullet before it: it is not blank and no
+    heading."""
     return bool(line.strip()) and not _HEADING.fullmatch(line)
 
 
 def _plain_spans(text: str) -> Sequence[Span]:
-    """The lines that have a word; where there is one line only, the sentences."""
+    """The spans of a text's lines that have a word; where there is one such line only, of its
+    sentences."""
     lines = [line.span() for line in _LINE.finditer(text) if _WORD.search(line.group())]
     if len(lines) > 1:
         return lines
@@ -91,7 +98,8 @@ def _plain_spans(text: str) -> Sequence[Span]:
 
 
 def _points_at(text: str, spans: Sequence[Span]) -> list[Point]:
-    """The points at these spans; a mark or an ellipsis alone says nothing and is left out."""
+    """The points at these spans of a text; a mark or an ellipsis alone says nothing and is left
+    out."""
     points: list[Point] = []
     for span in spans:
         start, end = trimmed(text, *span)

@@ -72,13 +72,13 @@ def prompts_of(graph: str) -> tuple[Prompt, ...]:
 
 
 def second_turn(instruction: str, question: Question, config: PecanConfig) -> str:
-    """The prompt of the second turn.
+    """The text of the second turn, which asks for the answer.
 
     The papers have no multiple choice. Options are in this turn and not in the first one, so that
     the search and its attention depend on the question alone.
 
     Args:
-        instruction: The data set's; it goes on in lower case.
+        instruction: The data set's answer instruction; its first letter becomes a small one.
         question: Has the options, if any.
         config: The method's settings.
     """

@@ -42,7 +42,10 @@ class RecordingSearch(Search):
     """Why the recording ended before its time."""
 
     def run(self, question: Question) -> Answer:
-        """Search and answer, then search on and record what later stops would answer."""
+        """Search and answer, then search on and record what later stops would answer.
+
+        The answer, its stop reason and what was shown are those of the search's own stop.
+        """
         with self.model.session() as s:
             with self.tools.phase("search"):
                 context = self._open(s, question)
@@ -56,14 +59,16 @@ class RecordingSearch(Search):
         return Answer(text, shown, reason, tuple(self.steps))
 
     def _before_next_node(self, context: Context) -> None:
-        """Record what the context reads so far; nothing once the recording has ended."""
+        """Record the answer over what the context has so far; nothing once the recording has
+        ended."""
         with self._errors_end_recording():
             if not self._ended:
                 self._record(context, "study")
 
     @contextlib.contextmanager
     def _errors_end_recording(self) -> Iterator[None]:
-        """An error inside ends the recording, not the question."""
+        """Context manager: an error inside ends the recording, not the question; `_ended` then says
+        why."""
         try:
             yield
         except STOPS:
@@ -76,8 +81,15 @@ class RecordingSearch(Search):
             )
 
     def _record(self, context: Context, phase: str) -> str:
-        """Write the answer of a stop at the last step, then restore the context; its cost counts
-        for `phase`."""
+        """Write the answer that a stop at the last step would give, put it into this step, and
+        return it.
+
+        The context is as before afterwards.
+
+        Args:
+            context: What the search has read.
+            phase: The phase for which the cost of the answer counts.
+        """
         before = self.tools.meter.flops()
         try:
             with self.tools.phase(phase), context.session.branch():
@@ -89,7 +101,8 @@ class RecordingSearch(Search):
         return text
 
     def _record_later_stops(self, context: Context) -> None:
-        """Search on past the own stop until the recorded patience is used up or no node is left."""
+        """Search on past the own stop, recording the answer after each probe, until `record_stops`
+        probes counted as Yes or no node is left. The note of the last step says which."""
         if self._ended:
             return
         stop = len(self.steps)
@@ -107,7 +120,8 @@ class RecordingSearch(Search):
             self.steps[-1] = replace(self.steps[-1], note=f"recording ends: {reason}")
 
     def _recorded_yes(self) -> int:
-        """How many probes counted as Yes, by record_t_p where it is set."""
+        """How many probes counted as Yes so far: those with p_yes above record_t_p where it is set,
+        else those that count for the search."""
         t_p = self.config.record_t_p
         if t_p is None:
             return self._yes_count

@@ -44,7 +44,7 @@ def counts_as_yes(p_yes: float, greedy: bool, t_p: float | None) -> bool:
 
     Args:
         p_yes: P(Yes) of the reply.
-        greedy: Whether Yes was its likeliest token.
+        greedy: Whether Yes was the likeliest of all tokens.
         t_p: P(Yes) must be above it; None: `greedy` decides.
     """
     if t_p is None:
@@ -90,7 +90,12 @@ def replay(steps: Sequence[StoredStep], rule: StopRule, recorded: StopRule) -> i
 
 
 def _yes_steps(steps: Sequence[StoredStep], t_p: float | None) -> list[int]:
-    """The indices of the steps whose probe counts as Yes."""
+    """The indices of the steps of a record whose probe counts as Yes.
+
+    Args:
+        steps: The steps of a record.
+        t_p: A probe counts as Yes above this; None: where Yes was its likeliest token.
+    """
     found: list[int] = []
     for i, step in enumerate(steps):
         p_yes = step.get("p_yes")
@@ -103,13 +108,13 @@ def _yes_steps(steps: Sequence[StoredStep], t_p: float | None) -> list[int]:
 
 
 def may_stop(reason: str, steps: Sequence[StoredStep], rule: StopRule) -> bool:
-    """Whether a search with these steps ends here, and for this reason: "yes" exactly where the
-    probe of its last step is the t_n-th Yes.
+    """Whether a search with these steps ends here for this reason: "yes" exactly where the probe of
+    its last step is the t_n-th Yes.
 
     Args:
         reason: The stop reason of a record.
-        steps: Its steps; those behind the stop have the action "study".
-        rule: By which the search ends.
+        steps: The steps of the record; those past the stop have the action "study".
+        rule: The rule by which the search ends.
     """
     own = [step for step in steps if step.get("action") != "study"]
     reached = _yes_steps(own, rule.t_p)
@@ -119,7 +124,8 @@ def may_stop(reason: str, steps: Sequence[StoredStep], rule: StopRule) -> bool:
 
 
 def _recording_failed(steps: Sequence[StoredStep]) -> bool:
-    """Whether an error ended the recording, which left a last step without a probe (recording.py)."""
+    """Whether an error ended the recording of a record with these steps: then the last one has no
+    probe (recording.py)."""
     last = steps[-1]
     return last["action"] == "study" and last.get("p_yes") is None
 
@@ -157,7 +163,8 @@ class NodeScores:
     similarity: np.ndarray
 
     def parts(self, node: int) -> dict[str, float]:
-        """The scores of one node by their names."""
+        """The scores of one node as its step records them: {"attention": ..., "similarity": ...,
+        "total": ...}."""
         return {
             "attention": float(self.attention[node]),
             "similarity": float(self.similarity[node]),
@@ -168,14 +175,15 @@ class NodeScores:
 def score_nodes(
     z: np.ndarray, cosine: np.ndarray, unvisited: np.ndarray, config: PecanConfig
 ) -> NodeScores:
-    """Score every node.
+    """Score every node by the attention that visited nodes pass on to it, and by its similarity to
+    the question.
 
     Args:
         z: Attention that visited nodes pass on to those below them, [nodes].
-        cosine: Similarity to the question, [nodes]; negative counts 0
+        cosine: The similarity of each node to the question, [nodes]; negative counts 0
             (docs/methods/pecan.md#pecan-similarity).
-        unvisited: The nodes that are still to be read, [nodes].
-        config: The method's settings.
+        unvisited: Whether each node is still to be read, [nodes].
+        config: The method's settings, which may leave one of the two parts out.
     """
     attention = z.copy()
     if config.attention_scale == "sum" and z.sum() > 0:
@@ -190,12 +198,13 @@ def score_nodes(
 def _scaled_similarity(
     clipped: np.ndarray, unvisited: np.ndarray, config: PecanConfig
 ) -> np.ndarray:
-    """Similarities to the question, divided by their sum as `similarity_scale` says.
+    """The nodes' similarities to the question, divided by their sum as `similarity_scale` says.
 
     Args:
-        clipped: (nodes,) similarities, at least 0.
-        unvisited: (nodes,) whether a node is still to be visited.
-        config: `similarity_scale`: "raw", "unvisited" (sum over these nodes) or the sum over all.
+        clipped: The similarity of each node, at least 0 [nodes].
+        unvisited: Whether each node is still to be visited [nodes].
+        config: Its `similarity_scale`: "raw" (as they are), "unvisited" (by the sum over these
+            nodes) or "all" (by the sum over all).
     """
     if config.similarity_scale == "raw":
         return clipped
@@ -208,7 +217,8 @@ def _scaled_similarity(
 
 
 def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
-    """Begin the first turn; returns the span of the question."""
+    """Feed the first turn up to the place of the nodes; return the span of the question in the
+    session."""
     before, after = PROBES[config.probe_wording].of(config).around("question", nodes=[])
     feed(s, before)
     span = s.feed(question.text)
@@ -218,23 +228,26 @@ def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
 
 
 def node_line(text: str, bullet: bool = True) -> tuple[str, str]:
-    """A node's line in the prompt as it is fed: the text before it, and the node's own tokens."""
+    r"""A node's line in the prompt as it is fed: the text before the node, and the node's own text.
+
+    "Ann left." -> ("\n*", " Ann left.")        without a bullet: ("\n", "Ann left.")
+    """
     if bullet:
         return "\n" + BULLET, " " + text
     return "\n", text
 
 
 def feed_node(s: Session, text: str, question: Span, bullet: bool = True) -> Span:
-    """Show one more node.
+    """Show one more node in the prompt.
 
     Args:
         s: The session, in its first turn.
-        text: Of the node.
-        question: The span of the question.
+        text: The text of the node.
+        question: The span of the question in the session.
         bullet: Whether the node is a line of a list.
 
     Returns:
-        The span of the node, with its attention to the question.
+        The span of the node, with the attention between it and the question.
     """
     before, line = node_line(text, bullet)
     s.feed(before)
@@ -264,13 +277,13 @@ class Context:
 
     Attributes:
         session: The session.
-        asked: The span of the question in it.
+        question_span: The span of the question in it.
         limit: Tokens that it may hold before the second turn.
         turn: The text of the second turn.
     """
 
     session: Session
-    asked: Span
+    question_span: Span
     limit: int
     turn: str
 
@@ -304,6 +317,7 @@ class Search:
     shown: list[Shown] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Begin with no node visited; nodes without a text are never visited."""
         self._z = np.zeros(len(self.graph.text))
         self._unvisited = np.array([bool(text) for text in self.graph.text], dtype=bool)
         self._unread: list[_UnreadNode] = []
@@ -311,7 +325,8 @@ class Search:
         self._answer_flops = Flops()  # FLOPs spent on answers that no later step depends on
 
     def run(self, question: Question) -> Answer:
-        """Search the graph, then answer the question."""
+        """Search the graph, then answer the question from the visited nodes; the stop reason says
+        why the search ended."""
         with self.model.session() as s:
             with self.tools.phase("search"):
                 context = self._open(s, question)
@@ -320,8 +335,11 @@ class Search:
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
     def _open(self, s: Session, question: Question) -> Context:
-        """Begin the prompt and show the top level. Raises WindowExceeded where not even the
-        question fits."""
+        """Begin the prompt with the question, and show the nodes of the top level.
+
+        Raises:
+            WindowExceeded: Not even the question fits.
+        """
         turn = second_turn(self.tools.task.instruction, question, self.config)
         span = open_search(s, question, self.config)
         reserved = self._tokens_after_search(turn)
@@ -337,13 +355,15 @@ class Search:
         return context
 
     def _tokens_after_search(self, turn: str) -> int:
-        """Tokens that the end needs: closing the turn, "Yes", the second turn, the answer."""
+        """How many tokens are reserved for the end: closing the turn, "Yes", the second turn, the
+        answer."""
         turns = 2 * self.model.turn_tokens()
         texts = self.model.count(self.config.yes) + self.model.count(turn)
         return turns + texts + self.tools.task.max_answer_tokens
 
     def _finish(self, context: Context) -> str:
-        """Write the final answer in the open context."""
+        """Close the first turn of the context, ask for the answer in a second one, and return
+        it."""
         # A forced stop says "Yes" too, so that the second turn always follows the same words
         # (docs/methods/pecan.md#pecan-second-turn).
         return finish(
@@ -351,8 +371,8 @@ class Search:
         )
 
     def _visit_top_level(self, context: Context) -> None:
-        """Visit the top level, if too large its nodes nearest the question
-        (docs/methods/pecan.md#pecan-top-level)."""
+        """Visit the nodes of the top level; where not all fit, those nearest the question
+        (docs/methods/pecan.md#pecan-top-level). Also records the "start" steps."""
         top = self.graph.top()
         fits = self._fitting(top, context.room())
         notes = list(self.graph.notes)
@@ -367,12 +387,18 @@ class Search:
         self._visit(context, fits[-1], "start", {}, note)
 
     def _fitting(self, top: list[int], room: int) -> list[int]:
-        """The nodes of the top level that are shown, in their order."""
+        """The nodes of the top level that are shown, in their order; where not all may be, those
+        nearest the question.
+
+        Args:
+            top: The nodes of the top level.
+            room: Tokens left for nodes.
+        """
         max_nodes = self._max_top_nodes(top)
         costs = {node: self._cost(node) for node in top}
         order = top
         if len(top) > max_nodes or sum(costs.values()) > room:
-            order = sorted(top, key=lambda node: -self.cosine[node])
+            order = sorted(top, key=lambda node: -self.cosine[node])  # nearest the question first
         fits: list[int] = []
         for node in order:
             if len(fits) < max_nodes and costs[node] <= room:
@@ -381,25 +407,30 @@ class Search:
         return sorted(fits)
 
     def _max_top_nodes(self, top: list[int]) -> int:
-        """How many nodes of the top level are read at most."""
+        """How many nodes of the top level may be read: with a fixed number of nodes its share for
+        one level."""
         if self.config.max_nodes is None:
             return len(top)
         if self.config.progress_control:
             return self.config.max_nodes
-        return max(1, self.config.max_nodes // max(self.graph.level, default=1))
+        levels = max(self.graph.level, default=1)
+        return max(1, self.config.max_nodes // levels)
 
     def _cost(self, node: int) -> int:
-        """Tokens that appending `node` takes."""
+        """How many tokens it takes to append a node to the prompt."""
         before, line = node_line(self.graph.text[node], self._bullet(node))
         return self.model.count(before) + self.model.count(line)
 
     def _bullet(self, node: int) -> bool:
+        """Whether a node is shown with a bullet: all but chunks, and these where `chunk_mark` says
+        so."""
         return self.config.chunk_mark == "bullet" or self.graph.span[node] is None
 
     def _visit(
         self, context: Context, node: int, action: str, scores: dict[str, float], note: str = ""
     ) -> None:
-        """Append a node to the context; the next probe reads and records it (`_record_unread`).
+        """Append a node to the context; the next probe reads it, and only then its step is recorded
+        (`_record_unread`).
 
         Args:
             context: The session.
@@ -408,7 +439,9 @@ class Search:
             scores: The parts of its score.
             note: The note of its step.
         """
-        span = feed_node(context.session, self.graph.text[node], context.asked, self._bullet(node))
+        span = feed_node(
+            context.session, self.graph.text[node], context.question_span, self._bullet(node)
+        )
         self._unvisited[node] = False
         rank = 1
         if self.config.position_factor:
@@ -427,11 +460,14 @@ class Search:
         self._unread.append(_UnreadNode(node, span, rank, step))
 
     def _record_unread(self, probe_flops: Flops) -> None:
-        """Record the nodes that are new as steps, and in the scores of the nodes below them.
+        """Record the nodes that are new as steps, and pass their relevance on to the nodes below
+        them.
 
         A node's relevance is its position in the prompt times the mean attention that the question
         pays it (PECAN app. C); each node below it gains that times the weight of their edge.
-        probe_flops: of the probe that read them.
+
+        Args:
+            probe_flops: FLOPs of the probe that read them, which their steps do not count.
         """
         for unread in self._unread:
             relevance = unread.rank * self._attention_to(unread.span)
@@ -443,7 +479,8 @@ class Search:
         self._unread = []
 
     def _attention_to(self, span: Span) -> float:
-        """The attention that a node's span got in the last pass: its mean per token, or its sum."""
+        """The attention between a node's span and the question in the last pass: its mean over the
+        node's tokens, or its sum (`token_mean`)."""
         if not span.attention:
             return 0.0
         attention = span.attention[0]
@@ -452,10 +489,15 @@ class Search:
         return attention
 
     def _flops(self) -> Flops:
+        """FLOPs of the question so far, without those of answers that no later step depends on."""
         return self.tools.meter.flops() - self._answer_flops
 
     def _walk(self, context: Context) -> str:
-        """Probe and append until a stop rule holds; returns its name."""
+        """Probe and append nodes in turn until a stop rule holds.
+
+        Returns:
+            "yes", "max-nodes", "exhausted" or "window".
+        """
         while True:
             if self.config.progress_control:
                 self._yes_count += self._probe(context)
@@ -468,11 +510,15 @@ class Search:
             self._visit(context, found.node, "visit", found.scores)
 
     def _before_next_node(self, context: Context) -> None:
-        """Called when the search goes on past a possible stop; recording.py answers here."""
+        """Do nothing; called when the search goes on past a possible stop, where RecordingSearch
+        writes an answer."""
 
     def _probe(self, context: Context) -> bool:
-        """Ask whether the question can be answered; write it into the last step; return whether it
-        counts as Yes."""
+        """Ask whether the question can be answered; return whether the reply counts as Yes.
+
+        Also records the nodes that this pass read, and writes the probe's result into the last
+        step.
+        """
         probe = context.session.probe([self.config.yes, self.config.no])
         probe_flops = self.tools.meter.flops_of_newest_event()
         # Nodes are read in the probe's pass, so their attention is known only now.
@@ -490,8 +536,11 @@ class Search:
         return counts_as_yes(p_yes, greedy, self.config.threshold)
 
     def _next_node(self, context: Context) -> NextNode:
-        """The next node with the parts of its score, or why there is none: max-nodes, exhausted or
-        window."""
+        """Choose the node to visit next, or say why there is none: "max-nodes", "exhausted" or
+        "window".
+
+        Also records the nodes that are still unread.
+        """
         self._record_unread(Flops())
         if self.config.max_nodes is not None and len(self.shown) >= self.config.max_nodes:
             return NextNode(None, reason="max-nodes")
@@ -504,8 +553,9 @@ class Search:
         return NextNode(None, reason="window")
 
     def _candidates(self, scores: NodeScores) -> list[int]:
-        """The nodes to try, the best first; ties go to the lowest number
-        (docs/methods/pecan.md#pecan-ties)."""
+        """The numbers of the nodes to try next, the best first, of ties the lowest number
+        (docs/methods/pecan.md#pecan-ties): the best one alone where `window_full` is "stop", else
+        all that are unvisited."""
         if self.config.window_full == "stop":
             return [int(np.argmax(scores.total))]
         by_score = np.argsort(-scores.total, kind="stable")

@@ -67,23 +67,27 @@ class Pool:
     """
 
     def __init__(self, novelty: float) -> None:
+        """Begin an empty pool; see the class for `novelty`."""
         self.novelty = novelty
         self.questions: list[str] = []
         self._words: list[list[str]] = []
 
     def add(self, question: str) -> bool:
-        """Add the question if it is new; returns whether it was. A question without words is never
+        """Add a question if it is new, and return whether it was. One without words is never
         new."""
         tokens = words(question)
-        if not tokens or any(rouge_l(tokens, other) >= self.novelty for other in self._words):
+        if not tokens:
             return False
+        for other in self._words:
+            if rouge_l(tokens, other) >= self.novelty:
+                return False
         self.questions.append(question)
         self._words.append(tokens)
         return True
 
     def add_new(self, questions: Sequence[str]) -> list[str]:
-        """Add those of the questions that are new, one after the other; returns these."""
-        return list(filter(self.add, questions))
+        """Add those of the questions that are new, one after the other, and return these."""
+        return [question for question in questions if self.add(question)]
 
 
 def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
@@ -123,11 +127,11 @@ _FIRST_SETTINGS = (
 
 
 def retry_of(config: QRMeMConfig, seed: int) -> Retry:
-    """How a request whose reply is not understood is repeated, and how often, by the config.
+    """How a request whose reply is not understood is repeated, by the method's settings.
 
     Args:
         config: The method's settings.
-        seed: Of the run.
+        seed: The seed of the run.
     """
     return Retry(config.retries, config.temperature, config.top_p, config.window, seed)
 
@@ -135,7 +139,7 @@ def retry_of(config: QRMeMConfig, seed: int) -> Retry:
 def build_memory(
     document: Document, question: Question, config: QRMeMConfig, tools: IndexTools
 ) -> Memory:
-    """Build the memory of a document for a question.
+    """Build the memory of a document for a question: its segments, and the graph of their entities.
 
     Args:
         document: The document.
@@ -170,12 +174,12 @@ def build_memory(
 
 
 def _notes(memory: Memory, builder: _GraphBuilder, fused: Sequence[_FusedEdge]) -> list[str]:
-    """Sentences about what did not go as usual.
+    """Sentences about what did not go as usual while a memory was built.
 
     Args:
-        memory: The memory that was built.
+        memory: The memory.
         builder: Knows which requests were never understood.
-        fused: The relations of each pair of entities.
+        fused: The merged relation of each pair of entities.
     """
     notes = builder.notes()
     invalid = sum(not edge.understood for edge in fused)
@@ -204,7 +208,7 @@ class _FusedEdge:
 
     @property
     def row(self) -> tuple[int, int, str]:
-        """The edge as the memory has it."""
+        """The edge as the memory has it: (entity, entity, relation)."""
         return (*self.pair, self.text)
 
 
@@ -247,13 +251,16 @@ class _GraphBuilder:
     _cut: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        """Begin with an empty pool of questions, and prepare the requests about this question and
+        document."""
         self.pool = Pool(self.config.novelty)
         self.asking = prompts.Asking(self.config, self.question, self.summary)
 
     def graphs(self) -> list[SubGraph]:
-        """The graph of each segment, in order; updated by questions where the config asks for it.
+        """The graph of each segment, in order; where the config asks for it completed by what its
+        new questions find.
 
-        Adds the new questions to `pool`.
+        Also adds the new questions to `pool`.
         """
         numbers = range(len(self.segments))
         graphs = self._first_graphs()
@@ -272,9 +279,10 @@ class _GraphBuilder:
         return self.tools.map(updated, numbers)
 
     def _first_graphs(self) -> list[SubGraph]:
-        """The graph of each segment before updates, computed or as another memory stored it.
+        """The graph of each segment before updates, computed or as another memory stored it:
+        presets with and without updates share it.
 
-        Presets with and without updates share it. Sets `_lost` and `_cut` to what was stored with it.
+        Also sets `_lost` and `_cut` to what was stored with it.
         """
         config = self.config
         needs = {
@@ -322,7 +330,7 @@ class _GraphBuilder:
         return notes
 
     def _extract(self, k: int, graph: SubGraph, guide: list[str]) -> SubGraph:
-        """Add the names and relations of a segment to its graph.
+        """The graph of a segment with the names and relations added that are found in it.
 
         Args:
             k: The number of the segment.
@@ -342,13 +350,20 @@ class _GraphBuilder:
         return SubGraph(names, [*graph.relations, *new])
 
     def _recognised_names(self, k: int) -> list[str]:
-        """The names in a segment that the recogniser finds."""
+        """The names that the recogniser finds in segment `k`, without function words such as
+        "They"."""
         segment = self.segments[k]
         recognised = recogniser(self.config.recogniser).names(segment)
         return [name for name in recognised if not _is_function(name, segment)]
 
     def _listed_names(self, k: int, guide: list[str]) -> list[str]:
-        """The names in a segment that the model lists, as the segment writes them."""
+        """The names that the model lists for a segment, as the segment writes them; those that are
+        not in it are left out.
+
+        Args:
+            k: The number of the segment.
+            guide: The questions that guide an update; [] at the first time.
+        """
         segment = self.segments[k]
         limit = self.config.entity_tokens
         pieces = self._fit_request(
@@ -360,7 +375,7 @@ class _GraphBuilder:
         return [name for name in spelled if name]
 
     def _listed_relations(self, k: int, names: list[str], guide: list[str]) -> list[Triple]:
-        """Ask for the relations between names of a segment.
+        """The relations between names of a segment that the model lists.
 
         Where the window is short, guiding questions are left out first, then names.
 
@@ -370,7 +385,7 @@ class _GraphBuilder:
             guide: The questions that guide an update; [] at the first time.
 
         Returns:
-            Those of the listed relations that join two of the names.
+            (name, name, relation) of each that joins two of the names.
         """
         segment = self.segments[k]
         limit = self.config.relation_tokens
@@ -391,8 +406,13 @@ class _GraphBuilder:
         return triples
 
     def _ask_questions(self, k: int, graph: SubGraph) -> list[str]:
-        """Questions about what the graph of segment `k` lacks (the paper's Q_k); [] if no reply
-        could be parsed."""
+        """The questions that the model asks about what a segment's graph lacks (the paper's Q_k);
+        [] if no reply could be parsed.
+
+        Args:
+            k: The number of the segment.
+            graph: The graph of the segment.
+        """
         names = graph.names
         relations = [" | ".join(triple) for triple in graph.relations]
         limit = self.config.question_tokens
@@ -411,10 +431,10 @@ class _GraphBuilder:
     ) -> Pieces:
         """The request about a segment, with as many listed lines as fit beside its reply.
 
-        Notes in `_cut` that lines of the segment were left out.
+        Also notes in `_cut` where lines of the segment were left out.
 
         Args:
-            k: Number of the segment.
+            k: The number of the segment.
             request_of: Gives the request with the first n lines.
             n_lines: How many lines there are.
             limit: Most tokens of the reply.
@@ -433,7 +453,7 @@ class _GraphBuilder:
 
         Args:
             k: The number of the segment.
-            what: What is asked for; with `k` the key of what is stored.
+            what: What is asked for, "first entities"; with `k` the key of what is stored.
             pieces: The prompt.
             limit: Most tokens of the reply.
             parse: Parses a reply; None for one that it does not understand.
@@ -482,7 +502,8 @@ class _GraphBuilder:
     def _merge_pair(self, first: Relation, second: Relation) -> str | None:
         """Ask for questions about two relations, then for one sentence that merges them.
 
-        None where no reply was understood or the request is too long.
+        Returns:
+            The sentence; None where no reply was understood or the request is too long.
         """
         config = self.config
         asking = self.asking
@@ -500,7 +521,8 @@ class _GraphBuilder:
             sample_until_parsed(
                 s, questions, config.question_tokens, replies.parse_questions, retry
             )
-            s.reply("\n".join(f"* {doubt}" for doubt in questions.found or ["none"]))
+            listed = [f"* {question}" for question in questions.found or ["none"]]
+            s.reply("\n".join(listed))
             s.user(asking.fusion_relation())
             response: ParsedReply[str] = ParsedReply(s.length())
             sample_until_parsed(s, response, config.relation_tokens, replies.parse_sentence, retry)
@@ -508,7 +530,8 @@ class _GraphBuilder:
 
 
 def _round_name(guide: Sequence[str]) -> str:
-    """The name of an extraction in keys and progress: "guided" by questions, or "first"."""
+    """What an extraction is called in keys and progress: "guided" where questions guide it, else
+    "first"."""
     if guide:
         return "guided"
     return "first"
@@ -528,8 +551,11 @@ def _distinct_names(names: list[str]) -> list[str]:
 
 
 def _as_in_segment(name: str, segment: str) -> str:
-    """The name as the segment writes it, in upper or lower case; "" where it is not in the segment,
-    or is a function word there."""
+    """A name as the segment writes it, in upper or lower case; "" where it is not in the segment,
+    or is a function word there.
+
+        "TOREN", "Toren left." -> "Toren"
+    """
     if not occurs(name, segment):
         name = _other_spelling(name, segment)
     if not name or _is_function(name, segment):
@@ -538,8 +564,8 @@ def _as_in_segment(name: str, segment: str) -> str:
 
 
 def _other_spelling(name: str, segment: str) -> str:
-    """The name as the segment first writes it with other upper and lower case; "" where it does
-    not: "TOREN" -> "Toren"."""
+    """A name as the segment first writes it with other upper and lower case; "" where it does not:
+    "TOREN" -> "Toren"."""
     at = segment.casefold().find(name.casefold())
     if at < 0:
         return ""
@@ -550,7 +576,7 @@ def _other_spelling(name: str, segment: str) -> str:
 
 
 def _is_function(name: str, segment: str) -> bool:
-    """Whether `name` is no name but function words: "who", and "They" where it only ever begins a
+    """Whether a name is no name but function words: "who", and "They" where it only ever begins a
     sentence.
 
     "The Who", "US", and "It" in the middle of a sentence are names.

@@ -134,7 +134,7 @@ class QRMeMConfig(MethodConfig):
     @field_validator("recogniser")
     @classmethod
     def _check_recogniser(cls, value: str) -> str:
-        """The name of a recogniser that exists. Raises ValueError for any other."""
+        """Return the name of a recogniser. Raises ValueError for one that does not exist."""
         try:
             return checked_name(value)
         except UnknownName as error:
@@ -143,7 +143,8 @@ class QRMeMConfig(MethodConfig):
     @field_validator("record_stops")
     @classmethod
     def _check_record_stops(cls, value: int | None, info: ValidationInfo) -> int | None:
-        """Refuse recorded stops for a navigation without trials."""
+        """Return the value; raise ValueError where stops are recorded for a navigation without
+        trials."""
         if value is not None and info.data.get("navigation") in ("graph-expansion", "none"):
             raise ValueError(
                 "this navigation has no trials to stop after; use navigation reflection or "

@@ -28,6 +28,7 @@ from methods.qrmem.replies import Triple
 
 
 def _no_vectors() -> np.ndarray:
+    """An empty array [0, 0], for a memory whose vectors are not made yet."""
     return np.zeros((0, 0), np.float32)
 
 
@@ -60,26 +61,27 @@ class Memory:
     segment_vectors: np.ndarray = field(default_factory=_no_vectors)
 
     def to_index(self) -> Index:
-        """The memory in the form that the cache stores; its vectors themselves, where `asdict`
-        would copy them."""
+        """The memory as an index: field name -> its value; the vectors are not copied, as `asdict`
+        would."""
         arrays = {"edge_vectors": self.edge_vectors, "segment_vectors": self.segment_vectors}
         return {**asdict(self), **arrays}
 
     @classmethod
     def from_index(cls, index: Index) -> Memory:
-        """The inverse of `to_index`; the cache turns tuples into lists."""
+        """The memory of an index that `to_index` made; the cache turns tuples into lists."""
         segments = [(start, end) for start, end in index["segments"]]
         edges = [(first, second, text) for first, second, text in index["edges"]]
         return cls(**{**index, "segments": segments, "edges": edges})
 
     def edge_text(self, edge: int) -> str:
-        """The edge as "entity ; relation ; entity" (docs/methods/qrmem.md#qrmem-similarity)."""
+        """An edge, given by its number, as "entity ; relation ; entity"
+        (docs/methods/qrmem.md#qrmem-similarity)."""
         a, b, text = self.edges[edge]
         return f"{self.names[a]} ; {text} ; {self.names[b]}"
 
     def frontier(self, entities: Collection[int]) -> list[int]:
-        """Edges from one of the entities to another entity: the candidates of a first-order
-        step."""
+        """The numbers of the edges from one of the entities to another one that is not among
+        them."""
         edges: list[int] = []
         for number, (a, b, _) in enumerate(self.edges):
             if (a in entities) != (b in entities):
@@ -87,14 +89,15 @@ class Memory:
         return edges
 
     def segments_of(self, entities: Iterable[int]) -> list[int]:
-        """The segments that name any of the entities, in document order."""
+        """The numbers of the segments that name any of the entities, in document order."""
         segments: set[int] = set()
         for entity in entities:
             segments.update(self.places[entity])
         return sorted(segments)
 
     def named_in(self, text: str) -> list[int]:
-        """Entities with a mention in `text`; a mention inside a longer one is none.
+        """The numbers of the entities with a mention in `text`; a mention inside a longer one does
+        not count.
 
         Case matters for an acronym alone: "us" does not name the entity "US".
         """
@@ -115,15 +118,21 @@ class Memory:
         return sorted(entities)
 
     def _longest_mentions_first(self) -> list[tuple[str, int]]:
-        """Each mention with its entity."""
+        """(mention, number of its entity) of each mention of each entity, the longest first."""
         pairs: list[tuple[str, int]] = []
         for entity, mentions in enumerate(self.mentions):
             pairs += [(mention, entity) for mention in mentions]
-        return sorted(pairs, key=lambda pair: (-len(pair[0]), pair[1]))
+        return sorted(pairs, key=_long_mention_first)
+
+
+def _long_mention_first(pair: tuple[str, int]) -> tuple[int, int]:
+    """A sort key for (mention, entity): the longer mention first, then the lower number."""
+    mention, entity = pair
+    return -len(mention), entity
 
 
 def _lower_same_length(text: str) -> str:
-    """`text` in small letters, as long as before: a letter whose small form is longer stays as it
+    """A text in small letters, as long as before: a letter whose small form is longer stays as it
     is."""
     return "".join(map(_lower_letter, text))
 
@@ -137,7 +146,7 @@ def _lower_letter(letter: str) -> str:
 
 
 def _blanked(text: str, start: int, end: int) -> str:
-    """The text with text[start:end] made unfindable."""
+    """The text with text[start:end] replaced by as many characters that no name has."""
     return text[:start] + "\0" * (end - start) + text[end:]
 
 
@@ -184,9 +193,12 @@ class Entities:
 
 
 def acronym(name: str) -> str:
-    """The single word of capitals that a name is, an article before it aside ("the US": "US"); else
-    ""."""
-    words = _NO_WORD.sub(" ", _POSSESSIVE.sub("", name)).split()
+    """The single word of capitals that a name is, an article before it aside; "" where it is none.
+
+    "the US" -> "US"        "Toren" -> ""
+    """
+    without_possessive = _POSSESSIVE.sub("", name)
+    words = _NO_WORD.sub(" ", without_possessive).split()
     if len(words) == 2 and words[0].casefold() in _ARTICLES:
         words = words[1:]
     if len(words) != 1:
@@ -198,30 +210,43 @@ def acronym(name: str) -> str:
 
 
 def name_key(name: str) -> Form:
-    """The words a name is compared by: small letters, no article before it, no possessive, no
+    """The words that a name is compared by: small letters, no article before it, no possessive, no
     marks.
+
+        "the Mill's" -> ("mill",)
 
     An acronym that would be a function word in small letters keeps its capitals: ("US",).
     """
     word = acronym(name)
     if word.casefold() in FUNCTION:
         return (word,)
-    parts = tuple(_NO_WORD.sub(" ", _POSSESSIVE.sub("", name.casefold())).split())
+    without_possessive = _POSSESSIVE.sub("", name.casefold())
+    parts = tuple(_NO_WORD.sub(" ", without_possessive).split())
     if len(parts) > 1 and parts[0] in _ARTICLES:
         return parts[1:]
     return parts
 
 
 def find_all(name: str, text: str) -> Iterator[int]:
-    """The positions of `name` in `text`, in the same letters and not inside a longer word."""
-    at = text.find(name) if name else -1
+    """Yield the positions of `name` in `text`, in the same letters and not inside a longer word.
+
+    "Ann", "Ann met Anna and Ann." -> 0, 17
+    """
+    if not name:
+        return
+    at = text.find(name)
     while at >= 0:
         end = at + len(name)
-        before = at > 0 and _is_spaced_script(text[at - 1]) and _is_spaced_script(name[0])
-        after = end < len(text) and _is_spaced_script(text[end]) and _is_spaced_script(name[-1])
-        if not before and not after:
+        goes_on_before = at > 0 and _is_one_word(text[at - 1], name[0])
+        goes_on_after = end < len(text) and _is_one_word(name[-1], text[end])
+        if not goes_on_before and not goes_on_after:
             yield at
         at = text.find(name, at + 1)
+
+
+def _is_one_word(first: str, second: str) -> bool:
+    """Whether two neighbouring characters are in one word of a script with spaces."""
+    return _is_spaced_script(first) and _is_spaced_script(second)
 
 
 def occurs(name: str, text: str) -> bool:
@@ -230,13 +255,19 @@ def occurs(name: str, text: str) -> bool:
 
 
 def _is_spaced_script(character: str) -> bool:
-    """A letter or digit of a script that parts words by spaces; Chinese and Japanese do not."""
+    """Whether a character is a letter or digit of a script that parts words by spaces; those of
+    Chinese and Japanese are not."""
     return character.isalnum() and character < "\u2e80"
 
 
 def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entities:
-    """Disambiguate the names of all segments; entities stand in the order of their first
-    mention."""
+    """Find out which names of all segments are one entity; entities stand in the order of their
+    first mention.
+
+    Args:
+        graphs: The graph of each segment.
+        segments: The text of each segment.
+    """
     surfaces: dict[Form, dict[str, None]] = {}
     listed: dict[Form, set[int]] = {}
     for k, graph in enumerate(graphs):
@@ -266,12 +297,12 @@ def _add_entity(
     listed: dict[Form, set[int]],
     segments: Sequence[str],
 ) -> None:
-    """Add the entity that some forms of a name are.
+    """Add to `entities` the entity that some forms of a name stand for.
 
     Args:
-        entities: All entities so far.
-        forms: Its normal forms.
-        surfaces: Form -> how it is written.
+        entities: All entities so far; is changed.
+        forms: The normal forms of the entity's names, the longest first.
+        surfaces: Form -> how it is written, as the keys of a dict.
         listed: Form -> the segments whose graphs name it.
         segments: The texts; one that has any mention is a place of the entity, too.
     """
@@ -291,8 +322,12 @@ def _add_entity(
 
 
 def _same_entity_clusters(forms: Sequence[Form]) -> list[list[Form]]:
-    """Forms that are one entity, the longest of each first: a part of longer names joins them if
-    they are one."""
+    """Group forms that are one entity, the longest of each first.
+
+        ("claudio", "ranieri"), ("ranieri",) -> one group of both
+
+    A form that is a part of longer ones joins them if these are one entity, else it is its own.
+    """
     clusters: list[list[Form]] = []
     inside: dict[Form, set[int]] = {}  # a part of a longer name -> the entities it could stand for
     for form in sorted(forms, key=len, reverse=True):
@@ -309,7 +344,8 @@ def _same_entity_clusters(forms: Sequence[Form]) -> list[list[Form]]:
 
 
 def _parts_of_name(form: Form) -> Iterator[Form]:
-    """All shorter runs of words in a name; dates and numbers have none."""
+    """Yield all shorter runs of words in a name: ("a", "b") -> ("a",), ("b",); dates and numbers
+    have none."""
     if any(word.isdigit() for word in form):
         return
     for start in range(len(form)):
@@ -321,9 +357,9 @@ def _parts_of_name(form: Form) -> Iterator[Form]:
 def merge_relations(
     graphs: Sequence[SubGraph], entities: Entities
 ) -> dict[tuple[int, int], list[tuple[int, str]]]:
-    """Collect the relations of each pair of entities.
+    """Collect the relations of each pair of entities from the graphs of all segments.
 
-    Relations of an entity with itself, as after disambiguation, are left out.
+    Relations of an entity with itself, as there may be after merging names, are left out.
 
     Args:
         graphs: The graph of each segment.
@@ -331,7 +367,7 @@ def merge_relations(
 
     Returns:
         (entity, entity) in order of first mention -> [(segment, its relation text)], a segment's
-        lines joined.
+        texts joined.
     """
     relations: dict[tuple[int, int], dict[int, list[str]]] = {}
     for k, graph in enumerate(graphs):

@@ -57,7 +57,14 @@ from methods.summary import SUMMARY
 
 def _reflection(state: State) -> Moves:
     """The moves of algorithm 1: ask; until the segments answer, follow the edge nearest to question
-    and gap, read."""
+    and gap, and read the segments of its entity.
+
+    Yields:
+        The segments read so far, after each trial that left the question open.
+
+    Returns:
+        How the search ended by itself.
+    """
     memory = state.memory
     start = state.start(state.config.start_share)
     entities = list(state.entities)
@@ -96,7 +103,13 @@ def _reflection(state: State) -> Moves:
 
 
 def _new_end(memory: Memory, edge: int, entities: Collection[int]) -> int:
-    """The end of an edge that is not among the entities."""
+    """The entity at the end of an edge that is not among `entities`.
+
+    Args:
+        memory: The memory.
+        edge: The number of the edge, which has one end among them.
+        entities: The entities reached so far.
+    """
     a, b, _ = memory.edges[edge]
     if a in entities:
         return b
@@ -108,8 +121,8 @@ def _best_edge(
 ) -> tuple[int, float]:
     """Find the edge that is most similar to what is missing.
 
-    Without reflection the query is Q alone: "only relying on the query to traverse the graph"
-    (QRMeM 3.5).
+    Without reflection the query is the question alone: "only relying on the query to traverse the
+    graph" (QRMeM 3.5).
 
     Args:
         state: The search.
@@ -134,7 +147,14 @@ def _best_edge(
 
 def _entity_trials(state: State) -> Moves:
     """The moves of the entity trial: ask; until the segments answer, read those of entities that
-    the model names."""
+    the model names.
+
+    Yields:
+        The segments read so far, after each trial that left the question open.
+
+    Returns:
+        How the search ended by itself.
+    """
     mix = state.start(share=1.0)
     entities = list(state.entities)
     chosen: list[int] | None = None
@@ -165,7 +185,7 @@ def _entity_trials(state: State) -> Moves:
 def _choose_entities(
     state: State, mix: list[int], reason: str, entities: list[int]
 ) -> list[int] | None:
-    """Let the model choose the entities to look up next.
+    """Let the model choose the entities to look up next. Also records a step "choose".
 
     Args:
         state: The search.
@@ -174,7 +194,7 @@ def _choose_entities(
         entities: The entities that led to them.
 
     Returns:
-        Their numbers; None if no reply could be parsed, [] if it names none.
+        The numbers of the chosen ones; None if no reply could be parsed, [] if it names none.
     """
     memory = state.memory
     config = state.config
@@ -210,7 +230,8 @@ def _choose_entities(
 
 
 def _entities_named(memory: Memory, names: Iterable[str]) -> list[int]:
-    """The entities that have one of the names as a mention, each once, in the order of the names."""
+    """The numbers of the entities that have one of the names as a mention, each once, in the order
+    of the names."""
     by_form: dict[Form, int] = {}
     for entity, mentions in enumerate(memory.mentions):
         for mention in mentions:
@@ -224,7 +245,8 @@ def _entities_named(memory: Memory, names: Iterable[str]) -> list[int]:
 
 
 def graph_expansion(state: State) -> Answer:
-    """Expand by similar edges, elaborate the question, retrieve, read."""
+    """Expand by similar edges, let the model write an elaborated question, retrieve segments by it,
+    and answer from these."""
     config = state.config
     memory = state.memory
     entities = set(state.entities)
@@ -240,11 +262,12 @@ def graph_expansion(state: State) -> Answer:
     best = best_first(ranking)[: config.top_k]
     read = fit_start(sorted(best), state.lengths, state.room, 1.0, ranking)
     state.add_segments(read, {segment: float(ranking[segment]) for segment in read})
-    return state.read(read, "expanded")
+    return state.answer_from(read, "expanded")
 
 
 def _expand(state: State, entities: set[int]) -> list[int]:
-    """Let neighbours over edges similar to the question join `entities`; returns these edges."""
+    """Let neighbours over edges similar to the question join `entities`, which is changed; return
+    the numbers of these edges, the oldest first. Also records a step for each."""
     config = state.config
     memory = state.memory
     with state.searching():
@@ -260,7 +283,8 @@ def _expand(state: State, entities: set[int]) -> list[int]:
         taken += new
         for edge in new:
             entity = _new_end(memory, edge, entities)
-            entities.update(memory.edges[edge][:2])
+            first, second, _ = memory.edges[edge]
+            entities |= {first, second}
             scores = {"similarity": float(similarity[edge])}
             state.step("expand", entity, scores, note=memory.edge_text(edge))
     return taken
@@ -271,7 +295,7 @@ def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[
     out.
 
     Args:
-        state: The navigation, which gets a step.
+        state: The search, which gets a step.
         entities: The entities that were reached.
         edges: The edges that were reached, the oldest first.
 
@@ -286,7 +310,9 @@ def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[
     relations = [memory.edge_text(edge) for edge in edges]
 
     def request(n: int) -> Pieces:
-        return state.asking.elaborate(names[:n], relations[: max(0, n - len(names))])
+        """The request with the first n lines: names, then relations."""
+        shown_relations = relations[: max(0, n - len(names))]
+        return state.asking.elaborate(names[:n], shown_relations)
 
     pieces, _ = fit_lines(request, len(names) + len(relations), room, searcher)
     with state.searching():
@@ -309,7 +335,7 @@ _NAVIGATIONS: dict[str, Callable[[State], Answer]] = {
     "entity-trial": lambda state: run_search(state, _entity_trials(state)),
     "graph-expansion": graph_expansion,
     # The segments of the question's entities alone:
-    "none": lambda state: state.read(state.start(share=1.0), "no navigation"),
+    "none": lambda state: state.answer_from(state.start(share=1.0), "no navigation"),
 }
 
 
@@ -330,18 +356,25 @@ class QRMeM(reading.ReadingMethod):
     own_prompts = (SUMMARY, *PROMPTS)
 
     def index_packages(self) -> tuple[str, ...]:
-        """The package of the named-entity tool, () for the rules."""
+        """The packages of the tool that finds names, on whose versions the index depends; () for
+        the rules."""
         return packages(self.config.recogniser)
 
     def problems(self) -> list[str]:
-        """None; raises Missing where the named-entity tool is not installed."""
+        """No sentence, as no setting is wrong by itself; checks that the tool that finds names is
+        installed.
+
+        Raises:
+            Missing: It is not.
+        """
         problem = install_problem(self.config.recogniser)
         if problem:
             raise Missing(problem, f"the named-entity tool {self.config.recogniser}")
         return []
 
     def index(self, document: Document, tools: IndexTools) -> Index:
-        """The memory of a document for the question it is built for."""
+        """The index of a document for the question being answered: its memory
+        (`Memory.to_index`)."""
         if tools.question is None:
             raise LookupError("the memory is built for a question, and none was handed over")
         return build_memory(document, tools.question, self.config, tools).to_index()
@@ -349,20 +382,29 @@ class QRMeM(reading.ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Navigate the memory by the configured navigation, then answer."""
+        """Search the memory by the configured navigation, then answer from the segments found."""
         (document,) = documents
         (index,) = indexes
         state = State(document, question, Memory.from_index(index), self.config, tools)
         return _NAVIGATIONS[self.config.navigation](state)
 
     def stop_rule(self) -> dict[str, int]:
-        """Stop after max_trials updates of the entity set."""
+        """The rule by which a search ends: {"max_trials": most updates of the entity set}."""
         return {"max_trials": self.config.max_trials}
 
     def recorded_rule(self) -> dict[str, int]:
-        """The stop rule up to which searches are recorded: record_stops."""
+        """The rule up to which searches are recorded: {"max_trials": ...}, record_stops where that
+        is more."""
         return {"max_trials": max(self.config.max_trials, self.config.record_stops or 0)}
 
     def replay(self, steps: Sequence[StoredStep], *, max_trials: int) -> int | None:
-        """The place of the last step of a search with at most max_trials updates (search.py)."""
+        """Find where a recorded search would have ended with another maximum of trials.
+
+        Args:
+            steps: The steps of a record.
+            max_trials: The other maximum.
+
+        Returns:
+            The place of the last step; None where the search was not recorded that far.
+        """
         return replay(steps, max_trials)

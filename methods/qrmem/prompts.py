@@ -137,13 +137,16 @@ class Relation(NamedTuple):
 
 
 def marked(segment: str, names: Sequence[str]) -> str:
-    """The segment with each occurrence of a name in brackets; longer names go first, none inside
+    """A segment with each occurrence of a name in brackets; longer names go first, none inside
     another.
+
+        "Ann met Ann Lee.", ["Ann", "Ann Lee"] -> "[Ann] met [Ann Lee]."
 
     Occurrences are those of memory.find_all: no parts of longer words, in scripts that separate
     words.
     """
-    longest_first = sorted({name for name in names if name}, key=lambda name: (-len(name), name))
+    by_name = sorted({name for name in names if name})
+    longest_first = sorted(by_name, key=len, reverse=True)
     stops: dict[int, int] = {}
     inside: set[int] = set()
     for name in longest_first:
@@ -152,7 +155,8 @@ def marked(segment: str, names: Sequence[str]) -> str:
             if inside.isdisjoint(here):
                 stops[at] = here.stop
                 inside.update(here)
-    pieces, end = [], 0
+    pieces: list[str] = []
+    end = 0
     for start, stop in sorted(stops.items()):
         pieces += [segment[end:start], f"[{segment[start:stop]}]"]
         end = stop
@@ -174,19 +178,19 @@ class Asking:
     summary: str = ""
 
     def entities(self, segment: str, guide: Sequence[str]) -> Pieces:
-        """Ask for the entities of a segment.
+        """The request for the entities of a segment.
 
         Args:
-            segment: Its text.
+            segment: The text of the segment.
             guide: Questions about what is missing; [] for none.
         """
         return self._fill(ENTITIES, segment=[segment], guide=self._guide(guide))
 
     def relations(self, segment: str, names: Sequence[str], guide: Sequence[str]) -> Pieces:
-        """Ask for the relations between entities of a segment.
+        """The request for the relations between entities of a segment.
 
         Args:
-            segment: Its text.
+            segment: The text of the segment.
             names: The entities, as the segment writes them.
             guide: The questions that guide an update; [] at the first time.
         """
@@ -198,28 +202,36 @@ class Asking:
         )
 
     def questions(self, segment: str, names: Sequence[str], relations: Sequence[str]) -> Pieces:
-        """Ask for questions about what the graph of a segment lacks.
+        """The request for questions about what the graph of a segment lacks.
 
         Args:
-            segment: Its text.
-            names: The names of the graph.
-            relations: Its relations, "a | b | text" each.
+            segment: The text of the segment.
+            names: The names in the graph.
+            relations: The relations in the graph, "a | b | text" each.
         """
-        graph = {"entities": _lines(names), "relations": _lines(relations)}
-        about = ABOUT.of(self.config).fill(summary=[self.summary])
         return self._fill(
-            DOUBT, summary=about, segment=[segment], count=str(self.config.questions), **graph
+            DOUBT,
+            summary=ABOUT.of(self.config).fill(summary=[self.summary]),
+            segment=[segment],
+            count=str(self.config.questions),
+            entities=_lines(names),
+            relations=_lines(relations),
         )
 
     def fusion_questions(self, first: Relation, second: Relation) -> Pieces:
-        """Ask for questions to clarify before two relations of one pair are merged; then comes
-        `fusion_relation`."""
-        parts = {"first_part": [first.segment], "first_relation": [first.text]}
-        parts |= {"second_part": [second.segment], "second_relation": [second.text]}
-        return self._fill(FUSION_QUESTIONS, count=str(self.config.questions), **parts)
+        """The request for questions to clarify before two relations of one pair are merged; after
+        the reply comes `fusion_relation`."""
+        return self._fill(
+            FUSION_QUESTIONS,
+            count=str(self.config.questions),
+            first_part=[first.segment],
+            first_relation=[first.text],
+            second_part=[second.segment],
+            second_relation=[second.text],
+        )
 
     def fusion_relation(self) -> str:
-        """The turn after `fusion_questions`: ask for the one relation."""
+        """The text of the turn after `fusion_questions`, which asks for the one relation."""
         return FUSION_RELATION.of(self.config).text
 
     def ask(self, segments: Sequence[str], instruction: str) -> Pieces:
@@ -234,13 +246,13 @@ class Asking:
     def trial(
         self, segments: Sequence[str], reason: str, chosen: Sequence[str], others: Sequence[str]
     ) -> Pieces:
-        """Ask which entities to look up next.
+        """The request that asks which entities to look up next.
 
         Args:
-            segments: The segments that were read.
+            segments: The texts of the segments that were read.
             reason: Why they do not answer; "" for no reason.
-            chosen: The entities that were chosen before.
-            others: The other entities.
+            chosen: The names of the entities that were chosen before.
+            others: The names of the other entities.
         """
         why: Sequence[str] = []
         if reason:
@@ -254,43 +266,47 @@ class Asking:
         )
 
     def elaborate(self, names: Sequence[str], relations: Sequence[str]) -> Pieces:
-        """Ask for an elaborated question.
+        """The request for an elaborated question.
 
         Args:
-            names: The names that the search has reached.
-            relations: The edges that it has reached, "a | b | text" each.
+            names: The names of the entities that the search has reached.
+            relations: The edges that it has reached, "a ; relation ; b" each.
         """
         return self._fill(ELABORATE, entities=_lines(names), relations=_lines(relations))
 
     def _fill(self, prompt: Prompt, **values: str | Sequence[str]) -> Pieces:
-        """Fill a prompt with the question, the summary so far and `values`."""
+        """Fill a prompt with the question, the document's summary and further values by name."""
         about: Sequence[str] = []
         if self.summary:
             about = ABOUT.of(self.config).fill(summary=[self.summary])
-        return prompt.of(self.config).fill(
-            **{"question": [question_text(self.question)], "summary": about, **values}
-        )
+        filled: dict[str, str | Sequence[str]] = {
+            "question": [question_text(self.question)],
+            "summary": about,
+        }
+        filled.update(values)
+        return prompt.of(self.config).fill(**filled)
 
     def _guide(self, guide: Sequence[str]) -> Sequence[str]:
-        """The questions that guide an update, as the prompt has them; [] for none."""
+        """The part of a prompt with the questions that guide an update; [] for none."""
         if not guide:
             return []
         return GUIDE.of(self.config).fill(questions=_lines(guide))
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
-    """A list in a prompt, ["\\n* ", text, ...], so that no text runs together with its mark; "none"
-    for an empty one."""
+    r"""The pieces of a list in a prompt: ["a", "b"] -> ["\n* ", "a", "\n* ", "b"]; one of the line
+    "none" where it is empty."""
     return _each_after("\n* ", texts or ("none",))
 
 
 def _texts(segments: Sequence[str]) -> list[str]:
-    """Segments in a prompt, each after a blank line."""
+    r"""The pieces of segments in a prompt: ["a", "b"] -> ["\n\n", "a", "\n\n", "b"]."""
     return _each_after("\n\n", segments)
 
 
 def _each_after(mark: str, texts: Sequence[str]) -> list[str]:
-    """Pieces of a prompt: the mark before each text."""
+    """Pieces of a prompt, with the mark before each text: "-", ["a", "b"] -> ["-", "a", "-",
+    "b"]."""
     pieces: list[str] = []
     for text in texts:
         pieces += [mark, text]

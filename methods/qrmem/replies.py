@@ -30,8 +30,11 @@ class Verdict(NamedTuple):
 
 
 def parse_names(reply: str) -> list[str] | None:
-    """The entities listed, without brackets, quotes and marks around them; None for a reply that is
-    no list."""
+    r"""The entities that a reply lists, without brackets, quotes and marks around them; None for a
+    reply that is no list.
+
+        "* [Toren]\n* Velindra." -> ["Toren", "Velindra"]
+    """
     items = parse_list(reply)
     if items is None:
         return None
@@ -40,8 +43,12 @@ def parse_names(reply: str) -> list[str] | None:
 
 
 def parse_triples(reply: str) -> list[Triple] | None:
-    """The relations listed as "entity | entity | relation"; None too where no line of several has
-    that form."""
+    """The relations that a reply lists as "entity | entity | relation", other lines left out.
+
+        "* Toren | Velindra | Toren wrote it." -> [("Toren", "Velindra", "Toren wrote it.")]
+
+    None for no list, and where no line of several has that form.
+    """
     items = parse_list(reply)
     if items is None:
         return None
@@ -56,7 +63,8 @@ def parse_triples(reply: str) -> list[Triple] | None:
 
 
 def _triple_in(item: str) -> Triple | None:
-    """The relation that a line states; None where a part of it is missing."""
+    """The relation that a line states, "a | b | text" -> ("a", "b", "text"); None where a part of
+    it is missing."""
     parts = [part.strip() for part in item.split("|", 2)]
     if len(parts) < 3:
         return None
@@ -67,8 +75,11 @@ def _triple_in(item: str) -> Triple | None:
 
 
 def parse_questions(reply: str) -> list[str] | None:
-    """The questions listed, other items left out; [] for "none"; None for no list, or for other
-    items only."""
+    r"""The questions that a reply lists, other items left out; [] for "none"; None for no list, or
+    for other items only.
+
+        "* Who wrote it?\n* A book." -> ["Who wrote it?"]
+    """
     items = parse_list(reply)
     if items is None:
         return None
@@ -79,7 +90,7 @@ def parse_questions(reply: str) -> list[str] | None:
 
 
 def parse_sentence(reply: str) -> str | None:
-    """The first line that is not blank, None without one."""
+    """The first line of a reply that is not blank, without a bullet; None where there is none."""
     for line in reply.splitlines():
         sentence = line.strip().removeprefix("*").strip()
         if sentence:
@@ -88,8 +99,11 @@ def parse_sentence(reply: str) -> str | None:
 
 
 def parse_verdict(reply: str) -> Verdict | None:
-    """The reasoning before the action line, and the answer of action -2; action -1 means no answer
-    (None)."""
+    r"""The reasoning before the action line, and the answer of action -2 (None for action -1); None
+    for a reply of another form.
+
+        "Reasoning: it says so.\nAction: -2\nAnswer: Kelford" -> Verdict("it says so.", "Kelford")
+    """
     inner = replies.parse_verdict(reply)
     before = _REASON.match(reply)
     if inner is None or before is None:

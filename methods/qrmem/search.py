@@ -53,24 +53,30 @@ T = TypeVar("T")
 def fit_start(
     segments: Sequence[int], lengths: Lengths, room: int, share: float, similarity: np.ndarray
 ) -> list[int]:
-    """Choose the segments to begin with; at least one, if it fits the room.
+    """Choose the segments to begin with: all where they fit, else the most similar ones, but at
+    least one if it fits the room.
 
     Args:
-        segments: The segments to choose from.
-        lengths: Tokens of each segment, its separator included.
+        segments: The numbers of the segments to choose from.
+        lengths: Segment -> its tokens, a separator included.
         room: Most tokens of all.
         share: The share of the room that is used where not all fit.
-        similarity: To the question, [segments of the document].
+        similarity: The similarity to the question of each of the document's segments [segments].
 
     Returns:
-        All, where they fit; else the most similar ones, in document order.
+        Their numbers, in document order.
     """
     if sum(lengths[k] for k in segments) <= room:
         return list(segments)
     fitting = [k for k in segments if lengths[k] <= room]
     chosen: list[int] = []
     used = 0
-    for k in sorted(fitting, key=lambda k: (-similarity[k], k)):
+
+    def most_similar_first(segment: int) -> tuple[float, int]:
+        """A sort key: a high similarity first, of equal ones the earlier segment."""
+        return -float(similarity[segment]), segment
+
+    for k in sorted(fitting, key=most_similar_first):
         used += lengths[k]
         if chosen and used > room * share:
             break
@@ -81,18 +87,27 @@ def fit_start(
 def fit_added(
     start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room: int
 ) -> dict[int, float]:
-    """Drop the lowest scores until all segments fit; of equal scores the later segment.
+    """Leave out the added segments with the lowest scores until all fit; of equal scores the later
+    segment goes first.
 
     Args:
         start: The segments that stay.
         added: Further segment -> its score.
-        lengths: Tokens of each segment.
+        lengths: Segment -> its tokens.
         room: Most tokens of all.
+
+    Returns:
+        The added segments that are left, with their scores.
     """
     left = dict(added)
     used = sum(lengths[k] for k in {*start, *left})
+
+    def lowest_first(segment: int) -> tuple[float, int]:
+        """A sort key: a low score first, of equal ones the later segment."""
+        return left[segment], -segment
+
     while left and used > room:
-        lowest = min(left, key=lambda k: (left[k], -k))
+        lowest = min(left, key=lowest_first)
         del left[lowest]
         if lowest not in start:
             used -= lengths[lowest]
@@ -101,8 +116,22 @@ def fit_added(
 
 @dataclass
 class State:
-    """The state that every navigation shares; `steps` is the trace, `later`: past the stop of the
-    run itself."""
+    """The state that every navigation shares.
+
+    Attributes:
+        document: The document.
+        question: The question.
+        memory: The document's memory for the question.
+        config: The method's settings.
+        tools: The engine's tools.
+        steps: The trace so far.
+        past_own_stop: Whether the search goes on past its own stop, to record later ones.
+        texts: The text of each segment.
+        lengths: Segment -> its tokens, a separator included.
+        limit: Most tokens of a reply with reasons and answer.
+        similarity: The similarity of each segment to the question [segments].
+        entities: The entities that the question names.
+    """
 
     document: Document
     question: Question
@@ -110,9 +139,11 @@ class State:
     config: QRMeMConfig
     tools: Tools
     steps: list[Step] = field(default_factory=list)
-    later: bool = False
+    past_own_stop: bool = False
 
     def __post_init__(self) -> None:
+        """Compute what every navigation needs: texts and tokens of segments, their similarity to
+        the question, and the question's entities."""
         self.model: MeteredModel = self.tools.model("reader")
         self.asking = prompts.Asking(self.config, self.question)
         self.texts = [self.document.text[a:b].strip() for a, b in self.memory.segments]
@@ -125,21 +156,24 @@ class State:
             + self.tools.task.max_answer_tokens
         )
         self._answer_flops = Flops()  # FLOPs of answers, which belong to no step
-        self._read: dict[tuple[int, ...], tuple[str, Flops]] = {}
+        self._answers: dict[tuple[int, ...], tuple[str, Flops]] = {}
         with self.searching():
             self.similarity = self.similar([self.question.text], self.memory.segment_vectors)
         self.entities = self.memory.named_in(self.question.text)
 
     def searching(self) -> AbstractContextManager[None]:
-        """Costs inside count for the phase "search"; past the run's own stop for "study"."""
-        if self.later:
+        """Context manager: costs inside count for the phase "search"; past the run's own stop for
+        "study"."""
+        if self.past_own_stop:
             return self.tools.phase("study")
         return self.tools.phase("search")
 
     @property
     def room(self) -> int:
-        """Tokens of segments that fit both the question's prompt and the shared reading prompt."""
-        config, task = self.config, self.tools.task
+        """How many tokens of segments fit both the question's prompt and the shared reading
+        prompt."""
+        config = self.config
+        task = self.tools.task
         window = window_of(config.window, self.model)
         frame = prompt_tokens(self.asking.ask([], task.instruction), self.model)
         request = reading.Reading(task, config.window, config)
@@ -147,14 +181,25 @@ class State:
         return max(0, min(window - frame - self.limit, read))
 
     def similar(self, texts: Sequence[str], vectors: np.ndarray) -> np.ndarray:
-        """Similarity [rows] of a query, its parts on a line each, to every row of `vectors`."""
+        """How similar a query is to each row of `vectors`, [rows].
+
+        Args:
+            texts: The parts of the query, which are put on a line each.
+            vectors: The vectors of edges or segments [rows, width].
+        """
         if not len(vectors):
             return np.zeros(0)
         return similarity_to("\n".join(texts), vectors, self.tools)
 
     def start(self, share: float) -> list[int]:
-        """The segments to begin with (the paper's S_imp), in `share` of the room if not all fit;
-        adds their steps."""
+        """The numbers of the segments to begin with (the paper's S_imp): those of the question's
+        entities, else the most similar ones, whose entities then become `entities`.
+
+        Also adds their steps.
+
+        Args:
+            share: The share of the room that they take where not all fit.
+        """
         memory = self.memory
         notes = list(memory.notes)
         by = self.entities
@@ -180,7 +225,7 @@ class State:
         return read
 
     def _entities_in(self, segments: Collection[int]) -> list[int]:
-        """The entities that stand in any of the segments."""
+        """The numbers of the entities that stand in any of the segments."""
         entities: list[int] = []
         for entity, places in enumerate(self.memory.places):
             if not set(segments).isdisjoint(places):
@@ -196,18 +241,18 @@ class State:
         """Add a step for each segment that is read from now on.
 
         Args:
-            segments: Their numbers.
-            scores: The similarity of each, if there is one.
+            segments: The numbers of the segments.
+            scores: Segment -> its similarity, where there is one.
             by: The entities that led there, if any did.
         """
         for k in segments:
             similarity: dict[str, float] = {}
             if scores is not None:
                 similarity["similarity"] = scores[k]
-            led = ", ".join(self.memory.names[e] for e in by if k in self.memory.places[e])
+            names = [self.memory.names[e] for e in by if k in self.memory.places[e]]
             note = ""
-            if led:
-                note = f"through {led}"
+            if names:
+                note = f"through {', '.join(names)}"
             shown = Shown("span", self.document.id, *self.memory.segments[k])
             self.step("segment", k, similarity, tokens=self.lengths[k], shown=shown, note=note)
 
@@ -215,15 +260,19 @@ class State:
         """Add a step for each segment that is read no longer.
 
         Args:
-            segments: Their numbers.
+            segments: The numbers of the segments.
             why: The note of these steps.
         """
         for k in segments:
             self.step("leave", None, {"segment": k}, note=why)
 
     def ask(self, segments: list[int]) -> str | End:
-        """Why the segments do not answer the question; the End where they do, or no reply could be
-        parsed."""
+        """Ask the question over segments; also adds a step "ask".
+
+        Returns:
+            Why the segments do not answer; the End of the search where they do, or no reply could
+            be parsed.
+        """
         pieces = self.asking.ask([self.texts[k] for k in segments], self.tools.task.instruction)
         response: ParsedReply[replies.Verdict] = self.ask_parsed(
             self.model, pieces, self.limit, replies.parse_verdict
@@ -243,7 +292,7 @@ class State:
         return End(segments, "answered", self._shortened(verdict.answer))
 
     def _shortened(self, answer: str) -> str:
-        """An answer cut at the task's limit of tokens."""
+        """An answer cut at the task's limit of tokens, which is not empty."""
         offsets = self.model.offsets(answer)[: self.tools.task.max_answer_tokens]
         return answer[: offsets[-1][1]].strip()
 
@@ -264,14 +313,14 @@ class State:
         """
         return ask_parsed(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
 
-    def read(self, segments: Sequence[int], reason: str) -> Answer:
+    def answer_from(self, segments: Sequence[int], reason: str) -> Answer:
         """Answer from segments with the prompt that all methods share.
 
-        Changes `_answer_flops`, as the FLOPs of the answer belong to no step, and `_read`, which
-        stores the answer, so that `record` does not ask again.
+        Also changes `_answer_flops`, as the FLOPs of the answer belong to no step, and `_answers`,
+        which stores the answer, so that `record_answer` does not ask again.
 
         Args:
-            segments: Their numbers.
+            segments: The numbers of the segments.
             reason: Why the search stopped.
         """
         before = self.tools.meter.flops()
@@ -282,21 +331,21 @@ class State:
         finally:
             spent = self.tools.meter.flops() - before
             self._answer_flops += spent
-        self._read[tuple(segments)] = text, spent
+        self._answers[tuple(segments)] = text, spent
         if not segments:
             reason = f"{reason}: no text fits"
         return self.answer(text, segments, reason)
 
-    def mark(self, updates: int, *, ended: bool) -> None:
+    def mark_updates(self, updates: int, *, ended: bool) -> None:
         """Note in the last step how many updates of the entity set were made, and whether the
-        search ended."""
+        search ended by itself."""
         last = self.steps[-1]
         scores = {**last.scores, "updates": float(updates)}
         if ended:
             scores["ended"] = 1.0
         self.steps[-1] = replace(last, scores=scores)
 
-    def record(self, segments: Sequence[int], answer: str | None = None) -> None:
+    def record_answer(self, segments: Sequence[int], answer: str | None = None) -> None:
         """Add to the last step what would be answered there, and the FLOPs of that.
 
         Where this fails, a step that says so is added instead.
@@ -311,16 +360,22 @@ class State:
         if answer is None:
             try:
                 with self.tools.phase("study"):
-                    if tuple(segments) not in self._read:
-                        self.read(segments, "recorded")
+                    if tuple(segments) not in self._answers:
+                        self.answer_from(segments, "recorded")
             except QuestionError as error:
                 self.step("stop", note=f"not recorded: {error}")
                 return
-            answer, spent = self._read[tuple(segments)]
+            answer, spent = self._answers[tuple(segments)]
         self.steps[last] = replace(self.steps[last], answer=answer, answer_flops=spent)
 
     def answer(self, text: str, segments: Sequence[int], reason: str) -> Answer:
-        """The answer, with the segments it was read from and why the search stopped."""
+        """The Answer that the method returns.
+
+        Args:
+            text: The answer.
+            segments: The segments that it was read from.
+            reason: Why the search stopped.
+        """
         shown = tuple(Shown("span", self.document.id, *self.memory.segments[k]) for k in segments)
         return Answer(text, shown, reason, tuple(self.steps))
 
@@ -333,19 +388,20 @@ class State:
         shown: Shown | None = None,
         note: str = "",
     ) -> None:
-        """Write down one move.
+        """Add one move to the steps of the trace.
 
         Args:
-            action: What it is; past the run's own stop it becomes the head of the note.
+            action: What was done, in a word; past the run's own stop it becomes the head of the
+                note.
             node: A segment's number for "segment", an entity's for "expand".
             scores: Its numbers by name.
-            tokens: Of what was read.
+            tokens: Tokens of what was read.
             shown: What the reader sees from now on.
             note: A sentence on it.
         """
         numbers = {name: float(score) for name, score in (scores or {}).items()}
         flops = self.tools.meter.flops() - self._answer_flops
-        if self.later:
+        if self.past_own_stop:
             note = ": ".join(filter(None, [action, note]))
             action = "study"
         self.steps.append(
@@ -370,27 +426,34 @@ Moves = Generator[list[int], None, End]
 
 
 def run_search(state: State, moves: Moves) -> Answer:
-    """Search with the moves of a navigation; the answer at `max_trials`, or where it ends
-    before."""
+    """Search with the moves of a navigation, and answer after `max_trials` updates, or where the
+    navigation ends before.
+
+    With record_stops the answers of all other maxima are recorded in the steps.
+
+    Args:
+        state: The search.
+        moves: The navigation.
+    """
     segments: list[int] = []
     for updates in range(state.config.max_trials + 1):
         move = _next_move(moves)
-        state.mark(updates, ended=isinstance(move, End))
+        state.mark_updates(updates, ended=isinstance(move, End))
         if isinstance(move, End):
             if move.answer is not None:
                 return state.answer(move.answer, move.segments, move.reason)
-            return state.read(move.segments, move.reason)
+            return state.answer_from(move.segments, move.reason)
         segments = move
         if updates < state.config.max_trials and state.config.record_stops is not None:
-            state.record(segments)
-    from_question = state.read(segments, MAX_TRIALS)
+            state.record_answer(segments)
+    from_question = state.answer_from(segments, MAX_TRIALS)
     if (state.config.record_stops or 0) > state.config.max_trials:
         _record_later_stops(state, moves)
     return replace(from_question, steps=tuple(state.steps))
 
 
 def _next_move(moves: Moves) -> list[int] | End:
-    """What a navigation yields next, or the End that it returns."""
+    """The segments that a navigation yields next, or the End that it returns."""
     try:
         return next(moves)
     except StopIteration as ended:
@@ -399,20 +462,23 @@ def _next_move(moves: Moves) -> list[int] | End:
 
 
 def _record_later_stops(state: State, moves: Moves) -> None:
-    """Search on past the own stop, and record the answer after each of `record_stops` updates."""
-    state.later = True
+    """Search on past the own stop, and record the answer after each update, up to `record_stops` of
+    them."""
+    state.past_own_stop = True
+    first = state.config.max_trials + 1
+    last = state.config.record_stops or 0
     with state.tools.phase("study"):
-        for updates in range(state.config.max_trials + 1, (state.config.record_stops or 0) + 1):
+        for updates in range(first, last + 1):
             try:
                 move = _next_move(moves)
             except QuestionError as error:
                 state.step("stop", note=f"recording ends: {error}")
                 return
-            state.mark(updates, ended=isinstance(move, End))
+            state.mark_updates(updates, ended=isinstance(move, End))
             if isinstance(move, End):
-                state.record(move.segments, move.answer)
+                state.record_answer(move.segments, move.answer)
                 return
-            state.record(move)
+            state.record_answer(move)
 
 
 def replay(steps: Sequence[StoredStep], max_trials: int) -> int | None:
@@ -426,7 +492,7 @@ def replay(steps: Sequence[StoredStep], max_trials: int) -> int | None:
         max_trials: The most updates of the entity set.
 
     Returns:
-        The place in `steps`; None where the search was not recorded that far.
+        The place of the last step in `steps`; None where the search was not recorded that far.
     """
     place_of_updates: dict[int, int] = {}
     for place, step in enumerate(steps):

@@ -90,7 +90,7 @@ class RaptorConfig(MethodConfig):
     @field_validator("reduction")
     @classmethod
     def _check_umap(cls, value: str) -> str:
-        """Raise ValueError for "umap" where the package is not installed."""
+        """Return the value. Raises ValueError for "umap" where the package is not installed."""
         # The presets set the reduction, so the plan reports this. Pydantic does not check a
         # default: the skills of the method can be listed without the package.
         if value == "umap" and find_spec("umap") is None:

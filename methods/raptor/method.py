@@ -21,15 +21,16 @@ from methods.summary import DETAILED
 
 
 def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
-    """Walk down the tree: on each level the nodes that are most similar to the question.
+    """Walk down the tree: on each level take the nodes that are most similar to the question, then
+    go on to the nodes below them.
 
     Args:
         graph: The tree.
-        similarity: Of each node to the question [nodes].
+        similarity: The similarity of each node to the question [nodes].
         top_k: How many nodes of a level are taken.
 
     Returns:
-        The nodes in the order of the walk, each once.
+        The numbers of the nodes in the order of the walk.
     """
     kept: list[int] = []
     nodes = graph.top()
@@ -61,23 +62,28 @@ class Raptor(reading.ReadingMethod):
     own_prompts = (DETAILED,)  # a summary of a cluster
 
     def __init__(self, config: MethodConfig) -> None:
+        """Keep the settings; with "traversal", top_k cannot be taken from another run, as it counts
+        the nodes of each level."""
         super().__init__(config)
         if self.config.retrieval == "traversal":
             self.from_other_runs = {}  # top_k counts the nodes of each level
 
     def index_packages(self) -> tuple[str, ...]:
-        """The packages that reduce and cluster; another version may build another tree."""
+        """The packages that reduce and cluster vectors; the index depends on their versions, as
+        another one may build another tree."""
         if self.config.reduction == "umap":
             return "scikit-learn", "umap-learn"
         return ("scikit-learn",)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The tree, and an embedding of every node [nodes, width]."""
+        """The index of a document: its tree (`Graph.to_index`), and "embeddings" of its nodes
+        [nodes, width]."""
         graph, vectors = build_tree(document, self.config, tools)
         return {**graph.to_index(), "embeddings": vectors}
 
     def most_shown(self) -> int | None:
-        """The setting top_k, where it counts the nodes of all levels together."""
+        """The most nodes that a reader is shown: the setting top_k; None with "traversal", where it
+        counts the nodes of each level."""
         if self.config.retrieval == "traversal":
             return None
         top_k: int = self.config.top_k
@@ -86,7 +92,8 @@ class Raptor(reading.ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Choose nodes, show as many as fit in their order, answer."""
+        """Choose nodes by similarity, show as many as fit in the order of choice, and answer from
+        these."""
         (document,) = documents
         (index,) = indexes
         graph = Graph.from_index(index)
@@ -124,8 +131,8 @@ class Raptor(reading.ReadingMethod):
         return Answer(text, tuple(shown), limit or reason, tuple(steps))
 
     def _fitting(self, question: Question, texts: list[str], tools: Tools) -> tuple[int, str]:
-        """How many of the first texts are shown: the first one that would pass the budget or the
-        window ends the list (docs/methods/raptor.md#raptor-retrieval).
+        """How many of the texts are shown: the first one that would pass the budget or the window
+        ends the list (docs/methods/raptor.md#raptor-retrieval).
 
         Args:
             question: The question.
@@ -133,7 +140,8 @@ class Raptor(reading.ReadingMethod):
             tools: The engine's tools.
 
         Returns:
-            The number of texts, and the limit that ended the list; "" where all are shown.
+            The number of texts, and the limit that ended the list, "budget" or "window"; "" where
+            all are shown.
         """
         model = tools.model()
         request = reading.Reading(tools.task, config=self.config)

@@ -47,8 +47,13 @@ _OF_UMAP = ("umap", "pynndescent")
 
 
 def cache_compiled(modules: Iterable[Any], home: Path) -> None:
-    """Let numba keep what it compiles of `modules` on disk, by default below `home`; nothing where
-    it cannot write."""
+    """Let numba keep what it compiles of some modules on disk; nothing happens where it cannot
+    write.
+
+    Args:
+        modules: The modules whose functions numba compiles.
+        home: A folder below which they are kept, unless numba is configured for another one.
+    """
     from numba.core.dispatcher import Dispatcher
 
     config: Any = import_module("numba").config
@@ -82,16 +87,17 @@ _LOCK = threading.Lock()
 def clusters(
     vectors: np.ndarray, tokens: Sequence[int], max_tokens: int, config: RaptorConfig
 ) -> list[list[int]]:
-    """Cluster nodes by their embeddings.
+    """Cluster nodes by their embeddings; a node may be in several clusters.
 
     Args:
-        vectors: Embeddings, [nodes, width].
-        tokens: Of each node.
+        vectors: The embedding of each node, [nodes, width].
+        tokens: The tokens of each node [nodes].
         max_tokens: Most tokens of a group, but for a group of one node.
         config: The method's settings.
 
     Returns:
-        Groups of rows of `vectors`; every row is in one group at least.
+        Groups of rows of `vectors`; every row is in one group at least, and no group is there
+        twice.
 
     Raises:
         CannotRun: UMAP is configured but not installed.
@@ -111,10 +117,10 @@ def _split_large(
     """Yield the clusters of a group; one that is too large is clustered again.
 
     Args:
-        group: Numbers of nodes, which are rows of `vectors`.
-        vectors: Of all nodes [nodes, width].
-        tokens: Of each node [nodes].
-        max_tokens: Tokens of a cluster at most.
+        group: The numbers of nodes, which are rows of `vectors`.
+        vectors: The vectors of all nodes [nodes, width].
+        tokens: The tokens of each node [nodes].
+        max_tokens: Most tokens of a cluster.
         config: The method's settings.
         depth: How often a cluster may be clustered again; then it is cut in order.
     """
@@ -139,12 +145,12 @@ def _has_few_points(vectors: np.ndarray, config: RaptorConfig) -> bool:
 def cut_in_order(
     group: Sequence[int], tokens: Sequence[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Yield parts of a group, in order.
+    """Yield parts of a group, in order, each of as many nodes as fit.
 
     Args:
-        group: Numbers of nodes.
-        tokens: Of each node [nodes].
-        max_tokens: Tokens of a part at most; a node that has more is a part alone.
+        group: The numbers of nodes.
+        tokens: The tokens of each node [nodes].
+        max_tokens: Most tokens of a part; a node that has more is a part alone.
     """
     part: list[int] = []
     used = 0
@@ -160,7 +166,11 @@ def cut_in_order(
 
 
 def _distinct(vectors: np.ndarray) -> tuple[list[int], list[int]]:
-    """The first row of each distinct vector, and for every row which of these it equals."""
+    """The first row of each distinct vector, and for every row the number of its vector among
+    these.
+
+        rows a, b, a -> [0, 1], [0, 1, 0]
+    """
     numbers: dict[bytes, int] = {}
     firsts: list[int] = []
     which: list[int] = []
@@ -173,18 +183,20 @@ def _distinct(vectors: np.ndarray) -> tuple[list[int], list[int]]:
 
 
 def _soft_clusters(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
-    """Global clusters, then local ones inside each: rows of `vectors` in ascending order."""
+    """Cluster rows of vectors: global clusters, then local ones inside each. Rows stand in
+    ascending order; one may be in several clusters."""
     firsts, which = _distinct(vectors)
     points = vectors[firsts]
     few = config.dimensions + 1
     if len(points) <= few:
         return [list(range(len(vectors)))]
     groups: list[list[int]] = []
-    for members in _mixture_clusters(_reduce(points, isqrt(len(points) - 1), config), config):
-        inside = points[members]
+    reduced = _reduce(points, isqrt(len(points) - 1), config)
+    for members in _mixture_clusters(reduced, config):
         local = [np.arange(len(members))]
         if len(members) > few:
-            local = _mixture_clusters(_reduce(inside, config.neighbours, config), config)
+            reduced_again = _reduce(points[members], config.neighbours, config)
+            local = _mixture_clusters(reduced_again, config)
         for part in local:
             kept = set(members[part].tolist())
             groups.append([row for row, number in enumerate(which) if number in kept])
@@ -192,11 +204,11 @@ def _soft_clusters(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]
 
 
 def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
-    """Reduce points to fewer dimensions: `dimensions`, and n - 2 at most.
+    """Reduce points to fewer dimensions by UMAP or PCA: to `dimensions`, and n - 2 at most.
 
     Args:
         points: The points [n, width].
-        neighbours: UMAP's number of them.
+        neighbours: How many neighbours UMAP looks at.
         config: The method's settings.
 
     Returns:
@@ -222,8 +234,12 @@ def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nda
 
 
 def _import_umap() -> Any:
-    """Import umap, late as it takes seconds; let numba keep what it compiles. Raises CannotRun
-    without umap."""
+    """Import umap, late as it takes seconds. At the first time also lets numba keep what it
+    compiles for umap.
+
+    Raises:
+        CannotRun: It is not installed.
+    """
     is_first = "umap" not in sys.modules
     try:
         umap = import_module("umap")
@@ -236,11 +252,16 @@ def _import_umap() -> Any:
 
 
 def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
-    """Members of each component of the Gaussian mixture with the lowest BIC, ascending; every point
-    has one at least.
+    """The points of each component of a Gaussian mixture, ascending; a point may be in several, and
+    is in one at least.
 
-    Tries 1 to min(components, n) - 1 components (the released range, its upper end excluded) with
-    the configured seed; the mixture that is used is fitted anew with seed 0, as there.
+    Mixtures of 1 to min(components, n) - 1 components (the released range, its upper end excluded)
+    are tried with the configured seed; the one with the lowest BIC is fitted anew with seed 0, as
+    there.
+
+    Args:
+        points: The points [n, dimensions].
+        config: The method's settings.
     """
     kind = import_module("sklearn.mixture").GaussianMixture
     counts = range(1, max(2, min(config.components, len(points))))
@@ -257,7 +278,7 @@ def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarr
 
 
 def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[Graph, np.ndarray]:
-    """Build the tree of one document.
+    """Build the tree of one document, layer by layer.
 
     Args:
         document: The document.
@@ -292,7 +313,7 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
             break
         tokens = [model.count(text) + newline for text in graph.texts_of(nodes)]
         found = clusters(vectors[nodes], tokens, max_tokens, config)
-        groups = [list(map(nodes.__getitem__, rows)) for rows in found]
+        groups = [[nodes[row] for row in rows] for rows in found]
         graph.log.append(f"level {level}: {len(nodes)} nodes in {len(groups)} clusters")
         nodes = _add_summaries(graph, level, groups, config, tools)
         new = encoder.encode(graph.texts_of(nodes), "passage")
@@ -302,7 +323,8 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
 
 
 def _cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
-    """Most tokens of a cluster. Raises QuestionError where the window does not hold a chunk."""
+    """Most tokens of a cluster: the setting's, or what the builder's window leaves. Raises
+    QuestionError where that does not hold a chunk."""
     frame = summary.frame_tokens(model, summary.DETAILED.of(config))
     room = model.window - frame - config.summary_tokens
     if room < config.chunk_tokens:
@@ -318,12 +340,12 @@ def _cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
 def _add_summaries(
     graph: Graph, level: int, groups: list[list[int]], config: RaptorConfig, tools: Tools
 ) -> list[int]:
-    """Summarise each group of nodes.
+    """Summarise each group of nodes, and add the summaries to the tree.
 
     Args:
         graph: The tree, which gets the summaries, and a note on empty ones.
         level: The number of the level that they make.
-        groups: Numbers of nodes.
+        groups: The numbers of the nodes of each group.
         config: The method's settings.
         tools: The engine's tools.
 

@@ -78,7 +78,7 @@ class _Trace:
 
     steps: list[Step] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
-    asked: int = 0
+    n_requests: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,15 @@ class RLM(Method):
     needs: ClassVar[Needs] = {"reader": frozenset(), "searcher": frozenset()}
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts: the task, what code prints, the request to answer."""
+        """The prompts that it sends: the task, what code prints, and the request to answer."""
         return (TASK, SUBTASK, TURN, OUTPUT, SILENT, FORCE)
 
     def problems(self) -> list[str]:
-        """None; raises CannotRun unless the model's code may be run, and can be confined."""
+        """No sentence, as no setting is wrong by itself; checks that code may be run.
+
+        Raises:
+            CannotRun: The setting `allow_code` is off, or this machine cannot confine the code.
+        """
         if not self.config.allow_code:
             raise CannotRun(
                 "this method runs Python code that the model writes, which is off; if the code may "
@@ -151,7 +155,8 @@ class RLM(Method):
     ) -> Answer:
         """Let the model read the document by code until it answers; all of it counts as search.
 
-        Raises WindowExceeded where the task with two replies does not fit the window.
+        Raises:
+            WindowExceeded: The task with two replies does not fit the window.
         """
         (document,) = documents
         instruction = tools.task.instruction
@@ -162,17 +167,24 @@ class RLM(Method):
         trace = _Trace()
         with tools.phase("search"):
             end = self._solve(context, trace, tools)
-        reason = f"{end.reason}, {trace.asked} requests by code"
+        reason = f"{end.reason}, {trace.n_requests} requests by code"
         text = tools.task.answer_in(end.text)
         return Answer(text, tuple(trace.shown), reason, tuple(trace.steps))
 
     def _task(self, prompt: Prompt, text: str, **values: str | list[str]) -> Pieces:
-        """The first request about a text."""
+        """The first request about a text, which does not show the text itself.
+
+        Args:
+            prompt: TASK or SUBTASK.
+            text: The text, of which the prompt says the length.
+            **values: What stands at the prompt's other placeholders.
+        """
         turn = "".join(TURN.of(self.config).fill(number="1", most=str(self.config.max_turns)))
         return prompt.of(self.config).fill(length=str(len(text)), turn=turn, **values)
 
     def _solve(self, context: _Context, trace: _Trace, tools: Tools) -> _End:
-        """Hold one conversation, in which the model writes code until the code gives an answer.
+        """Hold one conversation, in which the model writes code until the code gives an answer, or
+        a limit is reached and the model is told to answer.
 
         Args:
             context: The text, the task and the depth.
@@ -192,6 +204,7 @@ class RLM(Method):
         require_room(prompt_tokens(context.task, model) + reserved, model, None)
 
         def ask(prompts: Sequence[str], deep: bool) -> list[str]:
+            """What models reply to the code of this conversation."""
             return self._replies(prompts, deep, context.depth, trace, tools)
 
         limits = Limits(config.seconds, config.megabytes)
@@ -216,7 +229,7 @@ class RLM(Method):
     def _run_blocks(
         self, repl: Repl, reply: str, s: Session, trace: _Trace, tools: Tools
     ) -> list[Ran]:
-        """Run the blocks of code in a reply, up to one that answers.
+        """Run the blocks of code in a reply, up to one that answers, and return what each did.
 
         Args:
             repl: The Python session.
@@ -239,7 +252,12 @@ class RLM(Method):
         return results
 
     def _following(self, ran: Sequence[Ran], number: int) -> Pieces:
-        """The request after a reply whose blocks did what `ran` says."""
+        """The request after a reply.
+
+        Args:
+            ran: What the blocks of the reply did; [] where it had none.
+            number: The turn of the reply, from 1.
+        """
         config = self.config
         turn = "".join(TURN.of(config).fill(number=str(number + 1), most=str(config.max_turns)))
         if not ran:
@@ -248,7 +266,8 @@ class RLM(Method):
         return OUTPUT.of(config).fill(output=["\n\n".join(outputs)], turn=turn)
 
     def _shown_output(self, ran: Ran) -> str:
-        """What a block printed as the model sees it, with its variables."""
+        """What a block printed as the model sees it, cut where it is long, with the names of the
+        variables."""
         most = self.config.output_characters
         output = ran.printed[:most]
         left_out = len(ran.printed) - most
@@ -261,18 +280,18 @@ class RLM(Method):
     def _replies(
         self, prompts: Sequence[str], deep: bool, depth: int, trace: _Trace, tools: Tools
     ) -> list[str]:
-        """What models reply to prompts of the code.
+        """What models reply to prompts of the code, or errors where the code has asked too often.
 
         Args:
             prompts: The prompts.
             deep: Whether each is to get a session of its own.
-            depth: Of the session that asks, from 1.
-            trace: Gets the steps.
+            depth: The depth of the session that asks, from 1.
+            trace: Requests, steps and what was shown are added to it.
             tools: The engine's tools.
         """
-        if trace.asked + len(prompts) > self.config.max_asked:
+        if trace.n_requests + len(prompts) > self.config.max_asked:
             return [f"Error: code may ask {self.config.max_asked} times"] * len(prompts)
-        trace.asked += len(prompts)
+        trace.n_requests += len(prompts)
         for prompt in prompts:
             trace.shown.append(Shown("quote", text=prompt))
         if deep and depth < self.config.depth:
@@ -296,6 +315,13 @@ class RLM(Method):
             return s.write(self.config.asked_tokens).text
 
     def _reply_of_session(self, prompt: str, depth: int, trace: _Trace, tools: Tools) -> str:
-        """The answer of a model with a session over the prompt."""
+        """The answer of a model that reads the prompt by code in a session of its own.
+
+        Args:
+            prompt: The prompt, which is that session's text.
+            depth: The depth of that session.
+            trace: The steps and what was shown are added to it.
+            tools: The engine's tools.
+        """
         context = _Context(prompt, self._task(SUBTASK, prompt), "", depth)
         return self._solve(context, trace, tools).text

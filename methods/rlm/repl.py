@@ -72,12 +72,20 @@ class Repl:
     """A session over one text."""
 
     def __init__(self, text: str, limits: Limits, ask: Ask) -> None:
+        """Keep what a process needs; it is started by the first code.
+
+        Args:
+            text: The variable `context` of the session.
+            limits: What the code may take.
+            ask: Answers the questions of the code.
+        """
         self._text = text
         self._limits = limits
         self._ask = ask
         self._process: _Process | None = None
 
     def __enter__(self) -> Repl:
+        """The session itself; its process ends with the block."""
         return self
 
     def __exit__(
@@ -86,10 +94,12 @@ class Repl:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """End the process."""
         self._stop()
 
     def run(self, code: str) -> Ran:
-        """Run a block; a model answers what it asks."""
+        """Run a block of code; the questions that it asks are answered by `ask`. A block that goes
+        beyond a limit ends the process, and what is returned says so."""
         try:
             if self._process is None:
                 self._process = _Process(self._limits)
@@ -125,8 +135,12 @@ _BROKEN = "Error: the code broke the session."
 
 
 def _ran(message: Mapping[str, object]) -> Ran:
-    """The result of a block, {"printed": "11\\n", "answer": null, "names": ["hits"]}. Raises
-    _Ended for a message of another form: code can write any."""
+    r"""The result of a block from the message that the process sends.
+
+        {"printed": "11\n", "answer": null, "names": ["hits"]} -> Ran("11\n", None, ("hits",))
+
+    Raises _Ended for a message of another form: code can write any.
+    """
     try:
         answer = message["answer"]
         if answer is not None:
@@ -154,6 +168,8 @@ class _Process:
     """The worker, and lines of JSON to and from it."""
 
     def __init__(self, limits: Limits) -> None:
+        """Start the process in an empty folder, with pipes to it and from it; writing to it does
+        not block."""
         self._folder = tempfile.TemporaryDirectory()
         memory = limits.megabytes * 2**20
         arguments = [str(memory), str(round(limits.seconds * 100) + START_SECONDS)]
@@ -173,7 +189,8 @@ class _Process:
         self._read = b""
 
     def send(self, message: Mapping[str, object], seconds: float) -> None:
-        """Write a message. Raises _Ended where the process is gone, or does not read it in time."""
+        """Write a message as a line of JSON. Raises _Ended where the process is gone, or does not
+        read it in time."""
         waiting = json.dumps(message).encode() + b"\n"
         until = time.monotonic() + seconds
         while waiting:
@@ -187,7 +204,8 @@ class _Process:
             waiting = waiting[written:]
 
     def receive(self, seconds: float) -> Mapping[str, object]:
-        """Read a message. Raises _Ended where none comes in time, or none that can be read."""
+        """Read a line of JSON, an object. Raises _Ended where none comes in time, or none that can
+        be read."""
         until = time.monotonic() + seconds
         while b"\n" not in self._read:
             left = until - time.monotonic()
@@ -207,7 +225,7 @@ class _Process:
         return message
 
     def kill(self) -> None:
-        """End the process."""
+        """End the process, and delete its folder."""
         self._process.kill()
         self._process.communicate()
         self._folder.cleanup()
