@@ -78,7 +78,14 @@ def limit(memory: int, seconds: int) -> None:
 
 
 def confine() -> None:
-    """Give up all system calls but CALLS, for good. Raises OSError where the kernel refuses."""
+    """Give up all system calls but CALLS, for good, by a filter in the kernel.
+
+    A call of another number fails with "operation not permitted"; one of another architecture kills
+    the process.
+
+    Raises:
+        OSError: The kernel refuses the filter.
+    """
     # A program of the kernel's filters. struct seccomp_data: the call's number is at 0, the
     # architecture at 4. A jump says how many instructions are left out if true, if false.
     program = [
@@ -101,7 +108,14 @@ def confine() -> None:
 
 
 def _instruction(code: int, if_true: int, if_false: int, value: int) -> bytes:
-    """One instruction of the kernel's filters: struct sock_filter."""
+    """One instruction of the kernel's filters as bytes (struct sock_filter).
+
+    Args:
+        code: What it does, such as LOAD or RETURN.
+        if_true: How many instructions a jump leaves out where its condition holds.
+        if_false: How many it leaves out where not.
+        value: The number that it loads from, compares with, or returns.
+    """
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
@@ -109,13 +123,19 @@ class Session:
     """The variables of the code, and its blocks."""
 
     def __init__(self, text: str) -> None:
+        """Begin with the variables that the session provides, `context` being the text."""
         self._text = text
         self._names: dict[str, object] = {}
         self._reset()
         self._names["answer"] = {"content": "", "ready": False}
 
     def run(self, code: str) -> dict[str, object]:
-        """Run a block; returns what it printed, its final answer or None, and its variables."""
+        """Run a block of code.
+
+        Returns:
+            {"printed": its output, errors included, "answer": the final answer or None, "names":
+                the variables that the code has made}.
+        """
         printed = io.StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):
             try:
@@ -130,7 +150,8 @@ class Session:
         return {"printed": printed.getvalue(), "answer": final, "names": self._own_names()}
 
     def _reset(self) -> None:
-        """Set what the session provides, whatever a block did to it."""
+        """Set the variables that the session provides anew, whatever a block did to them; `answer`
+        stays."""
         self._names.update(
             context=self._text,
             llm_query=_ask_one,
@@ -141,7 +162,7 @@ class Session:
         )
 
     def _own_names(self) -> list[str]:
-        """The variables that the code has made."""
+        """The names of the variables that the code has made, without those that begin with "_"."""
         provided = {"context", "llm_query", "llm_query_batched", "SHOW_VARS", "answer"}
         provided |= {"rlm_query", "rlm_query_batched"}
         own = [name for name in self._names if name not in provided]
@@ -149,12 +170,24 @@ class Session:
 
 
 def _ask_one(prompt: object, model: object = None, deep: bool = False) -> str:
-    """The reply to one question."""
+    """The reply of a model to one question of the code.
+
+    Args:
+        prompt: The question.
+        model: Not used: the code may name a model, but there is only one.
+        deep: Whether that model gets a session of its own.
+    """
     return _ask([prompt], model, deep)[0]
 
 
 def _ask(prompts: list[object], model: object = None, deep: bool = False) -> list[str]:
-    """The replies to questions. model: the code may name one, there is only one."""
+    """The replies of a model to questions of the code, in order.
+
+    Args:
+        prompts: The questions.
+        model: Not used: the code may name a model, but there is only one.
+        deep: Whether each question gets a session of its own.
+    """
     del model
     _send({"ask": [str(prompt) for prompt in prompts], "deep": deep})
     replies: list[str] = _receive()["replies"]
@@ -166,13 +199,13 @@ _output = sys.stdout
 
 
 def _send(message: dict[str, object]) -> None:
-    """Send a message to the harness: a line of JSON."""
+    """Send a message to the harness as a line of JSON."""
     _output.write(json.dumps(message) + "\n")
     _output.flush()
 
 
 def _receive() -> dict[str, typing.Any]:
-    """Read the next message of the harness; exit where it has gone."""
+    """Read the next message of the harness, a line of JSON; exit where the harness has gone."""
     line = _input.readline()
     if not line:
         sys.exit()
@@ -181,7 +214,10 @@ def _receive() -> dict[str, typing.Any]:
 
 
 def main() -> None:
-    """Run blocks until the input ends. Arguments: bytes of memory, seconds of processor time."""
+    """Run blocks of code until the input ends.
+
+    The two arguments of the command are bytes of memory and seconds of processor time.
+    """
     limit(int(sys.argv[1]), int(sys.argv[2]))
     confine()
     session = Session(_receive()["text"])

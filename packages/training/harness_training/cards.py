@@ -167,14 +167,14 @@ _TRAINED = TypeAdapter(CardTraining)
 
 
 def write_card(folder: Path, about: AboutAdapter, base: Base, job: Job, progress: Progress) -> None:
-    """Write an adapter's card; measures in a card of the same training stay.
+    """Write an adapter's card.json; measures in a card of the same training stay.
 
     Args:
-        folder: Of the adapter.
-        about: What it learnt.
+        folder: The folder of the adapter.
+        about: What the adapter learnt.
         base: The model that was trained.
         job: The training.
-        progress: How far it is.
+        progress: How far the training is.
 
     Raises:
         OSError: The card cannot be written.
@@ -212,33 +212,35 @@ def write_card(folder: Path, about: AboutAdapter, base: Base, job: Job, progress
 
 
 def _hardware_text(device: str, hardware: Hardware) -> str:
-    """ "x86_64, 2 threads", or the name of the GPU."""
+    """What a training ran on: "x86_64, 2 threads", or the name of the GPU."""
     if device.startswith("cuda"):
         return hardware.device
     return f"{hardware.device}, {hardware.threads} threads"
 
 
 def write_measures(out: Path, exam: AboutExam, measures: Sequence[Measure]) -> None:
-    """Add measures to the cards of adapters, and write CARD.md for all adapters in the folder.
+    """Add measures to the cards of adapters, and write CARD.md for all adapters of the folder that
+    have measures.
 
     Args:
         out: The folder of the training.
-        exam: Whose measures they are.
-        measures: Those of each adapter in turn.
+        exam: The exam that found them.
+        measures: The measures of all adapters, one adapter after the other.
 
     Raises:
         OSError: Something cannot be written.
     """
     adapters = out / "adapters"
-    now = list(dict.fromkeys(measure.task for measure in measures))
-    for task in now:
+    measured_tasks = list(dict.fromkeys(measure.task for measure in measures))
+    for task in measured_tasks:
         rows = [asdict(measure) for measure in measures if measure.task == task]
         values = read_json_or_empty(adapters / task / CARD)
         values["measures"] = {"exam": asdict(exam), "rows": rows}
         write_json(adapters / task / CARD, values)
-    others = {path.parent.name for path in adapters.glob(f"*/{CARD}")}
+    with_card = {path.parent.name for path in adapters.glob(f"*/{CARD}")}
+    other_tasks = sorted(with_card.difference(measured_tasks))
     cards: dict[str, Card] = {}
-    for task in (*now, *sorted(others.difference(now))):
+    for task in [*measured_tasks, *other_tasks]:
         card = _CARD.validate_python(read_json_or_empty(adapters / task / CARD))
         if card.measures is not None:
             cards[task] = card
@@ -247,10 +249,11 @@ def write_measures(out: Path, exam: AboutExam, measures: Sequence[Measure]) -> N
 
 
 def _page(cards: Mapping[str, Card]) -> list[str]:
-    """The lines of CARD.md.
+    """The lines of CARD.md: a table of measures, a table of trainings, and what each adapter was
+    trained on.
 
     Args:
-        cards: Task -> its card, with measures.
+        cards: Task -> its card, with measures; at least one.
     """
     any_card = next(iter(cards.values()))
     measured: list[Measure] = []
@@ -284,14 +287,15 @@ def _training_rows(cards: Mapping[str, Card]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [head]
     for task, card in cards.items():
         rank = str(card.settings["rank"])
-        for course in (*(card.trained.before or ()), _course_of(card.trained)):
+        earlier_courses = card.trained.before or ()
+        for course in [*earlier_courses, _course_of(card.trained)]:
             values = map(str, asdict(course).values())
             rows.append((task, rank, *values))
     return rows
 
 
 def _course_of(training: CardTraining) -> Course:
-    """The part of a card's training that a table shows."""
+    """The part of a card's training that is a row of a table."""
     return Course(
         seed=training.seed,
         rows=training.rows,
@@ -304,7 +308,7 @@ def _course_of(training: CardTraining) -> Course:
 
 
 def _sources(training: CardTraining) -> list[str]:
-    """The data sets that an adapter was trained on, with licence and number of questions."""
+    """The data sets that an adapter was trained on: ["nq (1000 questions, CC BY-SA 3.0)"]."""
     sources = []
     for name, licence in (training.licences or {}).items():
         if not isinstance(training.data, str) and name in training.data:
@@ -315,17 +319,22 @@ def _sources(training: CardTraining) -> list[str]:
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
-    """The rows as a table in Markdown, the first one as its head; ends with a line feed."""
+    r"""Rows as a table in Markdown, the first one as its head; ends with a line feed.
+
+    [("a", "b"), ("1", "2")] -> "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+    """
     head, *rest = rows
     text = ""
-    for line in (head, ["---"] * len(head), *rest):
+    below_head = ["---"] * len(head)
+    for line in (head, below_head, *rest):
         cells = [cell.replace("|", "/") for cell in line]
         text += f"| {' | '.join(cells)} |\n"
     return text
 
 
 def training_history(folder: Path) -> tuple[Course, ...]:
-    """How an adapter was trained, the first training first; () where it has no card."""
+    """All trainings of an adapter by its card, the first training first; () where it has no
+    card."""
     values = read_json_or_empty(folder / CARD)
     if "trained" not in values:
         return ()

@@ -110,7 +110,8 @@ class Course:
         return True
 
     def _about(self, task: TrainingTask) -> cards.AboutAdapter:
-        """What the adapter of `task` learnt, for its card."""
+        """What the adapter of a task learnt, for its card: the prompts, and what the data was made
+        of."""
         made_of = "the synthetic world"
         if self.labels is not None:
             made_of = f"{self.labels.teacher.name} over {self.labels.names}"
@@ -126,19 +127,20 @@ class Course:
         return self.out / "data" / f"{task.name}.jsonl"
 
     def base_model(self) -> Base:
-        """The base that is trained, loaded once."""
+        """The model that is trained; loaded at the first call, then kept."""
         if self._net is None:
             self._net = Base(self.base, self.settings, self.device)
         return self._net
 
     def unload(self) -> None:
-        """Forget all models, so that their memory is free."""
+        """Forget the model that is trained and all others that are loaded, so that their memory is
+        free."""
         unload()
         self._net = None
         gc.collect()
 
     def with_adapters(self, tasks: Sequence[TrainingTask]) -> LanguageModel:
-        """The base as a run loads it, with the adapters of `tasks`. Raises CannotRun."""
+        """Load the base model as a run does, with the adapters of some tasks. Raises CannotRun."""
         changes: dict[str, object] = {
             "adapters": {task.name: str(self.folder(task)) for task in tasks}
         }
@@ -149,14 +151,18 @@ class Course:
     def _make_data(
         self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None
     ) -> None:
-        """Write a task's data: scenes of the synthetic world, or labels of the teacher.
+        """Write a task's data file: scenes of the synthetic world, or labels of the teacher.
 
-        Nothing is done where the file has it already.
+        Nothing is done where the file has it already. Before and after labelling all models are
+        unloaded.
 
         Args:
             task: The task.
             tell: Called with each line of progress.
             stop: Ends the labelling when set.
+
+        Raises:
+            UserError: The labels need an adapter that is not trained yet.
         """
         path = self.data_file(task)
         count = self.settings.tasks[task.name].scenes
@@ -185,13 +191,13 @@ class Course:
         self.unload()
 
     def _untrained(self, names: Iterable[str]) -> list[str]:
-        """The tasks of these names that have no adapter in the folder."""
+        """Those of the names of tasks whose adapter is not in the folder."""
         adapters = self.out / "adapters"
         return [name for name in names if not (adapters / name / "adapter_config.json").is_file()]
 
     def count_in_flight(self, tell: Callable[[str], None]) -> int:
-        """How many items to label at once: fewer where the contexts of a local teacher do not fit
-        into memory."""
+        """How many items to label at once: what --parallel says, or fewer where the contexts of a
+        local teacher do not fit into memory."""
         assert self.labels is not None  # called with labels only
         local: list[LanguageModel] = []
         if self.labels.teacher.backend == "hf" and self.labels.parallel > 1:
@@ -199,7 +205,7 @@ class Course:
         return places_for(local, self.labels.parallel, tell)
 
     def _questions(self, tell: Callable[[str], None]) -> TrainingQuestions:
-        """The merged training questions, loaded once for all tasks."""
+        """The merged training questions of all data sets; loaded at the first call, then kept."""
         assert self.labels is not None  # called with labels only
         if self._merged is None:
             count = max(self.settings.tasks[task.name].scenes for task in self.tasks)
@@ -207,8 +213,8 @@ class Course:
         return self._merged
 
     def labelling(self, task: TrainingTask) -> LabelModels:
-        """What `task` makes labels with: the teacher, and the base with the adapters that its
-        labels need."""
+        """What a task makes labels with: the teacher, and the base with the adapters that its
+        labels need. The models are loaded when they are used."""
         assert self.labels is not None  # called with labels only
         teacher = self.labels.teacher
         length = self.settings.tasks[task.name].length
@@ -223,8 +229,11 @@ class Course:
         )
 
     def label_prompt(self, task: TrainingTask) -> str:
-        """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown
-        placeholder."""
+        """The user's prompt for a task's labels (setting `asked`), "" for the method's own.
+
+        Raises:
+            UserError: It has a placeholder that the method's own prompt has not.
+        """
         asked = self.settings.tasks[task.name].asked
         places = Prompt("labels", task.asked).places()
         unknown = [place for place in Prompt("labels", asked).places() if place not in places]
@@ -237,11 +246,13 @@ class Course:
         return asked
 
     def scenes(self, task: TrainingTask) -> TaskScenes:
-        """The scenes in a task's data file; of labelled data the last share `held` is for
-        evaluation.
+        """Read a task's data file; of labelled data the last share `held` is for evaluation, else
+        evaluation scenes are made.
 
-        Labelled scenes have the answer instruction of the first data set. Raises UserError for
-        fewer than two.
+        Labelled scenes have the answer instruction of the first data set.
+
+        Raises:
+            UserError: The labels make fewer than two scenes.
         """
         instruction = _WORLD
         if self.labels is not None:
@@ -267,13 +278,13 @@ class Course:
     def _job(
         self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None
     ) -> Job:
-        """The training of a task's adapter.
+        """The training of a task's adapter, ready to start.
 
         Args:
             task: The task.
             scenes: What it learns.
             before: Steps of the tasks before this one.
-            last_step: Of all tasks together; None for no limit.
+            last_step: Last step of all tasks together; None for no limit.
 
         Raises:
             UserError: No scene fits a row.
@@ -311,8 +322,15 @@ class Course:
         return {name: digests[name] for name in names}
 
     def examine(self, tell: Callable[[str], None]) -> list[exam.Measure]:
-        """Measure the base without and with every adapter, and write the cards. Raises UserError,
-        CannotRun."""
+        """Measure the base without and with every adapter, and write the measures into the cards.
+
+        Args:
+            tell: Called with the headline of each task.
+
+        Raises:
+            UserError: A data file cannot be used.
+            CannotRun: An adapter is missing, or a model cannot be used.
+        """
         missing = self._untrained(task.name for task in self.tasks)
         if missing:
             raise CannotRun(
@@ -334,7 +352,8 @@ class Course:
 
 
 def _label_sentences(task: TrainingTask, scenes: Sequence[Scene]) -> list[str]:
-    """How many labels are of each class: ["61.0% of 200 labels are local", ...]."""
+    """How many labels are of each of a task's two classes: ["61.0% of 200 labels are local", ...];
+    [] for a task without classes."""
     if not task.classes:
         return []
     first = sum(scene.verdicts[0] for scene in scenes)
@@ -346,7 +365,7 @@ def _label_sentences(task: TrainingTask, scenes: Sequence[Scene]) -> list[str]:
 
 
 def _row_sentences(job: Job) -> list[str]:
-    """What there is to train on, and what was too long."""
+    """Sentences about what there is to train on, and how many rows were too long."""
     data = job.data
     too_long = f"rows are longer than {job.task_settings.length} tokens and"
     sentences = [f"{len(data.rows)} rows, {data.tokens} tokens, {job.steps} steps"]

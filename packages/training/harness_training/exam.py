@@ -32,27 +32,36 @@ _RESAMPLES = 1000
 
 
 def mean_over_scenes(values: Sequence[float], scenes: Sequence[object] | None = None) -> Interval:
-    """The mean of `values`. scenes: the scene of each value, where one scene has several."""
+    """The mean of values, with an interval.
+
+    Args:
+        values: The values.
+        scenes: The scene of each value, where one scene has several; None: each has its own.
+    """
     if scenes is None:
         scenes = range(len(values))
     return interval(list(map(float, values)), list(map(str, scenes)))
 
 
 def area_under_roc(probes: Sequence[tuple[int, float, bool]]) -> Interval:
-    """Area under the ROC curve (Mann and Whitney 1947): the share of pairs of a right and a wrong
-    probe in which the right one has the larger value, ties half.
+    """Area under the ROC curve (Mann and Whitney 1947), with an interval by resampling scenes.
+
+    It is the share of pairs of a right and a wrong probe in which the right one has the larger
+    value, a tie counting half. Without a right or a wrong probe there is no value.
 
     Args:
-        probes: (number of the scene, value, whether it is right); scenes are resampled.
+        probes: (number of the scene, value, whether it is right) of each probe.
     """
     scene = np.array([number for number, _, _ in probes], dtype=np.int64)
-    p = np.array([value for _, value, _ in probes])
+    values = np.array([value for _, value, _ in probes])
     right = np.array([is_right for _, _, is_right in probes], dtype=bool)
     if not right.any() or right.all():
         return replace(NOTHING, n=len(probes))
-    high = p[right][:, None]
-    low = p[~right][None, :]
-    order = (high > low) + 0.5 * (high == low)  # [right probes, wrong probes]
+    of_right_probes = values[right][:, None]
+    of_wrong_probes = values[~right][None, :]
+    is_larger = of_right_probes > of_wrong_probes
+    is_tie = of_right_probes == of_wrong_probes
+    order = is_larger + 0.5 * is_tie  # [right probes, wrong probes]
     value = float(order.mean())
     count = len(np.unique(scene))
     if value in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
@@ -120,6 +129,9 @@ def examine(
         models: Two of (model, name of its adapter or None): before the training, and after it.
         tell: Called with the headline, "analysis: accuracy 71.0 -> 93.0 of 100".
 
+    Returns:
+        A Measure for each name that the part measures, the headline first.
+
     Raises:
         HarnessError: What the models raise, but for errors of a single scene.
     """
@@ -143,17 +155,18 @@ def examine(
 
 
 def _rounded(share: float | None) -> str:
-    """0.971 -> "97.1", "-" for no value."""
+    """A share in percent as text: 0.971 -> "97.1", None -> "-"."""
     if share is None:
         return "-"
     return f"{100 * share:.1f}"
 
 
 def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
-    """The exam of a task's adapter: the task's measures, averaged over `scenes`."""
+    """The part of an exam about a task's adapter: each measure of the task, averaged over the
+    scenes."""
 
     def measure(scenes: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
-        """The mean of each measure of the task over the scenes."""
+        """Name -> mean of each measure of the task over the scenes."""
         values: dict[str, list[float]] = {task.headline: []}
         for scene, outcome in zip(scenes, outcomes, strict=True):
             for name, value in task.measure(scene, outcome).items():
@@ -172,10 +185,10 @@ def evaluation_scenes(
     """One scene of each of some evaluation texts of the synthetic world.
 
     Args:
-        task: Whose scenes they are.
+        task: The task whose scenes they are.
         recipes: What the texts should be like.
-        count: How many.
-        seed: Of the choice of scenes.
+        count: How many texts.
+        seed: The seed of texts and choice.
     """
     picked: list[Scene] = []
     for _, scenes in islice(world_scenes(task, recipes, seed, "evaluation"), count):
@@ -185,8 +198,8 @@ def evaluation_scenes(
 
 
 def pick_scene(scenes: Sequence[Scene], dice: Dice) -> Scene:
-    """A text's first scene; either of the first two where they differ in question and verdict
-    alone."""
+    """Choose one scene of a text: either of the first two where they differ only in question and
+    verdict, else the first."""
     texts = {scene.texts for scene in scenes[:2]}
     verdicts = {scene.verdicts for scene in scenes[:2]}
     if len(texts) < len(verdicts):
@@ -236,20 +249,19 @@ class _RecordedModel(MeteredModel):
         """Record a model.
 
         Args:
-            outcome: Gets the replies, probes and scores.
+            outcome: The replies, probes and scores are added to it.
             max_tokens: Most tokens of a reply.
-            adapter: Used where a session names none.
+            adapter: The adapter that is used where a session names none.
             model: The model.
             meter: Counts its requests.
-            role: What it is asked as.
+            role: The role under which they are counted.
         """
         super().__init__(model, meter, role, adapter)
         self._outcome = outcome
         self._max_tokens = max_tokens
 
     def session(self, adapter: str | None = None, chat: bool = True) -> Session:
-        """A session that notes its replies, probes and scores in the outcome, for
-        `record_scene`."""
+        """A session that adds its replies, probes and scores to the outcome."""
         inner = super().session(adapter, chat)
         return cast("Session", _RecordedSession(inner, self._outcome, self._max_tokens))
 
@@ -258,33 +270,44 @@ class _RecordedSession:
     """A session that records what it writes, probes and scores; all else is the inner session's."""
 
     def __init__(self, inner: Session, outcome: SceneOutcome, max_tokens: int) -> None:
+        """Record a session.
+
+        Args:
+            inner: The session.
+            outcome: The replies, probes and scores are added to it.
+            max_tokens: Most tokens of a reply.
+        """
         self._inner = inner
         self._outcome = outcome
         self._max_tokens = max_tokens
 
     def __getattr__(self, name: str) -> Any:
+        """All else is the inner session's."""
         return getattr(self._inner, name)
 
     def __enter__(self) -> Self:
+        """The session itself; the inner one is closed at the end of the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the inner session."""
         self._inner.close()
 
     def probe(self, labels: Sequence[str], after: str = "") -> Probe:
-        """See Session.probe; notes the probability of the first label."""
+        """Probe as Session.probe does. Also records the probability of the first label."""
         probe = self._inner.probe(labels, after)
         self._outcome.p_first.append(probe.p[labels[0]])
         return probe
 
     def write(self, max_tokens: int, stop: Sequence[str] = (), **options: Any) -> Written:
-        """See Session.write; notes the text."""
+        """Write as Session.write does, at most `max_tokens` of the recording. Also records the
+        text."""
         written = self._inner.write(min(max_tokens, self._max_tokens), stop, **options)
         self._outcome.written.append(written.text.strip())
         return written
 
     def score(self, text: str) -> list[float]:
-        """See Session.score; notes the mean."""
+        """Score as Session.score does. Also records the mean of the tokens' log-probabilities."""
         scores = self._inner.score(text)
         if scores:  # an empty text has no token, so no mean
             self._outcome.scored.append(sum(scores) / len(scores))
@@ -292,7 +315,7 @@ class _RecordedSession:
 
 
 def table_rows(measures: Iterable[Measure]) -> Iterator[tuple[str, ...]]:
-    """The lines of a table of measures, the header first, in texts."""
+    """Yield the lines of a table of measures as texts, the header first."""
     yield "task", "measure", "base alone", "with its adapter", "floor", "scenes"
     for measure in measures:
         base_alone = _percent(measure.before)
@@ -305,7 +328,7 @@ def table_rows(measures: Iterable[Measure]) -> Iterator[tuple[str, ...]]:
 
 
 def _percent(value: Interval) -> str:
-    """ "97.1 [95.0, 99.0]" in percent, "-" for no value."""
+    """A value in percent with its interval, "97.1 [95.0, 99.0]"; "-" for no value."""
     if value.mean is None:
         return "-"
     return with_interval(_rounded, value.mean, value.low, value.high)

@@ -81,12 +81,13 @@ class SceneLine:
     scenes: Sequence[Scene]
 
     def as_json(self) -> dict[str, object]:
-        """The line's values, as they are written."""
+        """The line as it is written: {"id": ..., "scenes": [...]}."""
         return {"id": self.id, "scenes": [scene_to_json(scene) for scene in self.scenes]}
 
 
 def scene_to_json(scene: Scene) -> dict[str, object]:
-    """A scene as JSON values."""
+    """A scene as JSON values, without its task: {"question": ..., "options": ..., "texts": ...,
+    "replies": ..., "verdicts": ...}."""
     stored = StoredScene(
         question=scene.question.text,
         options=scene.question.options,
@@ -98,8 +99,8 @@ def scene_to_json(scene: Scene) -> dict[str, object]:
 
 
 def scene_from_json(values: object, task: Task) -> Scene:
-    """The scene of `scene_to_json`, to be answered as `task` says. Raises UserError where a key is
-    missing."""
+    """The scene of values that `scene_to_json` made, to be answered as `task` says. Raises
+    UserError where a key is missing."""
     try:
         stored = _SCENE.validate_python(values)
     except ValidationError as error:
@@ -119,11 +120,12 @@ class Recipe(Protocol):
     weight: float
 
     def model_dump(self, *, mode: str = ...) -> Mapping[str, object]:
-        """The recipe's values, to identify the training data."""
+        """The recipe's values as a dict, which identify the training data."""
 
 
 def world_module() -> Any:
-    """The module of the synthetic world: `Recipe` and `make_scenes`, see above."""
+    """The module of the synthetic world, which has `Recipe` and `make_scenes` (the head of this
+    file). Raises CannotRun where its package is not installed."""
     module = registry.shipped("scenes").get("world")
     if module is None:
         raise CannotRun(
@@ -136,11 +138,11 @@ def world_module() -> Any:
 def draw_scenes(
     recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training"
 ) -> Iterator[Scene]:
-    """Draw one text and yield its scenes.
+    """Draw one text of the synthetic world and yield its scenes.
 
     Args:
         recipe: What the text should be like.
-        kind: Of scene, as Skill.scene names it.
+        kind: The kind of scene, as Skill.scene names it.
         dice: Draws the text.
         purpose: Whether it is to train on or to test on.
 
@@ -153,12 +155,13 @@ def draw_scenes(
 def world_scenes(
     task: TrainingTask, recipes: Sequence[Recipe], seed: int, purpose: Purpose
 ) -> Iterator[tuple[int, list[Scene]]]:
-    """Yield (number, scenes) of text after text, without end, as a function of the seed alone.
+    """Yield (number, scenes) of text after text of the synthetic world, without end; texts without
+    a scene are passed over. All follows from the seed.
 
     Args:
-        task: Whose scenes they are.
+        task: The task whose scenes they are.
         recipes: What the texts should be like, drawn by their weights.
-        seed: Of the texts.
+        seed: The seed of the texts.
         purpose: Whether they are to train on or to test on.
 
     Raises:
@@ -189,10 +192,10 @@ def write_world(
 
     Args:
         path: The file.
-        task: Whose scenes they are.
+        task: The task whose scenes they are.
         recipes: What the texts should be like.
         count: How many scenes.
-        seed: Of the texts.
+        seed: The seed of the texts.
 
     Raises:
         UserError: The file has other scenes, or the recipes make none.
@@ -215,8 +218,18 @@ def write_world(
 
 
 def is_made_from(path: Path, about: Mapping[str, object]) -> bool:
-    """Whether the file exists. Raises UserError if its first line says something else than `about`:
-    it was made from other data."""
+    """Whether a file is there and was made from some data, as its first line says.
+
+    Args:
+        path: The file.
+        about: What the first line must say beside its id.
+
+    Returns:
+        False where there is no file, or none with a whole line.
+
+    Raises:
+        UserError: The file was made from other data.
+    """
     if not path.exists():
         return False
     first = next(iter(read_lines(path, "id", [])), None)
@@ -234,7 +247,7 @@ def is_made_from(path: Path, about: Mapping[str, object]) -> bool:
 
 
 def differing_values(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
-    """ "seed (1 there, 2 here)" for each value of `here` that is another there."""
+    """The values of `here` that are others in `there`, as text: ["seed (1 there, 2 here)"]."""
     differing = []
     for name, value in here.items():
         if there.get(name) != value:
@@ -245,9 +258,12 @@ def differing_values(there: Mapping[str, object], here: Mapping[str, object]) ->
 def read_scenes(path: Path, task: Task) -> tuple[list[Scene], int]:
     """Read a file of scenes.
 
+    Args:
+        path: The file.
+        task: How the scenes are to be answered.
+
     Returns:
-        Its scenes in the order of items, to be answered as `task` says; and the number of items
-        without a scene.
+        The scenes in the order of items, and how many items have none.
 
     Raises:
         UserError: A scene lacks a value.

@@ -60,7 +60,8 @@ class LabelledLine(SceneLine):
     left_out: str | None = None
 
     def as_json(self) -> dict[str, object]:
-        """The line's values, as they are written."""
+        """The line as it is written: {"id": ..., "n": ..., "read": ..., "written": ..., "scenes":
+        [...]}, with "left_out" where it has no scene."""
         values: dict[str, object] = {"id": self.id, "n": self.n}
         if self.left_out is not None:
             values["left_out"] = self.left_out
@@ -149,7 +150,8 @@ class LabelWriter:
             )
 
     def _label(self, left: Sequence[_Numbered], places: int) -> None:
-        """Label the items `left`, `places` at a time, and append their lines to the file."""
+        """Label the items that are left, `places` of them at a time, and append their lines to the
+        file."""
         if places > 1:
             in_flight(left, places, self.ask, self.finish_all)
             return
@@ -157,7 +159,10 @@ class LabelWriter:
             self.finish(self.ask(numbered))
 
     def ask(self, numbered: _Numbered) -> LabelledLine | RequestFailed:
-        """Let the teacher label an item; return its line for the file, or the failure."""
+        """Let the teacher label an item; return its line for the file, or the failed request.
+
+        An item that the teacher cannot label gives a line without a scene, with the reason.
+        """
         item = numbered.item
         scenes: Sequence[Scene] = ()
         left_out: str | None = None
@@ -180,7 +185,8 @@ class LabelWriter:
         )
 
     def finish_all(self, lines: Sequence[LabelledLine | RequestFailed]) -> None:
-        """Finish several lines, all of them before a KeyboardInterrupt: each was paid for."""
+        """Finish several lines. Where `stop` is set, all of them are written before
+        KeyboardInterrupt is raised, as each was paid for."""
         stopped: KeyboardInterrupt | None = None
         for line in lines:
             try:
@@ -191,11 +197,11 @@ class LabelWriter:
             raise stopped
 
     def finish(self, line: LabelledLine | RequestFailed) -> None:
-        """Write an item's line and report now and then, or note a failure.
+        """Write an item's line, or note a failed request; also report the progress now and then.
 
         Raises:
             CannotRun: IN_A_ROW requests failed one after the other.
-            KeyboardInterrupt: `stop` was set.
+            KeyboardInterrupt: `stop` was set; raised once.
         """
         if isinstance(line, RequestFailed):
             self._note_failure(line)
@@ -206,14 +212,16 @@ class LabelWriter:
             raise KeyboardInterrupt
 
     def _note_failure(self, failure: RequestFailed) -> None:
-        """Count a failed request. Raises CannotRun where it is the IN_A_ROW-th in a row."""
+        """Add a failed request to `failed`. Raises CannotRun where it is the IN_A_ROW-th in a
+        row."""
         self.failed.append(str(failure))
         self._in_a_row += 1
         if self._in_a_row == IN_A_ROW:
             raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {failure}")
 
     def _append(self, line: LabelledLine) -> None:
-        """Append a line to the file and count it; every _SECONDS and at the end, report."""
+        """Append a line to the file and count it; report the progress every _SECONDS, and after the
+        last item."""
         self._in_a_row = 0
         append_line(self._fd, self.path, json_line(line.as_json()))
         self.items += 1
@@ -230,8 +238,8 @@ class LabelWriter:
         """Tell how many items are labelled, the speed, and how long those that are left take.
 
         Args:
-            seconds: Since this process began to label.
-            left: Items without a label.
+            seconds: Seconds since this process began to label.
+            left: How many items have no label.
         """
         empty = ""
         if self._empty:
@@ -276,8 +284,8 @@ class LabelModels:
         return MeteredModel(self.once("model refiner", self.load_base), self.meter, "refiner")
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
-        """Return fn(), cached under `key` for the last _CACHED keys (LRU); calls for one key never
-        overlap."""
+        """The result of `fn`, computed at the first call with this key and kept for the last
+        _CACHED keys; calls for one key never overlap."""
         with self._locks.hold(key):
             cached = self._results.pop(key, None)  # (result,), as a result may be None
             if cached is None:
@@ -288,6 +296,6 @@ class LabelModels:
         result: T = cached[0]
         return result
 
-    def most(self, tokens: int) -> int:
-        """`tokens`, limited by the length of a training row."""
+    def at_most_a_row(self, tokens: int) -> int:
+        """A number of tokens for a reply, limited to the length of a training row; at least 1."""
         return max(1, min(tokens, self.length))

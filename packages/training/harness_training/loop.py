@@ -41,8 +41,8 @@ _PROGRESS = TypeAdapter(Progress)
 
 
 def resolve_device(name: str) -> str:
-    """Resolve "auto" to the GPU, if there is one, else the CPU. Raises CannotRun for a GPU that is
-    not there."""
+    """The device that a name means: "auto" is "cuda" if there is a GPU, else "cpu". Raises
+    CannotRun for "cuda" without a GPU."""
     if name == "auto" and torch.cuda.is_available():
         return "cuda"
     if name == "auto":
@@ -76,14 +76,17 @@ class Checkpoint:
 
 
 def load_checkpoint(folder: Path, about: Mapping[str, object]) -> Checkpoint | None:
-    """Find the last whole checkpoint in `folder`; None if there is none.
+    """Find the last whole checkpoint in a folder; None if there is none.
 
     Args:
-        folder: Holds "checkpoint-50" and the like.
+        folder: Holds folders such as "checkpoint-50".
         about: Values that the identity of the training must have; it may have others too.
 
+    Returns:
+        The checkpoint; the weights are loaded later.
+
     Raises:
-        UserError: They differ, as for another seed, tokenizer or shape.
+        UserError: The checkpoint has other values, as for another seed, tokenizer or shape.
     """
     paths = list(folder.glob(f"checkpoint-*/{STATE}"))
     if not paths:
@@ -101,17 +104,19 @@ def load_checkpoint(folder: Path, about: Mapping[str, object]) -> Checkpoint | N
 
 
 def _step_of(state: Path) -> int:
-    """The step of the checkpoint whose state this is."""
+    """The step of a checkpoint, from the path of its state: ".../checkpoint-50/progress.json" ->
+    50."""
     return int(state.parent.name.rpartition("-")[2])
 
 
 def truncate_log(path: Path, step: int, task: str | None = None) -> None:
-    """Remove an incomplete last line and later lines from a log.
+    """Remove an incomplete last line and the lines of later steps from a log.
 
     Args:
         path: The log.
         step: The last step whose line stays.
-        task: Whose lines are removed, where several tasks share the log; `step` is of this task.
+        task: The task whose lines are removed, where several tasks share the log; `step` is of this
+            task.
     """
     if not path.exists():
         return
@@ -122,8 +127,13 @@ def truncate_log(path: Path, step: int, task: str | None = None) -> None:
 
 
 def _stays(line: str, step: int, task: str | None) -> bool:
-    """Whether a line of the log is complete, and of another task or not after `step`. For the
-    parameters see `truncate_log`."""
+    """Whether a line of a log stays: it is complete, and of another task or not after `step`.
+
+    Args:
+        line: The line, with its line feed where it is complete.
+        step: The last step whose line stays.
+        task: The task whose lines are removed; None where the log has one training.
+    """
     if not line.endswith("\n"):
         return False
     values = json.loads(line)
@@ -191,20 +201,24 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         self._losses = list[float]()
 
     def _finished(self) -> bool:
-        """Whether no step is left."""
+        """Whether all steps are done."""
         return bool(self.progress.step >= self.args.max_steps)
 
     @abc.abstractmethod
     def _batches(self) -> Generator[B]:
-        """The batch of each step from the present one on."""
+        """Yield the batch of each step, from the one that comes next on."""
 
     @abc.abstractmethod
     def _step(self, batch: B) -> float:
-        """Compute the gradients of a batch by `backward`; return the loss."""
+        """Compute the gradients of a batch by `backward`, and return its loss."""
 
     @abc.abstractmethod
     def _log(self, loss: float) -> None:
-        """Write a line of the log; `loss` is the mean since the last line."""
+        """Write a line of the log.
+
+        Args:
+            loss: The mean loss of the steps since the last line.
+        """
 
     def _after_step(self) -> None:
         """Do nothing; called after a step is counted and logged."""
@@ -213,14 +227,14 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         """Do nothing; called after a checkpoint is written."""
 
     def log_line(self, line: Mapping[str, object]) -> None:
-        """Add a line to the log, and its numbers to MLflow. Raises OSError."""
+        """Append a line to the log as JSON, and send its numbers to MLflow. Raises OSError."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         log_numbers(line)
 
     def run(self, stop: threading.Event | None = None) -> None:
-        """Train until all steps are done or `stop` is set; log and save on the way, and save at the
-        end."""
+        """Train until all steps are done or `stop` is set, from the checkpoint where there is one;
+        log and save on the way, and save at the end."""
         self.stop = stop or self.stop
         self._began = time.perf_counter()
         if self._finished():
@@ -235,7 +249,7 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
 
         Args:
             losses: Each is computed when the gradient of the one before is done.
-            rate: Of learning in this step; None for the schedule's.
+            rate: The learning rate of this step; None for the schedule's.
 
         Returns:
             The sum of the losses.
@@ -254,7 +268,13 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         return total
 
     def check_finite(self, name: str, value: float) -> None:
-        """Raise CannotRun where the value `name` is not finite, before the weights change."""
+        """Raise CannotRun where a value is not finite, so that the training stops before the
+        weights change.
+
+        Args:
+            name: What the value is, for the message: "loss".
+            value: The value.
+        """
         if not math.isfinite(value):
             raise CannotRun(
                 f"the {name}{self.owner} is {value} at step {self.progress.step}; {self.advice}"
@@ -263,11 +283,12 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
     # What transformers calls.
 
     def get_train_dataloader(self) -> Any:
-        """The batches, one for each step."""
+        """The batches, one for each step; transformers calls this."""
         return DataLoader(_Stream(self), batch_size=None, collate_fn=lambda batch: batch)
 
     def training_step(self, _model: Any, inputs: B, _items: Any = None) -> Tensor:
-        """Compute the gradients of a step."""
+        """Compute the gradients of a step, and return its loss; transformers calls this. Also keeps
+        the loss for the log."""
         self._losses.append(self._step(inputs))
         return torch.tensor(self._losses[-1], device=self.args.device)
 
@@ -276,9 +297,11 @@ class _Stream(IterableDataset[Any]):
     """The batches of a Loop as transformers takes them."""
 
     def __init__(self, loop: Loop[Any]) -> None:
+        """Keep the training that makes the batches."""
         self._loop = loop
 
     def __iter__(self) -> Iterator[Any]:
+        """The batches of the training, from the next step on."""
         return self._loop._batches()
 
 
@@ -286,22 +309,25 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
     """What a Loop does between the steps of transformers' Trainer."""
 
     def __init__(self, loop: Loop[Any]) -> None:
+        """Keep the training that is hooked into."""
         self._loop = loop
 
     def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
-        """Stop before a gradient that is not finite reaches the weights."""
+        """Raise CannotRun for a gradient that is not finite, before it reaches the weights."""
         sums = [w.grad.sum() for w in self._loop.model.parameters() if w.grad is not None]
         self._loop.check_finite("gradient", float(torch.stack(sums).sum()))
 
     def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Count the step, write the log, and say whether to save or to stop."""
+        """Count the step and its time, write the log, and tell transformers to save and stop at the
+        end or where a stop is asked for."""
         loop = self._loop
-        p = loop.progress
+        progress = loop.progress
         now = time.perf_counter()
-        p.step = state.global_step
-        p.seconds += now - loop._began
+        progress.step = state.global_step
+        progress.seconds += now - loop._began
         loop._began = now
-        if p.step % loop.args.logging_steps == 0 or p.step == loop.args.max_steps:
+        is_last = progress.step == loop.args.max_steps
+        if is_last or progress.step % loop.args.logging_steps == 0:
             loop._log(sum(loop._losses) / len(loop._losses))
             loop._losses.clear()
         loop._after_step()
@@ -310,7 +336,8 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
     def on_save(self, *_: Any, **__: Any) -> None:
-        """Complete the checkpoint."""
+        """Add progress.json to the checkpoint that transformers has written, which makes it
+        whole."""
         loop = self._loop
         step = loop.progress.step
         state = {**asdict(loop.progress), "about": loop.about}

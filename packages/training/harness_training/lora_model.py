@@ -38,12 +38,13 @@ def load_teacher(config: ModelConfig, window: int) -> Teacher:
 
     Args:
         config: The model.
-        window: Tokens that a skill may fill.
+        window: Most tokens that a skill may fill.
 
     Raises:
         CannotRun: The model has no chat template, or another one is set.
     """
-    source = tokenizer_folder(config, local_folder(config)[0])
+    folder, _ = local_folder(config)
+    source = tokenizer_folder(config, folder)
     tokenizer = AutoTokenizer.from_pretrained(
         str(source), trust_remote_code=config.trust_remote_code
     )
@@ -66,11 +67,14 @@ class Base:
     """The frozen base model with its adapters."""
 
     def __init__(self, config: ModelConfig, settings: Settings, device: str = "auto") -> None:
-        """Load the model.
+        """Load the model onto the device, frozen, with a RowLoss as `loss`.
+
+        Also sets `folder` and `where` (its files, and what identifies them), `window` (tokens; 0
+        where unknown) and `adapted` (None until an adapter is added).
 
         Args:
             config: The model.
-            settings: Of the training.
+            settings: The settings of the training.
             device: "auto", "cpu" or "cuda".
 
         Raises:
@@ -82,17 +86,16 @@ class Base:
         self.folder, self.where = local_folder(config)
         self.net = self._load_network(self.folder)
         self.loss = RowLoss(self.net)
-        self.window = config.window or int(
-            getattr(self.net.config, "max_position_embeddings", 0) or 0
-        )
+        positions = getattr(self.net.config, "max_position_embeddings", 0) or 0
+        self.window = config.window or int(positions)
         # A peft model: the base with its adapters, of which the last one alone is trained.
         self.adapted: Any = None
         self._linear = self._linear_layers()
         self._check_head()
 
     def _linear_layers(self) -> list[str]:
-        """The linear layers but the head, by their last names ("q_proj"), as configurations of
-        adapters are usually written."""
+        """The last names ("q_proj") of the linear layers but the head, sorted, each once, as
+        configurations of adapters are usually written."""
         head = self.net.get_output_embeddings()
         names: set[str] = set()
         for name, module in self.net.named_modules():
@@ -116,8 +119,11 @@ class Base:
             )
 
     def _load_network(self, folder: Path) -> Any:
-        """Load the frozen model of transformers onto the device, in training mode. Raises
-        CannotRun."""
+        """Load the frozen network onto the device, in training mode.
+
+        Raises:
+            CannotRun: The weights cannot be loaded.
+        """
         transformers.logging.disable_progress_bar()
         try:
             net = AutoModelForCausalLM.from_pretrained(
@@ -149,13 +155,13 @@ class Base:
         return net.to(self.device).train()
 
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:
-        """Add a new adapter to all linear layers but the head, to be trained alone.
+        """Add a new adapter to all linear layers but the head; it alone is trained from now on.
 
         Args:
-            name: Of the adapter.
-            rank: Of its matrices.
-            alpha: It is scaled by alpha / rank.
-            seed: Of its matrix A; B is 0.
+            name: The name of the adapter.
+            rank: The rank of its matrices.
+            alpha: The adapter is scaled by alpha / rank.
+            seed: The seed of its matrix A; B is 0.
         """
         lora = LoraConfig(
             r=rank,
@@ -176,7 +182,8 @@ class Base:
         self.adapted.set_adapter(name)
 
     def parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
-        """The adapter's matrices by name, float32."""
+        """The matrices of an adapter, float32: their names in the network without the adapter's ->
+        matrix."""
         mark = f".{name}."
         parameters: dict[str, torch.nn.Parameter] = {}
         for key, value in self.adapted.named_parameters():
@@ -185,8 +192,8 @@ class Base:
         return parameters
 
     def put(self, name: str, values: Mapping[str, Tensor]) -> None:
-        """Set the adapter's matrices, named as in `parameters`. Raises CannotRun if names or shapes
-        differ."""
+        """Set the matrices of an adapter, named as in `parameters`, to these values. Raises
+        CannotRun if names or shapes differ."""
         parameters = self.parameters(name)
         for key, weight in parameters.items():
             if key not in values or values[key].shape != weight.shape:
@@ -196,11 +203,12 @@ class Base:
                 weight.copy_(values[key])
 
     def drop(self, name: str) -> None:
-        """Remove the adapter."""
+        """Remove the adapter of this name from the network."""
         self.adapted.delete_adapter(name)
 
     def save(self, name: str, folder: Path) -> None:
-        """Write the adapter as peft does, in bfloat16; no path of this machine is in it."""
+        """Write an adapter into a folder as peft does, in bfloat16; no path of this machine is in
+        it."""
         folder.mkdir(parents=True, exist_ok=True)
         lora = copy.copy(self.adapted.peft_config[name])
         lora.base_model_name_or_path = self.config.name

@@ -55,12 +55,13 @@ _active: list[_Active] = []
 def begin(
     out: Path, uri: str, experiment: str, params: Mapping[str, str], warn: Callable[[str], None]
 ) -> None:
-    """Start the run of the training in `out`, or go on with it; from now on `log_numbers` logs.
+    """Start the MLflow run of the training in `out`, or go on with it; from now on `log_numbers`
+    logs. A store that fails costs a warning.
 
     Args:
         out: The folder of the training; its mlflow.json names the run.
-        uri: Of the store.
-        experiment: Made if it is not there.
+        uri: The URI of the store.
+        experiment: The experiment of the run; made if it is not there.
         params: Name -> value, shown with the run.
         warn: Gets a sentence where numbers are not logged.
     """
@@ -122,7 +123,10 @@ def log_numbers(line: Mapping[str, object]) -> None:
 
 
 def _numbers(line: Mapping[str, object]) -> Iterator[tuple[str, float]]:
-    """(name, value) of the numbers in a line; those of a mapping become "right/0 answer"."""
+    """Yield (name, value) of the numbers in a line of the log.
+
+    {"step": 50, "loss": 2.5, "right": {"a": 0.25}} -> ("loss", 2.5), ("right/a", 0.25)
+    """
     for key, value in line.items():
         if isinstance(value, Mapping):
             for name, number in value.items():
@@ -132,7 +136,12 @@ def _numbers(line: Mapping[str, object]) -> Iterator[tuple[str, float]]:
 
 
 def end(status: str) -> None:
-    """Wait for the numbers that were sent, and end the run as FINISHED, FAILED or KILLED."""
+    """Wait for the numbers that were sent, and end the MLflow run; nothing happens where none has
+    begun.
+
+    Args:
+        status: "FINISHED", "FAILED" or "KILLED".
+    """
     for active in _active:
         try:
             with mlflow_errors([active.out], active.uri):

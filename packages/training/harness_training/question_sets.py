@@ -65,18 +65,19 @@ class Labels:
 
     @property
     def names(self) -> str:
-        """The names of the data sets."""
+        """The names of the data sets, with commas between them."""
         return ", ".join(one.training.name for one in self.sets)
 
 
 def is_training_name(name: str) -> bool:
-    """Whether a file's name says that it holds a training split, and no other one."""
+    """Whether a file's name says that it holds a training split, and no other one:
+    "hotpot_train.json" does, "train_dev.json" does not."""
     return bool(_TRAINING.search(name)) and not _OTHER_SPLITS.search(name)
 
 
 def check_training(config: DatasetConfig) -> None:
-    """Raise UserError if `config` reads another split than a training one, by its split or by its
-    file's name."""
+    """Raise UserError if a data set would be read from another split than a training one, by its
+    setting `split` or by its file's name."""
     if config.split != "train":
         raise UserError(
             f"'{config.name}' would be read from its split '{config.split}', and adapters are "
@@ -97,20 +98,19 @@ def check_training(config: DatasetConfig) -> None:
 
 @cache
 def _evaluation_ids() -> frozenset[str]:
-    """Beginnings of the sha256 of ids of evaluation questions (HotpotQA, MuSiQue, 2WikiMultihopQA
-    and ASQA, dev)."""
-    return frozenset(
-        (resources.files("harness_training") / "evaluation_ids.txt").read_text("utf-8").split()
-    )
+    """The first 12 hex digits of the sha256 of ids of evaluation questions (HotpotQA, MuSiQue,
+    2WikiMultihopQA and ASQA, dev)."""
+    file = resources.files("harness_training") / "evaluation_ids.txt"
+    return frozenset(file.read_text("utf-8").split())
 
 
 def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
-    """Raise UserError where a question is of a known evaluation split.
+    """Raise UserError where one of the questions is of a known evaluation split, by its id.
 
     Args:
-        ids: Of the questions.
-        name: The data set.
-        source: Its file.
+        ids: The ids of the questions.
+        name: The data set, for the message.
+        source: The file, for the message.
     """
     for key in ids:
         if COUNTER.fullmatch(key):
@@ -123,8 +123,8 @@ def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
 
 
 def _evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
-    """Load (id, text) of evaluation questions; a file that is not in the preset's format may be in
-    FlashRAG's."""
+    """Load (id, text) of the evaluation questions of a data set; a file that is not in the preset's
+    format may be in FlashRAG's."""
     if config.format == "retrieved":  # its questions alone: they come without documents here
         config = config.model_copy(update={"options": {}})
         return [(row.id, row.question) for row in load_questions(config)]
@@ -153,12 +153,12 @@ class TrainingQuestions:
     digests: Mapping[str, str]
 
     def items(self, per: Literal["question", "document"], max_rows: int) -> Iterator[Item]:
-        """What a teacher labels, an item of each data set in turn.
+        """Yield what a teacher labels, an item of each data set in turn.
 
         Args:
             per: "question": each question with its documents. "document": each document of those
                 questions, each text once.
-            max_rows: Questions of each data set at most.
+            max_rows: Most questions of each data set.
         """
         seen: set[str] = set()
         for name, question in self._in_turn(max_rows):
@@ -172,7 +172,8 @@ class TrainingQuestions:
                     yield Item(f"{name}/{document.id}", None, [document])
 
     def _in_turn(self, max_rows: int) -> Iterator[tuple[str, Question]]:
-        """The first `max_rows` questions of each set with its name, one of each set in turn."""
+        """Yield (data set, question) of the first `max_rows` questions of each set: the first of
+        each set, then the second of each, and so on."""
         for number in range(max_rows):
             more = False
             for name, examples in self.examples.items():
@@ -192,7 +193,7 @@ class _Evaluation:
 
     @classmethod
     def of(cls, configs: Iterable[DatasetConfig]) -> _Evaluation:
-        """The evaluation questions of these data sets."""
+        """The evaluation questions of some data sets, loaded."""
         evaluation = cls()
         for config in configs:
             for key, text in _evaluation_questions(config):
@@ -202,7 +203,7 @@ class _Evaluation:
         return evaluation
 
     def holds(self, example: Example) -> bool:
-        """Whether a question is one of them, or of another split by its id."""
+        """Whether a question is one of these by id or text, or of another split by its id."""
         question = example.question
         if _OTHER_ID.fullmatch(question.id) or question.id in self.ids:
             return True
@@ -216,7 +217,7 @@ def load_questions_apart(
 
     Args:
         sets: The data sets, each with its evaluation questions.
-        max_rows: Rows that are read of each.
+        max_rows: Most rows that are read of each.
         tell: Called with a sentence on what was left out.
 
     Raises:

@@ -140,19 +140,19 @@ class ReaderTraining:
 
     @property
     def _start(self) -> Path | None:
-        """The folder of the adapter that is continued; None for a new one."""
+        """The folder of the adapter that the training continues; None for a new one."""
         if self.settings.start is None:
             return None
         return Path(self.settings.start)
 
     def _job(self, base: Base, rows: Sequence[RealRow], data: Rows, last_step: int | None) -> Job:
-        """The training of the adapter.
+        """The training of the adapter, ready to start.
 
         Args:
             base: The model.
             rows: The real rows, whose ids are part of what identifies the training.
-            data: What it learns.
-            last_step: None for no limit.
+            data: The token rows that are learnt.
+            last_step: The last step; None for no limit.
         """
         sources: dict[str, object] = {
             "data": sorted(row.id for row in rows),
@@ -177,7 +177,7 @@ class ReaderTraining:
 
         Args:
             rows: The real rows.
-            skills: Skill -> rows of tokens.
+            skills: Skill -> how many token rows it has.
         """
         start_hash = None
         before = None
@@ -194,7 +194,7 @@ class ReaderTraining:
         )
 
     def _licences(self) -> dict[str, str]:
-        """Source -> its licence."""
+        """Source of rows -> its licence; the made-up world is one of them."""
         licences = {}
         for name in self.settings.sources:
             _, values = presets.read("datasets", name)[-1]
@@ -205,8 +205,13 @@ class ReaderTraining:
     def examine(self, tell: Callable[[str], None]) -> list[Measure]:
         """Measure the base without and with the adapter, and write the measures to its card.
 
-        Raises UserError where the data folder has no evaluation rows, or some that are trained on,
-        and CannotRun.
+        Args:
+            tell: Called with the headline of each part of the exam.
+
+        Raises:
+            UserError: There is no adapter, or the data folder has no evaluation rows, or some that
+                are trained on.
+            CannotRun: A model cannot be used.
         """
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
@@ -229,30 +234,30 @@ class ReaderTraining:
 
     @property
     def folder(self) -> Path:
-        """The adapter's folder."""
+        """The folder of the adapter."""
         return self.out / "adapters" / NAME
 
     def rows(self) -> list[RealRow]:
-        """The training rows. Raises UserError, DataError."""
+        """Load the training rows of all sources. Raises UserError, DataError."""
         files = {name: source.files for name, source in self.settings.sources.items()}
         return load_rows(files, self.data, training=True)
 
     def _recipes(self) -> list[Recipe]:
-        """The recipes of made-up scenes that the settings list for the reader; none where they list
+        """The recipes of made-up scenes that the settings list for the reader; [] where they list
         none."""
         if not self.settings.tasks[NAME].recipes:
             return []
         return self.settings.recipes(NAME, "answer")
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
-        """Draw the token rows to train on.
+        """Draw lessons, and lay them out as the token rows to train on.
 
         Args:
             base: The model to train.
             rows: The real rows, which are drawn beside scenes of the synthetic world.
 
         Returns:
-            The token rows, and their number by skill.
+            The token rows; and skill -> how many of them it has.
         """
         task_settings = self.settings.tasks[NAME]
         weights = {name: s.weight for name, s in self.settings.sources.items()}
@@ -299,8 +304,8 @@ def exam_parts(
         rows: Rows of evaluation splits.
         recipes: What the made-up world is asked for.
         skills: Name -> skill.
-        size: How many of each.
-        seed: Of the rows and scenes that are drawn.
+        size: How many questions and scenes.
+        seed: The seed of the rows and scenes that are drawn.
     """
     for dataset in dict.fromkeys(row.dataset for row in rows):
         of_dataset = [row for row in rows if row.dataset == dataset]
@@ -326,11 +331,12 @@ def exam_parts(
 
 
 def _answer_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[Part]:
-    """Answers from the gold passages alone, and among others.
+    """Yield two parts of an exam: answers from the gold passages alone, and from these among
+    _BESIDE others.
 
     Args:
         dataset: The data set.
-        rows: Its rows.
+        rows: The rows whose own questions are asked.
         skill: Plays the answers.
     """
     texts = {0: "gold passages", _BESIDE: f"gold passages and {_BESIDE} others"}
@@ -340,12 +346,12 @@ def _answer_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterat
 
 
 def _probe_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[Part]:
-    """Probes of searches with all gold passages and of searches that lack one; none where no row
-    has several.
+    """Yield a part of an exam: probes of searches with all gold passages and of searches that lack
+    one. None where no row has several gold passages.
 
     Args:
         dataset: The data set.
-        rows: Its rows.
+        rows: The rows whose own questions are searched for.
         skill: Plays the searches.
     """
     pairs: list[Scene] = []
@@ -359,8 +365,15 @@ def _probe_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterato
 
 
 def _made_up_scenes(recipe: Recipe, kind: str, count: int, seed: int) -> list[Scene]:
-    """The first scene of each of `count` unseen texts; fewer where 20 times as many texts do not
-    give them."""
+    """The first scene of each of `count` unseen texts of the synthetic world; fewer where 20 times
+    as many texts do not give them.
+
+    Args:
+        recipe: What the texts should be like.
+        kind: The kind of scene.
+        count: How many scenes.
+        seed: The seed of the texts.
+    """
     made: list[Scene] = []
     for number in range(20 * count):
         if len(made) == count:
@@ -371,15 +384,17 @@ def _made_up_scenes(recipe: Recipe, kind: str, count: int, seed: int) -> list[Sc
 
 
 def _rows_by_method(rows_by_skill: Counter[str]) -> dict[str, int]:
-    """Method -> its rows, of the methods that alone declare a skill; the most first."""
+    """Method -> how many rows are of skills that it alone declares, the most first; methods without
+    a row are left out."""
     rows: Counter[str] = Counter()
     for skill, owner in skill_owners().items():
         rows[owner] += rows_by_skill[skill]
-    return dict((+rows).most_common())
+    with_rows = +rows  # without the counts of 0
+    return dict(with_rows.most_common())
 
 
 def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
-    """A part of the exam that measures the mean of `_scene_score`.
+    """A part of an exam that measures the mean of `_scene_score`.
 
     Args:
         about: The data set or skill; the measure is called "about: name".
@@ -389,7 +404,7 @@ def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> 
     """
 
     def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
-        """The mean score of the answers."""
+        """{name of the measure: the mean score of the scenes}."""
         scores = list(map(_scene_score, played, outcomes))
         return {f"{about}: {name}": mean_over_scenes(scores)}
 
@@ -399,10 +414,10 @@ def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> 
 def _probe_auc(
     name: str, _: Sequence[Scene], outcomes: Sequence[SceneOutcome]
 ) -> dict[str, Interval]:
-    """Area under the ROC curve of the last probes.
+    """{name: area under the ROC curve of the last probe of each scene}.
 
     Args:
-        name: Of the measure.
+        name: The name of the measure.
         _: The scenes.
         outcomes: In pairs of one row: with every gold passage, then with one missing.
     """
@@ -414,12 +429,13 @@ def _probe_auc(
 
 
 def _scene_score(scene: Scene, outcome: SceneOutcome) -> float:
-    """Accuracy of the scene's probes at 0.5; without probes the mean token F1 of its replies."""
+    """The score of one scene: the share of its probes that are right at 0.5; without probes the
+    mean token F1 of its replies."""
     scores: list[float] = []
     if scene.verdicts:
-        for p, verdict in zip(outcome.p_first, scene.verdicts, strict=True):
-            right = (p > 0.5) == verdict
-            scores.append(right)
+        for p_first, verdict in zip(outcome.p_first, scene.verdicts, strict=True):
+            says_first = p_first > 0.5
+            scores.append(says_first == verdict)
     else:
         for written, reply in zip(outcome.written, scene.replies, strict=True):
             f1 = qa_f1_score(written, [reply])

@@ -53,7 +53,8 @@ def asks_for_account(question: str) -> bool:
     Source of the classes: LongRefiner 3.1 and its prompt A ("Global": broad or open; "Local": clear
     and fixed).
     """
-    return "why" in question.lower().split() or _ACCOUNT.match(question.lower().strip()) is not None
+    small = question.lower()
+    return "why" in small.split() or _ACCOUNT.match(small.strip()) is not None
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,8 @@ def lesson_trees(
         rows: The training rows.
         mixture: How often which lesson is drawn.
         skills: Name -> skill.
-        teacher: Lays out the lessons.
-        seed: Of all draws.
+        teacher: Lays out the lessons as tokens.
+        seed: The seed of all draws.
 
     Raises:
         UserError: No lesson fits into `mixture.length` tokens.
@@ -115,7 +116,8 @@ def lesson_trees(
 
 
 def _row_tokens(transcripts: Sequence[Transcript]) -> int:
-    """About the tokens of the row of some transcripts of one text, counting 64 for each branch."""
+    """About how many tokens a row of transcripts of one text has: those of the first one, and 64
+    for each other one."""
     return len(transcripts[0].ids) + 64 * (len(transcripts) - 1)
 
 
@@ -133,6 +135,8 @@ class _Lessons:
     def __init__(
         self, rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], seed: int
     ) -> None:
+        """Prepare the draws: the weight of each kind of lesson and each recipe, and for each kind
+        an order of the rows."""
         self._rows = rows
         self._skills = skills
         self._chances: list[tuple[str | Recipe, float]] = []
@@ -145,7 +149,8 @@ class _Lessons:
             self._chances.append((recipe, recipe.weight))
 
     def draw(self, dice: Dice) -> _Lesson:
-        """A lesson of a kind that is drawn; without scenes where no row or text gives one."""
+        """Draw the kind of the next lesson, and return a lesson of it; without scenes where no row
+        or text gives one."""
         kind = dice.weighted(self._chances)
         if isinstance(kind, str):
             return _Lesson(self._skills[SKILLS[kind]], self._of_rows(kind, dice))
@@ -165,14 +170,14 @@ class _Lessons:
 def _row_order(
     rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int
 ) -> Iterator[int]:
-    """Yield indices of `rows`, without end: a data set is drawn by its weight, its rows epoch by
-    epoch.
+    """Yield indices of `rows`, without end: a data set is drawn by its weight, its rows come epoch
+    by epoch.
 
     Args:
         rows: The training rows.
-        kind: Of the lessons; each has an order of its own.
+        kind: The kind of lesson; each has an order of its own.
         weights: Data set -> weight.
-        seed: Of the order.
+        seed: The seed of the order.
     """
     dice = Dice("rows", seed, kind)
     numbers: dict[str, list[int]] = {name: [] for name in weights}
@@ -189,20 +194,21 @@ def _row_order(
 
 
 def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
-    """The row's own question, or in a third of the cases one of its single-hop questions."""
+    """Draw a question of a row: its own one, or in a third of the cases one of its single-hop
+    questions, where it has some."""
     if len(row.questions) > 1 and dice.chance(1 / 3):
         return dice.pick(row.questions[1:])
     return row.questions[0]
 
 
-def _draw(
+def _passages_shown(
     row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True
 ) -> list[int]:
-    """Shuffled numbers of the passages that a lesson shows.
+    """The shuffled numbers of the passages that a lesson shows.
 
     Args:
-        row: Its row.
-        needs: Numbers of the gold passages.
+        row: The row of the lesson.
+        needs: The numbers of the gold passages.
         beside: How many other passages are shown.
         dice: Draws them.
         full: Whether all gold passages are shown; else another passage replaces one.
@@ -217,7 +223,7 @@ def _draw(
     return dice.shuffled(shown)
 
 
-def _join(row: RealRow, shown: Sequence[int]) -> str:
+def _joined(row: RealRow, shown: Sequence[int]) -> str:
     """The passages of these numbers as one text."""
     return "\n\n".join(row.passages[i] for i in shown)
 
@@ -240,25 +246,38 @@ def _scene(
 
 
 def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A question over some passages, and up to _SHARED other questions that these passages
-    answer."""
+    """Scenes of a question over some passages, and of up to _SHARED other questions that these
+    passages answer.
+
+    Args:
+        row: The row.
+        _: Not used.
+        dice: Draws question and passages.
+    """
     first = _pick_question(row, dice)
     beside = 4
     if first.needs:
         beside = dice.pick(_FEW)
-    shown = _draw(row, first.needs, beside, dice)
+    shown = _passages_shown(row, first.needs, beside, dice)
     others = [other for other in row.questions if other != first and _needs_only(other, shown)]
     questions = [first, *dice.shuffled(others)[:_SHARED]]
-    return [_scene(question, [_join(row, shown)], row.task) for question in questions]
+    return [_scene(question, [_joined(row, shown)], row.task) for question in questions]
 
 
 def _needs_only(question: RowQuestion, shown: Sequence[int]) -> bool:
-    """Whether a question has gold passages, all among the numbers `shown`."""
+    """Whether a question has gold passages, all of them among the passages that are shown."""
     return bool(question.needs) and set(question.needs).issubset(shown)
 
 
 def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A search that is shown the row's passages one by one; [] for an unanswerable question."""
+    """A scene of a search that is shown a row's passages one by one; [] for an unanswerable
+    question.
+
+    Args:
+        row: The row.
+        _: Not used.
+        dice: Draws question and passages.
+    """
     question = _pick_question(row, dice)
     if not question.needs:
         return []
@@ -266,16 +285,16 @@ def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]
 
 
 def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
-    """A scene of passages, after each the verdict whether all gold ones are shown.
+    """A scene of passages, after each the verdict whether all gold ones are shown by now.
 
     Args:
-        row: Its row.
+        row: The row.
         question: One of the row's questions.
         full: Whether all gold passages are shown; then the answer is the reply at the end.
         dice: Draws the passages.
     """
     beside = dice.pick((1, 1, 2, 2, 3))
-    shown = _draw(row, question.needs, beside, dice, full=full)
+    shown = _passages_shown(row, question.needs, beside, dice, full=full)
     missing = set(question.needs)
     texts: list[str] = []
     verdicts: list[bool] = []
@@ -298,8 +317,8 @@ def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
         dice: Draws them.
     """
     question = row.questions[0]
-    shown = _draw(row, question.needs, beside, dice)
-    return _scene(question, [_join(row, shown)], row.task)
+    shown = _passages_shown(row, question.needs, beside, dice)
+    return _scene(question, [_joined(row, shown)], row.task)
 
 
 def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
@@ -314,8 +333,14 @@ def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
 
 
 def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A question with four options: its answer and three similar answers of other questions; []
-    without enough."""
+    """A scene of a question with four options: its answer and three similar answers of other
+    questions; [] without enough of these.
+
+    Args:
+        row: The row.
+        rows: All rows of the data.
+        dice: Draws question, options and passages.
+    """
     question = _pick_question(row, dice)
     if not question.needs or question.answer.lower() in ("yes", "no"):
         return []
@@ -323,19 +348,20 @@ def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Sc
     if len(wrong) < 3:
         return []
     options = tuple(dice.shuffled([question.answer, *wrong[:3]]))
-    shown = _draw(row, question.needs, dice.pick(_FEW[:6]), dice)
-    scene = _scene(question, [_join(row, shown)], preset_task("quality"))
+    shown = _passages_shown(row, question.needs, dice.pick(_FEW[:6]), dice)
+    scene = _scene(question, [_joined(row, shown)], preset_task("quality"))
     return [replace(scene, question=replace(scene.question, options=options))]
 
 
 def _wrong_answers(
     question: RowQuestion, row: RealRow, rows: Sequence[RealRow], dice: Dice
 ) -> list[str]:
-    """Answers of other questions of the row, then of other rows: numbers beside numbers.
+    """Answers of other questions: some of the row's, then of other rows', which are numbers where
+    the right one is, else none.
 
     Args:
         question: The question, whose answer is none of them.
-        row: Its row.
+        row: The row of the question.
         rows: All rows of the data.
         dice: Draws them.
     """
@@ -351,28 +377,42 @@ def _wrong_answers(
 
 
 def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A question with its gold passages, to be answered, or without one of them, to be declined."""
+    """A scene of a question with its gold passages, to be answered, or without one of them, to be
+    declined; [] for a question without gold passages.
+
+    Args:
+        row: The row.
+        _: Not used.
+        dice: Draws question and passages.
+    """
     question = _pick_question(row, dice)
     if not question.needs:
         return []
     full = dice.chance(_FULL)
     beside = dice.pick(_FEW[:6])
-    shown = _draw(row, question.needs, beside, dice, full=full)
+    shown = _passages_shown(row, question.needs, beside, dice, full=full)
     reply = "Unanswerable"
     if set(question.needs).issubset(shown):
         reply = question.answer.strip()
-    return [_scene(question, [_join(row, shown)], preset_task("qasper"), reply)]
+    return [_scene(question, [_joined(row, shown)], preset_task("qasper"), reply)]
 
 
 def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A question with the verdict whether its answer is clear and fixed."""
+    """A scene of a question without texts, with the verdict whether its answer is clear and fixed.
+
+    Args:
+        row: The row.
+        _: Not used.
+        dice: Draws the question.
+    """
     text = _pick_question(row, dice).text
     question = Question("scene", text, ("scene",))
     return [Scene(question, (), row.task, verdicts=(not asks_for_account(text),))]
 
 
 def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:
-    """A question with its decomposition as a list; [] for one of a single hop."""
+    """A scene of a row's own question, whose reply is its decomposition as a list; [] for one of a
+    single hop."""
     if len(row.steps) < 2:
         return []
     reply = "\n".join(f"* {step}" for step in row.steps)
@@ -380,7 +420,7 @@ def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene
 
 
 def preset_task(dataset: str) -> Task:
-    """The instruction and the answer length in the preset of `dataset`."""
+    """The answer instruction and the answer length in the preset of a data set."""
     _, values = presets.read("datasets", dataset)[-1]
     names = ("instruction", "max_answer_tokens")
     return Task.model_validate({name: values[name] for name in names})

@@ -65,8 +65,12 @@ class RealRow:
 
 
 def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
-    """Raise UserError where one of the evaluation rows `others` is a training row, by its id or by
-    its question."""
+    """Raise UserError where an evaluation row is a training row by its id or by its question.
+
+    Args:
+        training: The training rows.
+        others: The evaluation rows.
+    """
     ids: set[str] = set()
     questions: set[str] = set()
     for row in training:
@@ -81,11 +85,11 @@ def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
 
 
 def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
-    """The usable rows of all sources, in the order of sources, files and rows.
+    """Load the usable rows of all sources, in the order of sources, files and rows.
 
     Args:
         sources: Preset of a data set -> pattern of its files' names.
-        folder: Searched with its subfolders.
+        folder: The folder that is searched, with its subfolders.
         training: Whether the files should be training splits; else none may be one.
 
     Raises:
@@ -116,7 +120,7 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
 
 
 def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
-    """The usable rows of one file."""
+    """The usable rows of one file of a data set."""
     config: DatasetConfig = resolve_dataset(Choices(dataset=dataset, data=str(path))).value
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
     loaded = load(config)
@@ -131,12 +135,12 @@ def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
 def _real_row(
     dataset: str, task: Task, example: Example, documents: Mapping[str, Document]
 ) -> RealRow | None:
-    """Convert a loaded question and its single-hop ones.
+    """Convert a loaded question, with its single-hop ones, to a row.
 
     Args:
         dataset: The preset of the data set.
-        task: How it is to be answered.
-        example: The loaded question.
+        task: How the question is to be answered.
+        example: The loaded question with its gold answer.
         documents: Id -> document.
 
     Returns:
@@ -166,7 +170,7 @@ def _real_row(
 
 
 def _gold_passages(document: Document, example: Example) -> tuple[int, ...]:
-    """Numbers of the passages that overlap a supporting text."""
+    """The numbers of a document's passages that overlap one of the example's supporting texts."""
     numbers = []
     for number, passage in enumerate(document.passages):
         for support in example.gold.supporting:
@@ -179,9 +183,12 @@ def _gold_passages(document: Document, example: Example) -> tuple[int, ...]:
 def _hop_questions(hops: Sequence[Any], passages: int) -> list[RowQuestion]:
     """The single-hop questions of a decomposition, with earlier answers in place of "#1".
 
+        [{"question": "Where was #1 born?", ...}] after one with the answer "Ann" -> "Where was Ann
+            born?"
+
     Args:
-        hops: As MuSiQue has them: question, answer, paragraph_support_idx.
-        passages: Number of passages of the row; hops about others are left out.
+        hops: As MuSiQue has them: dicts with question, answer, paragraph_support_idx.
+        passages: How many passages the row has; hops about others are left out.
     """
     answers = [str(hop["answer"]) for hop in hops]
 
@@ -206,7 +213,11 @@ def _relation_questions(
 ) -> list[RowQuestion]:
     """A question for each (subject, relation, value) that one passage alone states.
 
-    ("Rome", "founded by", "Romulus") -> RowQuestion("Who founded Rome?", "Romulus", (3,))
+        ("Rome", "founded by", "Romulus") -> RowQuestion("Who founded Rome?", "Romulus", (3,))
+
+    Args:
+        evidences: The relations, as 2WikiMultihopQA has them.
+        passages: The texts of the row's passages.
     """
     questions = []
     for subject, relation, value in evidences:
@@ -218,8 +229,10 @@ def _relation_questions(
 
 
 def _as_question(text: str) -> str:
-    """Turn "Green >> performer", MuSiQue's form of a knowledge-base step, into a question; leave
-    other texts alone."""
+    """Turn MuSiQue's form of a knowledge-base step into a question; leave other texts alone.
+
+    "Green >> performer" -> "What is the performer of Green?"
+    """
     subject, mark, relation = text.partition(" >> ")
     if not mark:
         return text

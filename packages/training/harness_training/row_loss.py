@@ -28,16 +28,16 @@ class RowLoss(torch.nn.Module):
     other weights."""
 
     def __init__(self, net: Any) -> None:
-        """Compute the loss of `net`, a causal language model of transformers."""
+        """Keep the network, a causal language model of transformers."""
         super().__init__()
         self.net = net
 
     def forward(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Compute the loss at the targets of `rows`.
+        """Compute the loss at the targets of some rows.
 
         Returns:
             The summed, weighted cross-entropy in nats; and for each target, in the order of rows,
-            whether it was the likeliest token.
+            whether it was the likeliest token [targets].
         """
         batch = _batch_of(rows)
         device = self.net.device
@@ -70,7 +70,8 @@ class RowLoss(torch.nn.Module):
             return None, None
         longest = max(len(row.ids) for row in rows)
         positions = torch.arange(longest).repeat(len(rows), 1)
-        seen = torch.ones(longest, longest, dtype=torch.bool).tril().repeat(len(rows), 1, 1)
+        causal = torch.ones(longest, longest, dtype=torch.bool).tril()
+        seen = causal.repeat(len(rows), 1, 1)  # [rows, tokens, tokens]
         for number, row in enumerate(rows):
             positions[number, : len(row.ids)] = torch.tensor(row.positions())
             for top, bottom, left, right in row.masked_blocks():
@@ -82,12 +83,13 @@ class RowLoss(torch.nn.Module):
     def hidden_states(
         self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """The last hidden states, normed, [rows, tokens, width].
+        """The last hidden states of the network, normed, [rows, tokens, width].
 
         Args:
             ids: Tokens, [rows, tokens].
-            positions: [rows, tokens]; counted from 0 by default.
-            mask: [rows, 1, tokens, tokens], with `positions` only; causal by default.
+            positions: The position of each token, [rows, tokens]; counted from 0 by default.
+            mask: What is added to attention, [rows, 1, tokens, tokens], with `positions` only;
+                causal by default.
         """
         places: dict[str, Tensor | None] = {}
         if positions is not None:
@@ -115,7 +117,7 @@ class _Batch:
 
 
 def _batch_of(rows: Sequence[Row]) -> _Batch:
-    """Pad rows to the longest one, and collect their targets."""
+    """Pad rows to the longest one, and collect their targets and weights."""
     longest = max(len(row.ids) for row in rows)
     batch = _Batch(torch.zeros(len(rows), longest, dtype=torch.long), [], [], [])
     for number, row in enumerate(rows):

@@ -88,7 +88,7 @@ class Settings(BaseModel):
         """A task's recipes for the synthetic world.
 
         Args:
-            task: Its name.
+            task: The name of the task.
             skill: The skill of recipes that name none.
 
         Raises:
@@ -112,7 +112,8 @@ S = TypeVar("S", bound=Settings)
 
 
 def _folders() -> list[Path]:
-    """Folders with the YAML files of training settings, the user's own first."""
+    """The folders with YAML files of training settings, the user's own first, where there is
+    one."""
     user_folder = os.environ.get(ENV)
     own = Path(__file__).parent / "profiles"
     if not user_folder:
@@ -121,7 +122,7 @@ def _folders() -> list[Path]:
 
 
 def profiles(method: str) -> list[str]:
-    """The profiles that a method's training has settings for."""
+    """The names of the profiles that a method's training has settings for, sorted."""
     names: set[str] = set()
     for folder in _folders():
         for path in folder.glob(f"{method}-*.yaml"):
@@ -130,7 +131,8 @@ def profiles(method: str) -> list[str]:
 
 
 def _profile_file(name: str) -> Path | None:
-    """The file of a profile, the user's own first; None where there is none."""
+    """The settings file of this name ("longrefiner-paper.yaml"), the user's own first; None where
+    there is none."""
     for folder in _folders():
         path = folder / name
         if path.is_file():
@@ -146,15 +148,16 @@ def read_settings(
     sets: Mapping[str, object],
     own: Path | None = None,
 ) -> S:
-    """Read settings: a profile, below the user's file `own`, below `sets`.
+    """Read the settings of a training: a profile, overridden by the user's file, overridden by
+    --set.
 
     Args:
         form: The class of the settings.
         method: The preset of the method.
         profile: "paper", "pocket" or another that it has a file for.
-        tasks: Names of all tasks of the method.
-        sets: --set key -> value.
-        own: The user's file.
+        tasks: The names of all tasks of the method.
+        sets: --set, key -> value.
+        own: The user's file; None for none.
 
     Raises:
         UserError: There is no such profile.
@@ -182,7 +185,13 @@ def read_settings(
 
 
 def _settings_tree(layers: Sequence[Layer], tasks: Sequence[str]) -> Tree:
-    """The layers over each other; what a layer has in `common` is below its own `tasks`."""
+    """Layers of settings over each other, later ones first; what a layer has in `common` holds for
+    each task, unless the layer has it in `tasks`.
+
+    Args:
+        layers: (where it is from, its values), the lowest first.
+        tasks: The names of all tasks.
+    """
     first_origin, _ = layers[0]
     settings: list[Layer] = [(first_origin, {"tasks": {task: {} for task in tasks}})]
     for origin, layer in layers:
@@ -207,7 +216,7 @@ def _as_layer(
         form: The class of the settings.
         key: The key after --set.
         value: Its value.
-        tasks: Names of all tasks.
+        tasks: The names of all tasks.
 
     Raises:
         UserError: There is no such setting.

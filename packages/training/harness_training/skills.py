@@ -32,7 +32,7 @@ def declared_skills(
 
 
 def presets_by_skill() -> dict[str, list[str]]:
-    """Skill -> the presets whose method declares it with its defaults."""
+    """Name of a skill -> the presets whose method declares it with default parameters."""
     by_skill: dict[str, list[str]] = {}
     for preset, target in _implementations().items():
         cls: type[Method] = registry.load(target, Method)
@@ -42,7 +42,8 @@ def presets_by_skill() -> dict[str, list[str]]:
 
 
 def skill_owners() -> dict[str, str]:
-    """Skill -> the implementation that alone declares it; skills that several declare have none."""
+    """Name of a skill -> the implementation that alone declares it; a skill that several declare is
+    left out."""
     targets = _implementations()
     owners: dict[str, str] = {}
     for name, declaring in presets_by_skill().items():
@@ -53,8 +54,8 @@ def skill_owners() -> dict[str, str]:
 
 
 def prompts_by_name() -> dict[str, str]:
-    """ "preset: name of the prompt" -> text, for the defaults of every method; each text once, by
-    its first preset."""
+    """ "preset: name of the prompt" -> its text, for the defaults of every method; each text once,
+    by its first preset."""
     names: dict[str, str] = {}
     for preset, method in methods_by_preset({}).items():
         for name, text in method.prompts().items():
@@ -66,8 +67,8 @@ def methods_by_preset(parameters: Mapping[str, Mapping[str, object]]) -> dict[st
     """Preset -> method, for the first preset of each implementation.
 
     Args:
-        parameters: Preset -> parameters that are not the defaults; of presets that are not in it
-            all are.
+        parameters: Preset -> parameters that are not the defaults; a preset that is not in it has
+            all defaults.
     """
     table = {presets.fold(name): params for name, params in parameters.items()}
     first: dict[str, str] = {}
@@ -83,7 +84,7 @@ def methods_by_preset(parameters: Mapping[str, Mapping[str, object]]) -> dict[st
 
 
 def _implementations() -> dict[str, str]:
-    """Preset -> its implementation, for those that have one."""
+    """Preset of a method -> its implementation, "module:Class", for those that name one."""
     implementations: dict[str, str] = {}
     for name in presets.names("methods"):
         for _, values in presets.read("methods", name):

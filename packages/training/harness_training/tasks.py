@@ -94,16 +94,16 @@ class Labelling(Protocol):
         """The model that is trained, with the adapters of the tasks before."""
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
-        """Return fn(), or its result of an earlier call, kept for the latest keys; calls for one
-        key never overlap."""
+        """The result of `fn`, computed at the first call with this key and kept for the latest
+        keys; calls for one key never overlap."""
 
-    def most(self, tokens: int) -> int:
+    def at_most_a_row(self, tokens: int) -> int:
         """The limit of a long reply of the teacher: `tokens`, or fewer where a training row holds
-        less."""
+        fewer."""
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character range of every token of `text`, by the tokenizer of the model that is trained;
-        no weights."""
+        """(start, end) of every token of `text` in characters, by the tokenizer of the model that
+        is trained; no weights are loaded."""
 
 
 @dataclass(frozen=True)

@@ -67,12 +67,13 @@ class Teacher(LanguageModel):
     sent."""
 
     def __init__(self, tokenizer: Any, name: str = "teacher", window: int = WINDOW) -> None:
-        """Lay out prompts.
+        """Prepare the tokenizer and the pieces of its chat template, with which prompts are laid
+        out.
 
         Args:
-            tokenizer: Of transformers, or harness.llm.fast_tokenizer.FastTokenizer.
-            name: Of the model, for messages.
-            window: Tokens that a skill may fill.
+            tokenizer: A tokenizer of transformers, or a harness.llm.fast_tokenizer.FastTokenizer.
+            name: The name of the model, for messages.
+            window: Most tokens that a skill may fill.
         """
         self.name = name
         self.window = window
@@ -97,11 +98,11 @@ class Teacher(LanguageModel):
         self._transcript = Transcript()
 
     def play(self, skill: Skill, scene: Scene) -> Transcript:
-        """Run `skill` in `scene`; return the tokens that it fed, with the right replies and its
+        """Run a skill in a scene, and return the tokens that it fed, with the right replies and its
         probes.
 
-        Raises UserError when the skill asks for more replies or verdicts than the scene has, or for
-        fewer.
+        Raises:
+            UserError: The skill asks for more replies or verdicts than the scene has, or for fewer.
         """
         self._transcript = Transcript()
         replies = iter(scene.replies)
@@ -116,24 +117,24 @@ class Teacher(LanguageModel):
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None
     ) -> TeacherSession:
-        """Open the one context of a scene; `adapter` has no effect."""
+        """Open the one session of a scene; `adapter` has no effect."""
         return TeacherSession(self, self._transcript, meter, role)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character range of every token of `text`."""
+        """(start, end) of every token of `text` in characters."""
         return self.text.offsets(text)
 
     def count(self, text: str) -> int:
-        """Number of tokens of `text`."""
+        """How many tokens `text` has."""
         return len(self.plain(text))
 
     def turn_tokens(self) -> int:
-        """Tokens of one user turn's frame."""
+        """How many tokens the chat template adds to one user turn."""
         return len(self.begin) + len(self.mid)
 
     def system_turn_tokens(self, text: str) -> int:
-        """Tokens that a system turn adds. Raises CannotRun where the chat template has no system
-        role."""
+        """How many tokens a system turn with `text` adds. Raises CannotRun where the chat template
+        has no system role."""
         if self.system is None:
             raise no_system(self.name)
         # turn_tokens counts `begin` before the user turn; behind a system turn the second piece
@@ -142,12 +143,15 @@ class Teacher(LanguageModel):
 
 
 def _next_item(items: Iterator[T], skill: Skill, what: str) -> T:
-    """The next reply or verdict of a scene. Raises UserError where the scene has no more.
+    """The next reply or verdict of a scene.
 
     Args:
         items: Those that are left.
-        skill: Asks for it.
+        skill: The skill that asks for it.
         what: "replies" or "verdicts".
+
+    Raises:
+        UserError: The scene has no more.
     """
     for item in items:
         return item
@@ -160,6 +164,11 @@ class TeacherSession(Session):
     """Records the fed tokens; `write` and `probe` return the scene's right answers."""
 
     def __init__(self, model: Teacher, transcript: Transcript, meter: Meter, role: str) -> None:
+        """Open a session that records into `transcript`, which must be empty.
+
+        Raises:
+            UserError: The skill has opened a session before.
+        """
         if transcript.ids:
             raise UserError("a skill opens one session only; make two skills of it")
         super().__init__(model.name, model.window, meter, role)
@@ -182,19 +191,26 @@ class TeacherSession(Session):
         self._ended = False
 
     def _append(self, text: str) -> Span:
+        """Add the tokens of a text to the context, and return where they stand."""
         return self._append_ids(self._model.plain(text))
 
     def _check_window(self, tokens: int) -> None:
         """Do nothing: whoever trains on the scene checks its length."""
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
+        """The span with an attention of 0 to each watched span, as there is no model."""
         return Span(span.start, span.end, None, (0.0,) * len(watch))
 
     def _first_token(self, label: str) -> int | None:
+        """The first token of a label; None for an empty one."""
         return next(iter(self._model.plain(label)), None)
 
     def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
-        """Record the right label: the first or the second, by the scene's verdict."""
+        """Record the right label as a target: the first or the second, by the scene's next verdict.
+
+        Returns:
+            A probability of 1 for the right label and 0 for the other.
+        """
         right = 1
         if self._model.next_verdict():
             right = 0
@@ -204,28 +220,31 @@ class TeacherSession(Session):
         return Probe(p, p)
 
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Reply as the scene says, and end the turn; both are targets."""
+        """Write the scene's next reply, and end the turn; the tokens of both become targets."""
         text = self._model.next_reply()
         span = self._append(text)
         # The end of the turn is the first token of what the template puts between turns.
-        self._transcript.targets += range(span.start, self._append_ids(self._model.next[:1]).end)
+        end_of_turn = self._append_ids(self._model.next[:1])
+        self._transcript.targets += range(span.start, end_of_turn.end)
         self._ended = True
         return Written(text, span, "stop")
 
     def _score(self, text: str) -> list[float]:
-        """Make all tokens of `text` targets."""
+        """Add a text whose tokens all become targets; their log-probabilities are 0."""
         span = self._append(text)
         self._transcript.targets += range(span.start, span.end)
         return [0.0] * len(span)
 
     def _save(self) -> Any:  # Session.branch saves the context that it comes back to
+        """Raise UserError: Session.branch would save the context here, but a skill has one path
+        only."""
         raise UserError("a skill cannot branch; make two skills of it")
 
     def _restore(self, state: Any) -> None:
-        """Never called."""
+        """Do nothing: it is never called, as nothing is saved."""
 
     def length(self) -> int:
-        """Tokens of the context so far."""
+        """How many tokens the context has so far."""
         return len(self._transcript.ids)
 
 
@@ -236,11 +255,11 @@ class SceneTools:
     def __init__(
         self, model: LanguageModel, scene: Scene, bound: Callable[..., MeteredModel] = MeteredModel
     ) -> None:
-        """Play a scene.
+        """Give a skill the task and the question of a scene, and one model.
 
         Args:
-            model: Asked for every role.
-            scene: Gives task and question.
+            model: The model that is asked for every role.
+            scene: The scene.
             bound: Makes what `model` returns, of the model, a meter and a role.
         """
         self.task: Task = scene.task
@@ -251,11 +270,11 @@ class SceneTools:
         self._bound = bound
 
     def model(self, role: str = "reader") -> MeteredModel:
-        """The model, whatever the role."""
+        """The one model, whatever the role."""
         return self._bound(self._model, self.meter, role)
 
     def encoder(self, _role: str = "") -> Any:
-        """Raise UserError: a skill has neither encoder nor reranker."""
+        """Raise UserError: a skill asks a language model only. Also the tools' `reranker`."""
         raise UserError("a skill asks a language model only, no encoder and no reranker")
 
     reranker = encoder
@@ -276,7 +295,7 @@ class SceneTools:
         return fn()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """See Meter.phase."""
+        """Count what happens inside for a phase, as Meter.phase does."""
         return self.meter.phase(name)
 
     def progress(self, done: int, total: int, what: str) -> None:

@@ -39,7 +39,7 @@ class Row:
     weights: tuple[float, ...] = ()
 
     def positions(self) -> list[int]:
-        """The position of each token in its context; a branch counts on from where it is
+        """The position of each token in its context, [tokens]; a branch counts on from where it is
         attached."""
         positions = list(range(len(self.ids)))
         for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
@@ -47,15 +47,20 @@ class Row:
         return positions
 
     def _branch_ends(self) -> list[int]:
-        """Where each branch ends in `ids`."""
+        """The index in `ids` at which each branch ends: where the next one starts, or the row
+        ends."""
         if not self.branches:
             return []
         starts = [start for start, _ in self.branches]
         return [*starts[1:], len(self.ids)]
 
     def masked_blocks(self) -> list[tuple[int, int, int, int]]:
-        """Return the blocks (first row, end, first column, end) of attention to mask besides the
-        causal mask."""
+        """The blocks of attention to mask besides the causal mask, so that a branch sees its part
+        of the trunk and itself alone.
+
+        Returns:
+            (first row, end, first column, end) of each block.
+        """
         if not self.branches:
             return []
         trunk, _ = self.branches[0]
@@ -81,7 +86,7 @@ class Rows:
 
     @property
     def tokens(self) -> int:
-        """Tokens of all rows."""
+        """How many tokens all rows have."""
         return sum(len(row.ids) for row in self.rows)
 
 
@@ -153,15 +158,21 @@ def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
 
     Args:
         rows: The rows.
-        size: Rows of a batch.
+        size: How many rows a batch has.
         dice: Shuffles them.
     """
+
+    def short_rows_first(number: int) -> tuple[int, int]:
+        """A sort key: the shorter row first, of the same length the lower number."""
+        return len(rows[number].ids), number
+
     order = dice.shuffled(range(len(rows)))
     near: list[int] = []
     for start in range(0, len(order), size * _NEAR):
         part = order[start : start + size * _NEAR]
-        near += sorted(part, key=lambda i: (len(rows[i].ids), i))
-    return dice.shuffled([near[start : start + size] for start in range(0, len(near), size)])
+        near += sorted(part, key=short_rows_first)
+    grouped = [near[start : start + size] for start in range(0, len(near), size)]
+    return dice.shuffled(grouped)
 
 
 @dataclass
@@ -194,19 +205,21 @@ class Tree:
     branches: list[Branch]
 
     def __len__(self) -> int:
+        """How many tokens the trunk and all branches have."""
         length = len(self.trunk)
         for branch in self.branches:
             length += len(branch.ids)
         return length
 
     @property
-    def replies(self) -> list[int]:
-        """The number of targets of each reply: of the trunk, if it has any, then of each branch."""
-        lengths = [len(self.targets), *(len(branch.targets) for branch in self.branches)]
-        return list(filter(None, lengths))
+    def reply_lengths(self) -> list[int]:
+        """How many targets each reply has: that of the trunk, if it has any, then that of each
+        branch."""
+        lengths = [len(self.targets)] + [len(branch.targets) for branch in self.branches]
+        return [length for length in lengths if length]
 
     def row(self, by_reply: bool = True) -> Row:
-        """The tree as one row.
+        """The tree as one row: the trunk, then one branch after the other.
 
         Args:
             by_reply: Whether a reply's weight is the square root of its number of tokens, so that a
@@ -223,14 +236,14 @@ class Tree:
             ids += branch.ids
         weights: list[float] = []
         if by_reply:
-            for length in self.replies:
+            for length in self.reply_lengths:
                 weights += [length**-0.5] * length
         return Row(tuple(ids), tuple(targets), tuple(branches), tuple(weights))
 
 
 def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
-    """Merge transcripts with a common prefix into one tree; transcripts with probes become a tree
-    each.
+    """Merge transcripts with a common beginning into one tree; where any has probes, each becomes a
+    tree of its own.
 
     The last shared token stays in the branches, so that every target has its predecessor in its own
     branch.
@@ -246,14 +259,14 @@ def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
 
 
 def _tree_of_one(transcript: Transcript) -> Tree:
-    """A transcript with a branch for each of its probes."""
+    """A transcript as a tree, with a branch for each of its probes."""
     probes = transcript.probes
     branches = [Branch(probe.at, probe.ids, [len(probe.ids) - 1]) for probe in probes]
     return Tree(transcript.ids, transcript.targets, branches)
 
 
 def _shared_tokens(transcripts: Sequence[Transcript]) -> int:
-    """How many first tokens all have in common, before the first target of any."""
+    """How many first tokens all transcripts have in common, before the first target of any."""
     first_targets = [min(transcript.targets) for transcript in transcripts]
     shared = min(first_targets) - 1
     first = transcripts[0].ids

@@ -57,12 +57,12 @@ class Job:
 
     @property
     def task_settings(self) -> TaskSettings:
-        """The settings of this task."""
+        """The settings of this adapter's task."""
         return self.settings.tasks[self.name]
 
     @property
     def steps(self) -> int:
-        """Total optimizer steps."""
+        """How many optimizer steps the training has: those of an epoch, times the epochs."""
         passes = math.ceil(len(self.data.rows) / self.task_settings.batch)
         return self.task_settings.epochs * math.ceil(passes / self.task_settings.accumulation)
 
@@ -77,9 +77,9 @@ def identity(
 
     Args:
         base: The model to train.
-        settings: Of the training; those without an effect on weights are left out.
-        task: Of the adapter.
-        seed: Of weights and order.
+        settings: The settings of the training; those without an effect on weights are left out.
+        task: The task of the adapter.
+        seed: The seed of weights and order.
         **sources: Further values by name. Like base and settings they are hashed.
     """
     task_settings = (
@@ -91,8 +91,8 @@ def identity(
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
-    """Train until the steps are done, `job.last_step` or `stop`, and save the adapter if it is done
-    (with `job.partial`: if it was not stopped).
+    """Train one adapter until its steps are done, `job.last_step` or `stop`, and save it if it is
+    done (with `job.partial`: if it was not stopped).
 
     Args:
         base: The model; it has the adapter only while this runs.
@@ -125,6 +125,8 @@ class _Run(Loop[list[list[Row]]]):
     """The optimizer and the position while one adapter is trained."""
 
     def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
+        """Prepare the training from its checkpoint, if there is one; say so where steps of it are
+        done."""
         settings = job.settings
         saved = load_checkpoint(job.out / "checkpoint" / job.name, job.about)
         schedule: str = settings.schedule
@@ -161,7 +163,7 @@ class _Run(Loop[list[list[Row]]]):
             tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
 
     def _finished(self) -> bool:
-        """Whether no step is left before `job.last_step`."""
+        """Whether no step is left before the end or `job.last_step`."""
         return self.progress.step >= self.last
 
     def _batches(self) -> Generator[list[list[Row]]]:
@@ -175,7 +177,8 @@ class _Run(Loop[list[list[Row]]]):
                 yield [self._rows(numbers) for numbers in passes]
 
     def _steps_of_epoch(self, epoch: int) -> Iterator[list[list[int]]]:
-        """Yield the forward passes of each step, each pass the numbers of its rows."""
+        """Yield the forward passes of each step of an epoch, each pass as the numbers of its
+        rows."""
         settings = self.job.task_settings
         dice = Dice("order", self.job.seed, self.job.name, epoch)
         passes = batches(self.job.data.rows, settings.batch, dice)
@@ -183,18 +186,18 @@ class _Run(Loop[list[list[Row]]]):
             yield passes[start : start + settings.accumulation]
 
     def _rows(self, numbers: list[int]) -> list[Row]:
-        """The rows of these numbers."""
+        """The rows with these numbers."""
         return [self.job.data.rows[number] for number in numbers]
 
     def _step(self, batch: list[list[Row]]) -> float:
-        """Compute the gradients of the passes of `batch`; return the mean loss of a target, by
-        weight."""
-        p = self.progress
+        """Compute the gradients of the passes of a batch, and return the mean loss of a target, by
+        weight. Also counts targets, right ones and tokens."""
         rows = list(itertools.chain.from_iterable(batch))
+        # The weight of all targets; in a row without weights each has the weight 1.
         weight = sum(sum(row.weights) or len(row.targets) for row in rows)
 
         def losses() -> Iterator[Tensor]:
-            """The loss of each pass over some of the rows."""
+            """Yield the loss of each pass; also counts the right targets."""
             for rows_of_pass in batch:
                 loss, right = self.base.loss(rows_of_pass)
                 self._right += int(right.sum())
@@ -202,29 +205,33 @@ class _Run(Loop[list[list[Row]]]):
 
         loss = self.backward(losses())
         self._targets += sum(len(row.targets) for row in rows)
-        p.tokens += sum(len(row.ids) for row in rows)
+        self.progress.tokens += sum(len(row.ids) for row in rows)
         return loss
 
     def _log(self, loss: float) -> None:
-        """Log and tell the step, the mean loss, the share of targets right and the speed; tell the
-        time left too."""
-        p = self.progress
+        """Write a line of the log and of progress: the step, the loss, the share of right targets
+        and the speed.
+
+        Args:
+            loss: The mean loss of the steps since the last line.
+        """
+        progress = self.progress
         job = self.job
         right = self._right / max(1, self._targets)
-        speed = p.tokens / max(p.seconds, 1e-9)
+        speed = progress.tokens / max(progress.seconds, 1e-9)
         self.log_line(
             {
-                "step": job.before + p.step,
+                "step": job.before + progress.step,
                 "task": job.name,
-                "task_step": p.step,
+                "task_step": progress.step,
                 "loss": {job.name: round(loss, 5)},
                 "right": {job.name: round(right, 4)},
                 "tokens_per_s": round(speed),
             }
         )
-        left = p.seconds / p.step * (job.steps - p.step)
+        left = progress.seconds / progress.step * (job.steps - progress.step)
         self.tell(
-            f"{job.name}: step {p.step} of {job.steps}  loss {loss:.4f}  targets right "
+            f"{job.name}: step {progress.step} of {job.steps}  loss {loss:.4f}  targets right "
             f"{100 * right:.1f} %  "
             f"{speed:.0f} tokens/s  {duration(left)} left"
         )

@@ -45,7 +45,7 @@ class Batch:
     def kept(self) -> int:
         """How many replies are trained on."""
         trees = chain.from_iterable(self.passes)
-        return sum(len(tree.replies) for tree in trees)
+        return sum(len(tree.reply_lengths) for tree in trees)
 
 
 def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
@@ -66,10 +66,10 @@ def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
         whole = next(trees)
         tree = _cut_to(whole, size)
         if tree is None:
-            dropped += len(whole.replies)
+            dropped += len(whole.reply_lengths)
             misses += 1
         else:
-            dropped += len(whole.replies) - len(tree.replies)
+            dropped += len(whole.reply_lengths) - len(tree.reply_lengths)
             misses = 0
             taken.append(tree)
         if misses > _TRIES:
@@ -165,6 +165,6 @@ def share_right(right: Tensor, trees: Sequence[Tree]) -> float:
         right: [targets], for each target token of all trees whether it was the likeliest.
         trees: The trees, which know how many tokens each reply has.
     """
-    lengths = list(chain.from_iterable(tree.replies for tree in trees))
+    lengths = list(chain.from_iterable(tree.reply_lengths for tree in trees))
     all_right = [reply.all() for reply in torch.split(right, lengths)]
     return float(torch.stack(all_right).float().mean())

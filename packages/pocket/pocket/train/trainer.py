@@ -214,7 +214,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         stage = self._stage()
         number, made = batch
         trees = list(itertools.chain.from_iterable(made.passes))
-        targets = sum(sum(tree.replies) for tree in trees)  # tokens to learn in all replies
+        targets = sum(sum(tree.reply_lengths) for tree in trees)  # tokens to learn in all replies
         hits: list[torch.Tensor] = []
 
         def losses() -> Iterator[torch.Tensor]:

@@ -66,7 +66,7 @@ def train(
     training rows in the folder --data.
     """
     folder = Path(out)
-    run = _planned(method, options, folder)
+    run = _planned_run(method, options, folder)
     try:
         if not options.eval_only:
             check_writable(folder)
@@ -103,19 +103,27 @@ class _Run:
     examined: bool
 
 
-def _planned(method: str, options: TrainOptions, folder: Path) -> _Run:
-    """The training that the command asks for. Raises UserError."""
+def _planned_run(method: str, options: TrainOptions, folder: Path) -> _Run:
+    """The training that the command asks for, ready to start. Raises UserError."""
     if method == _READER:
-        return _reader(options, folder)
-    return _course(method, options, folder)
+        return _reader_run(options, folder)
+    return _course_run(method, options, folder)
 
 
 def _train(run: _Run, options: TrainOptions, folder: Path) -> int | None:
-    """Train until the end, --steps or a signal; returns the exit code, None if the adapters are to
-    be measured now."""
+    """Train until the end, --steps or a signal, and say what to do next.
+
+    Args:
+        run: The training.
+        options: The command's options.
+        folder: The training folder.
+
+    Returns:
+        The exit code of the command; None if the adapters are to be measured now.
+    """
 
     def train_steps(tell: Callable[[str], None], stop: threading.Event) -> bool:
-        """Train to the end, --steps or until `stop` is set; returns whether it ended."""
+        """Train to the end, --steps or until `stop` is set; return whether the end was reached."""
         return run.training.run(tell, stop, options.steps)
 
     done, finished = run_until_stopped(
@@ -133,8 +141,8 @@ def _train(run: _Run, options: TrainOptions, folder: Path) -> int | None:
     return 0
 
 
-def _course(name: str, options: TrainOptions, out: Path) -> _Run:
-    """The training of a method's adapters; no model is loaded.
+def _course_run(name: str, options: TrainOptions, out: Path) -> _Run:
+    """Check the command, and prepare the training of a method's adapters; no model is loaded.
 
     Args:
         name: The method's preset, as it was typed.
@@ -188,7 +196,14 @@ def _course(name: str, options: TrainOptions, out: Path) -> _Run:
 
 
 def _use_line(name: str, tasks: Sequence[TrainingTask], out: Path) -> str:
-    """How to use the adapters: "use them: harness run --method longrefiner ... --set ..."."""
+    """A line that says how to use the adapters: "use them: harness run --method longrefiner ...
+    --set ...".
+
+    Args:
+        name: The method's preset, as it was typed.
+        tasks: The tasks of the adapters.
+        out: The training folder.
+    """
     assignments: list[str] = []
     for task in tasks:
         folder = out / "adapters" / task.name
@@ -197,8 +212,8 @@ def _use_line(name: str, tasks: Sequence[TrainingTask], out: Path) -> str:
 
 
 def _check_label_options(options: TrainOptions) -> None:
-    """Raise UserError for a teacher without a data set, or the reverse, or options of a data set
-    that is not named."""
+    """Raise UserError for --teacher without --dataset or the reverse, and for --data or --exclude
+    without --dataset."""
     if (options.teacher is None) != (options.dataset is None):
         raise UserError(
             "a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither"
@@ -213,12 +228,12 @@ def _check_label_options(options: TrainOptions) -> None:
 def _chosen_tasks(
     preset: str, offered: Mapping[str, TrainingTask], chosen: Sequence[str]
 ) -> list[TrainingTask]:
-    """The tasks that --task names, all without it.
+    """The tasks that --task names, in the method's order; all without it.
 
     Args:
         preset: The method's preset.
         offered: Name -> task of the method.
-        chosen: Names.
+        chosen: The names.
 
     Raises:
         UnknownName: The method has no such task.
@@ -236,15 +251,16 @@ def _read_course(
     tasks: Sequence[str],
     sets: Mapping[str, object],
 ) -> Settings:
-    """The settings of the training, from the profiles of the preset, else of the longest beginning
-    of its name that has some ("longrefiner-bm25": those of "longrefiner").
+    """The settings of a training, from the profiles of the preset, else of the longest beginning of
+    its name that has some ("longrefiner-bm25": those of "longrefiner").
 
     Args:
         preset: The method's preset.
         options: The command's options.
-        base: The model to train.
+        base: The model to train; an embedded one has the profile "pocket", others "paper", unless
+            --profile names one.
         tasks: The names of the method's tasks.
-        sets: --set for the settings.
+        sets: --set for the settings, key -> value.
     """
     profile = options.profile
     if profile is None:
@@ -285,8 +301,11 @@ class _Sets:
 
 
 def _sets_by_target(sets: Mapping[str, object]) -> _Sets:
-    """Split --set by target: {"teacher.dtype": "float32", "rank": 8} -> teacher {"model.dtype":
-    "float32"}, training {"rank": 8}."""
+    """Split --set by what it is for.
+
+    {"teacher.dtype": "float32", "rank": 8}
+        -> teacher {"model.dtype": "float32"}, training {"rank": 8}
+    """
     by_target = _Sets()
     for key, value in sets.items():
         target, _, rest = key.partition(".")
@@ -304,8 +323,12 @@ def _sets_by_target(sets: Mapping[str, object]) -> _Sets:
 
 
 def _trainable_method(name: str) -> tuple[str, Method]:
-    """The preset that `name` means, and its method. Raises UnknownName, UserError for one without
-    adapters."""
+    """The full name of the preset that `name` means, and its method.
+
+    Raises:
+        UnknownName: There is no such preset.
+        UserError: The method has no adapters.
+    """
     part = resolve_method(Choices(method=name))
     preset = str(part.value.name)
     method = make_method(part.value, part.origins)
@@ -323,9 +346,9 @@ def make_labels(
 
     Args:
         options: The command's options.
-        settings: Of the training.
+        settings: The settings of the training.
         teacher: The model that labels.
-        sets: --set for dataset.KEY and datasets.NAME.KEY.
+        sets: --set for dataset.KEY and datasets.NAME.KEY, key -> value.
 
     Raises:
         UserError: A split or file is not a training one, or several data sets would share a path.
@@ -354,9 +377,9 @@ def _check_places(names: Sequence[str], options: TrainOptions, sets: Mapping[str
     """Raise UserError where a path has no "{dataset}", so that several data sets would share it.
 
     Args:
-        names: Of the data sets, two or more.
-        options: Of the command.
-        sets: What --set gives.
+        names: The names of the data sets, two or more.
+        options: The command's options.
+        sets: --set, key -> value.
     """
     documents = sets.get("dataset.documents")
     for option, value in (("--data", options.data), ("--set dataset.documents", documents)):
@@ -373,13 +396,13 @@ def _question_set(
     """The training questions of a data set, and the evaluation questions to keep out of them.
 
     Args:
-        name: Of the data set.
+        name: The name of the data set.
         options: The command's options.
-        settings: Of the training.
-        sets: As of `make_labels`.
+        settings: The settings of the training.
+        sets: --set for dataset.KEY and datasets.NAME.KEY, key -> value.
 
     Returns:
-        None where the data set has no training split.
+        None where the data set has no training split, which is also printed.
 
     Raises:
         UserError: The split or file is not a training one.
@@ -431,8 +454,12 @@ def _training_split(
 
 
 def _sets_of_dataset(name: str, sets: Mapping[str, object]) -> dict[str, object]:
-    """The --set of one data set: those for all, with its name in paths, then datasets.NAME.KEY as
-    dataset.KEY."""
+    """The --set that count for one data set: those for all, with its name in paths, then those for
+    it alone.
+
+        "nq", {"dataset.subset": "x", "datasets.nq.split": "dev", "datasets.squad.split": "a"}
+            -> {"dataset.subset": "x", "dataset.split": "dev"}
+    """
     mine = f"datasets.{name}."
     of_all: dict[str, object] = {}
     own: dict[str, object] = {}
@@ -448,8 +475,9 @@ def _sets_of_dataset(name: str, sets: Mapping[str, object]) -> dict[str, object]
     return {**of_all, **own}
 
 
-def _reader(options: TrainOptions, out: Path) -> _Run:
-    """The training of one adapter that serves all methods, as `_course` for a method's own.
+def _reader_run(options: TrainOptions, out: Path) -> _Run:
+    """Check the command, and prepare the training of one adapter that serves all methods; no model
+    is loaded.
 
     Args:
         options: The command's options.

@@ -130,10 +130,10 @@ def run_until_stopped(
 
     Args:
         run: The training; it gets `say` and an event that is set once it should stop.
-        out: Its folder.
+        out: The folder of the training.
         mlflow: The URI of a store; None or "off" for no log.
-        experiment: In which the run is shown there.
-        params: Name -> value, shown with it.
+        experiment: The experiment in which the run is shown there.
+        params: Name -> value, shown with the run.
 
     Returns:
         Whether it ended without a signal, and what `run` returned (None where a second signal
@@ -163,8 +163,8 @@ def _warn(sentence: str) -> None:
 
 
 def _stop_on_signals(stop: threading.Event) -> contextlib.AbstractContextManager[None]:
-    """Inside the block set `stop` at the first Ctrl-C or SIGTERM, raise KeyboardInterrupt at the
-    second."""
+    """Context manager: inside, the first Ctrl-C or SIGTERM sets `stop`, the second raises
+    KeyboardInterrupt."""
 
     def stop_or_raise(_number: int) -> None:
         """Stop after this step at the first Ctrl-C, at once at the second."""

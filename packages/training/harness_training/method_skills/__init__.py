@@ -37,7 +37,8 @@ TRAININGS = {"methods.longrefiner.method:LongRefiner": f"{_HERE}.longrefiner_lab
 
 
 def has_skills_listed(method: Method) -> bool:
-    """Whether the table says what the method asks of a model, be it nothing."""
+    """Whether a method's class, or one that it inherits from, stands in SKILLS, be it without a
+    skill."""
     return _target(method, SKILLS) is not None
 
 
@@ -59,7 +60,8 @@ def trainings_of(method: Method) -> Sequence[TrainingTask]:
 
 
 def _target(method: Method, table: Mapping[str, str]) -> str | None:
-    """The entry of the method's class, or of the nearest class that it inherits from."""
+    """The entry of a table for the method's class, or for the nearest class that it inherits from;
+    None without one."""
     for cls in type(method).__mro__:
         name = f"{cls.__module__}:{cls.__qualname__}"
         if name in table:
@@ -68,6 +70,6 @@ def _target(method: Method, table: Mapping[str, str]) -> str | None:
 
 
 def _load(target: str) -> Any:
-    """The function that "module:name" stands for."""
+    """The function that "module:name" stands for; imports the module."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)

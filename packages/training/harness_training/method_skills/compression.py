@@ -16,7 +16,8 @@ from methods.compression.surprise import open_context
 
 
 def _play_text(scene: Scene, tools: Tools) -> None:
-    """Score a scene's text after its question, or after nothing where there is none."""
+    """Let the compressor score a scene's text after its question, or after nothing where there is
+    none."""
     with open_context(tools.model("compressor")) as s:
         s.feed(_question_before(scene.question.text))
         s.score(scene.texts[0])
@@ -30,7 +31,7 @@ def _question_before(question: str) -> str:
 
 
 def _play_ranking(scene: Scene, tools: Tools) -> None:
-    """Score a scene's question and the restrictive sentence after its text."""
+    """Let the compressor score a scene's question and the restrictive sentence after its text."""
     with open_context(tools.model("compressor")) as s:
         s.feed(scene.texts[0])
         s.score(scene.question.text + RESTRICTIVE)
@@ -41,11 +42,10 @@ _TEXT = Skill("compressor text", "guessed", _play_text)
 
 
 def text_skills(config: MethodConfig) -> list[Skill]:
-    """Short answers and choices after a text, and texts with a high likelihood."""
+    """The skills "answer", "choose" and "compressor text"."""
     return [*reading.skills(config), _TEXT]
 
 
 def ranking_skills(config: MethodConfig) -> list[Skill]:
-    """Short answers and choices after a text; likely questions after texts, and likely texts
-    after questions."""
+    """The skills "answer", "choose", "compressor ranking" and "compressor text"."""
     return [*reading.skills(config), _RANKING, _TEXT]

@@ -10,13 +10,13 @@ from methods.decompose import DECOMPOSE
 
 
 def skills(config: MethodConfig) -> list[Skill]:
-    """Sub-questions, short answers, choices."""
+    """The skills "decompose", "answer" and "choose", in the prompts of `config`."""
     return [_decompose_skill(DECOMPOSE.of(config)), *reading.skills(config)]
 
 
 @cache
 def _decompose_skill(prompt: Prompt) -> Skill:
-    """The decomposition of a question, as `prompt` asks for it."""
+    """The skill "decompose": sub-questions of a question, as `prompt` asks for them."""
 
     def decompose(scene: Scene) -> Pieces:
         """The prompt with the scene's question."""

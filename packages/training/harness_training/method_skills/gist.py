@@ -8,7 +8,8 @@ from methods.gist import SHORTEN, Gist, break_request, lookup_request
 
 
 def skills(config: Gist.Config) -> list[Skill]:
-    """Page breaks, the look-up, summaries, short answers and choices."""
+    """The skills of page breaks, the look-up, summaries, short answers and choices, in the prompts
+    of `config`."""
 
     def page_break(scene: Scene) -> Pieces:
         """The method's request for the place of a page break."""

@@ -15,7 +15,8 @@ from methods.reading import question_text
 
 
 def skills(config: LongRefinerConfig) -> list[Skill]:
-    """The three tasks as far as they are used, short answers and choices."""
+    """The skills of those of the three tasks that `config` uses, and those of short answers and
+    choices."""
     used: list[Skill] = []
     for skill, runs in zip(task_skills(config), config.tasks().values(), strict=True):
         if runs:
@@ -24,19 +25,22 @@ def skills(config: LongRefinerConfig) -> list[Skill]:
 
 
 def task_skills(config: LongRefinerConfig) -> list[Skill]:
-    """Analysis, structuring and selection, in the prompts that `config` leaves or puts in place."""
+    """The skills of analysis, structuring and selection, in this order, in the prompts of
+    `config`."""
 
     def analysis(scene: Scene, tools: Tools) -> None:
-        """Play the method's analysis of a question."""
+        """Ask whether the scene's question is local or global, and probe the reply."""
         with tools.model("refiner").session() as s:
             feed(s, prompts.analysis(question_text(scene.question), config))
             s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
 
     def structuring(scene: Scene) -> Pieces:
+        """The method's request for the outline of the scene's text."""
         return prompts.structuring(scene.texts, config)
 
     def selection(scene: Scene) -> Pieces:
-        """The method's prompt that selects sections of a document."""
+        """The method's request for the parts of a document that help; the scene's texts are title,
+        abstract and lines of titles."""
         title, abstract, lines = scene.texts
         return prompts.selection(question_text(scene.question), title, abstract, lines, config)
 

@@ -14,8 +14,9 @@ What a teacher says that cannot be read makes no scene.
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
+from typing import Any
 
 from harness.errors import ModelOutputError
 from harness.prompts import Prompt, feed
@@ -60,7 +61,8 @@ _PLACED = 0.9  # share of a text that a teacher's outline must stand for
 def label_breadth(
     question: Question | None, _documents: Sequence[Document], tools: Labelling
 ) -> list[Scene]:
-    """One scene of kind "breadth", labelled by the teacher; [] if its reply names neither class."""
+    """Let the teacher say whether a question is local or global: one scene of kind "breadth"; [] if
+    its reply names neither."""
     assert question is not None  # this task has one request per question
     breadth = parse_level(_teacher_reply(tools, _BREADTH, question=question_text(question)))
     if breadth is None:
@@ -69,7 +71,8 @@ def label_breadth(
 
 
 def parse_level(reply: str) -> str | None:
-    """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
+    """ "local" or "global" of a reply: '{"query_type": "local"}' -> "local"; None where it has
+    neither."""
     for value in values_in(reply):
         if not isinstance(value, dict):
             continue
@@ -82,15 +85,15 @@ def parse_level(reply: str) -> str | None:
 def label_outline(
     _question: Question | None, documents: Sequence[Document], tools: Labelling
 ) -> list[Scene]:
-    """Scenes of kind "outline": the body of a page with headings, or the text as it is with the
-    teacher's outline."""
+    """Scenes of kind "outline", one for each document that has a usable outline: the body of a page
+    with its headings' outline, or the text as it is with the teacher's."""
     scenes = [_outline_scene(document, tools) for document in documents]
     return list(filter(None, scenes))
 
 
 def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
-    """A page's outline, from its headings or by the teacher, as a scene; None where it has no
-    usable one."""
+    """A document as a scene, whose reply is its outline, from its headings or by the teacher; None
+    where it has no usable one."""
     text = document.text[body_start(document) :]
     outline_text: str | None = None
     page = page_from_text(text, tools.offsets)
@@ -105,9 +108,14 @@ def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
 
 
 def _teacher_outline(text: str, tools: Labelling) -> str | None:
-    """The outline that the teacher writes; None where it has no titles or does not fit the text."""
+    """The outline that the teacher writes of a text; None where it has no titles or does not fit
+    the text.
+
+    Raises:
+        ModelOutputError: The outline was cut off.
+    """
     teacher = tools.teacher()
-    max_tokens = tools.most(2 * teacher.count(text) + 64)
+    max_tokens = tools.at_most_a_row(2 * teacher.count(text) + 64)
     prompt = Prompt("labels", tools.asked or prompts.STRUCTURING.text)
     with teacher.session() as s:
         feed(s, prompt.fill(text=[text]))
@@ -130,18 +138,23 @@ def label_titles(
     documents: Sequence[Document],
     tools: Labelling,
 ) -> list[Scene]:
-    """A scene of kind "titles" for every document with titles and a list in the teacher's reply.
+    """Let the teacher select titles of each document: a scene of kind "titles" for each that has
+    titles and for which the reply is a list.
 
     A document's tree is made by the base with its trained structuring adapter.
+
+    Args:
+        config: The method's settings.
+        question: The question.
+        documents: Its documents.
+        tools: The teacher and the base.
     """
     assert question is not None  # this task has one request per question
     scenes = []
     for document in documents:
         model = tools.base()
-        build_tree = partial(
-            structure, document, config, model, lambda _, fn: fn()
-        )  # `once` keeps the tree in memory
-        tree: Tree = tools.once(document.text, build_tree)
+        build_tree = partial(structure, document, config, model, _call)
+        tree: Tree = tools.once(document.text, build_tree)  # which keeps the tree in memory
         if not any(selectable_titles(node) for node in tree.nodes):
             continue
         title = document.title
@@ -159,24 +172,29 @@ def label_titles(
     return scenes
 
 
+def _call(_key: str, fn: Callable[[], Any]) -> Any:
+    """The result of `fn`, in place of `Tools.keep`: nothing is stored."""
+    return fn()
+
+
 def _teacher_reply(tools: Labelling, prompt: str, **values: str) -> str:
-    """The teacher's reply to `prompt`, filled with `values`. Raises WindowExceeded where it is too
-    long."""
+    """The teacher's reply to a prompt filled with values, or to the user's prompt in its place.
+    Raises WindowExceeded where it is too long."""
     with tools.teacher().session() as s:
         s.user("".join(Prompt("labels", tools.asked or prompt).fill(**values)))
         return s.write(_REPLY).text
 
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
-    """The tasks in the order they are trained: titles are selected from outlines of the trained
-    model."""
-    skill = {item.name.removeprefix("longrefiner "): item for item in task_skills(config)}
+    """The training tasks of the three adapters in the order of training: titles are selected from
+    outlines of the trained model."""
+    skills = {skill.name.removeprefix("longrefiner "): skill for skill in task_skills(config)}
     structured = config.model_copy(update={"structuring": True})
     analysis = TrainingTask(
         "analysis",
-        skill["analysis"],
+        skills["analysis"],
         "accuracy",
-        lambda scene, outcome: {"accuracy": float((outcome.p_first[0] > 0.5) == scene.verdicts[0])},
+        _accuracy,
         label_breadth,
         floor=_majority_share,
         asked=PROMPTS["analysis"],
@@ -184,7 +202,7 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     )
     structuring = TrainingTask(
         "structuring",
-        skill["structuring"],
+        skills["structuring"],
         "outline F1",
         _outline_scores,
         label_outline,
@@ -193,7 +211,7 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     )
     selection = TrainingTask(
         "selection",
-        skill["selection"],
+        skills["selection"],
         "selection F1",
         _selection_scores,
         partial(label_titles, structured),
@@ -204,7 +222,10 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
 
 
 def f1(predicted: Collection[Hashable], right: Collection[Hashable]) -> float:
-    """Harmonic mean of precision and recall of multisets; 1 where both are empty."""
+    """Harmonic mean of precision and recall of multisets; 1 where both are empty.
+
+    ["a", "b"], ["b", "c"] -> 0.5
+    """
     if not predicted and not right:
         return 1.0
     both = sum((Counter(predicted) & Counter(right)).values())
@@ -212,8 +233,13 @@ def f1(predicted: Collection[Hashable], right: Collection[Hashable]) -> float:
 
 
 def outline_items(outline: Part, under: str = "") -> list[Hashable]:
-    """What F1 compares: parts as (kind, folded title), clips as (title of their part, head, tail);
-    under: its title."""
+    """The items of an outline that F1 compares: parts as (kind, folded title), clips as (title of
+    their part, head, tail).
+
+    Args:
+        outline: The outline, or a part of it.
+        under: The folded title of that part; "" for the whole outline.
+    """
     items: list[Hashable] = []
     for child in outline.children:
         if isinstance(child, Clip):
@@ -224,6 +250,12 @@ def outline_items(outline: Part, under: str = "") -> list[Hashable]:
     return items
 
 
+def _accuracy(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
+    """Whether the scene's probe is right: {"accuracy": 1.0 or 0.0}."""
+    says_first = outcome.p_first[0] > 0.5
+    return {"accuracy": float(says_first == scene.verdicts[0])}
+
+
 def _majority_share(scenes: Sequence[Scene]) -> float:
     """The share of the commoner verdict: what always giving it reaches."""
     local = sum(scene.verdicts[0] for scene in scenes) / len(scenes)
@@ -231,8 +263,8 @@ def _majority_share(scenes: Sequence[Scene]) -> float:
 
 
 def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
-    """F1 of the outline that was written, F1 of its titles alone, and whether it equals the right
-    one."""
+    """Scores of the outline that was written: {"outline F1": parts and clips, "title F1": parts
+    alone, "exact": 1.0 if it equals the right one}."""
     predicted = outline_items(parse(outcome.written[0]))
     right = outline_items(parse(scene.replies[0]))
     return {
@@ -243,13 +275,13 @@ def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
 
 
 def _titles(items: Sequence[Hashable]) -> list[Hashable]:
-    """The parts among the items of an outline."""
+    """Those of an outline's items that are parts: (kind, title)."""
     return [item for item in items if isinstance(item, tuple) and len(item) == 2]
 
 
 def _selection_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
-    """F1 of the titles that were selected (0 without a list), and whether they are the right
-    ones."""
+    """Scores of the titles that were selected: {"selection F1": ..., "exact": 1.0 if they are the
+    right ones}; both 0 for a reply without a list."""
     written = outcome.written[0]
     predicted = prompts.parse_titles(written) or frozenset()
     right = prompts.parse_titles(scene.replies[0]) or frozenset()

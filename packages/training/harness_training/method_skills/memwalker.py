@@ -14,21 +14,22 @@ from methods.memwalker.config import MemWalkerConfig
 
 
 def skills(config: MemWalkerConfig) -> list[Skill]:
-    """Summaries of segments and of summaries, the choice of a part, and its reading; with the
-    fallback short answers too."""
+    """The skills of summaries of segments, summaries of summaries, the choice of a part, and its
+    reading; with the fallback of short answers, too."""
 
     def parents(scene: Scene) -> Pieces:
+        """The method's prompt for one summary of the scene's summaries."""
         return prompts.parents(scene.texts, config)
 
     def triage(scene: Scene) -> Pieces:
-        """The method's prompt at a node; a scene shows the memory, then the summaries."""
+        """The method's prompt at a node; the scene's texts are the memory, then the summaries."""
         memory, *summaries = scene.texts
         return prompts.triage(
             scene.question, memory.splitlines(), summaries, config, back=config.inner_revert
         )
 
     def leaf(scene: Scene) -> Pieces:
-        """The method's prompt at a leaf; a scene shows the memory, then the segment."""
+        """The method's prompt at a segment; the scene's texts are the memory, then the segment."""
         memory, segment = scene.texts
         return prompts.leaf(
             scene.question, memory.splitlines(), segment, scene.task.instruction, config

@@ -13,10 +13,11 @@ from methods.pecan.search import feed_node, finish, open_search
 
 
 def skills(config: PecanConfig) -> list[Skill]:
-    """The texts written by the builder, and the search with its probes and its answer.
+    """The skills of what the builder writes, and of the search with its probes and its answer.
 
-    Points of chunks and points of points, or the shared summary where the graph is a tree. A search
-    in other words is another skill, which no model was trained on until a curriculum names it.
+    The builder writes points of chunks and points of points, or the shared summary where the graph
+    is a tree. A search in other words is another skill, which no model was trained on until a
+    curriculum names it.
     """
     name = "pecan search"
     if config.probe_wording != "printed":
@@ -32,11 +33,11 @@ def skills(config: PecanConfig) -> list[Skill]:
 
 
 def _play_points(config: PecanConfig, level: int, scene: Scene, tools: Tools) -> None:
-    """Write points over the texts of a scene.
+    """Let the model write points over the texts of a scene.
 
     Args:
-        config: Has the prompts.
-        level: Of the graph; 2 for points of chunks.
+        config: The method's settings, which have the prompts.
+        level: The level of the graph that is written; 2 for points of chunks.
         scene: The texts.
         tools: Give the model.
     """
@@ -47,10 +48,11 @@ def _play_points(config: PecanConfig, level: int, scene: Scene, tools: Tools) ->
 
 
 def _play_search(config: PecanConfig, scene: Scene, tools: Tools) -> None:
-    """Read the texts of a scene with a probe after each; answer where the scene has a reply.
+    """Show the model the texts of a scene with a probe after each; ask for the answer where the
+    scene has a reply.
 
     Args:
-        config: Has the prompts.
+        config: The method's settings, which have the prompts.
         scene: The question and the texts.
         tools: Give the model.
     """

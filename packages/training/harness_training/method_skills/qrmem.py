@@ -19,7 +19,7 @@ from methods.summary import SUMMARY
 
 
 def skills(config: QRMeMConfig) -> list[Skill]:
-    """Summaries, what the memory and its navigation ask for, and reading."""
+    """The skills of summaries, of what the memory and its navigation ask for, and of reading."""
     return [
         summary_skill(SUMMARY.of(config)),
         *_memory_skills(config),
@@ -28,46 +28,50 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
 
 def _memory_skills(config: QRMeMConfig) -> list[Skill]:
-    """One for each kind of request of the memory and its navigation."""
+    """A skill for each kind of request of the memory and its navigation."""
 
     def asking(scene: Scene, summary: str = "") -> Asking:
+        """What writes the method's requests about the scene's question; `summary` is of the whole
+        document."""
         return Asking(config, scene.question, summary)
 
     def entities(scene: Scene) -> Pieces:
-        """The method's prompt for the entities of a segment."""
+        """The method's request for the entities of a segment."""
         summary, guide, segment = scene.texts
         return asking(scene, summary).entities(segment, guide.splitlines())
 
     def relations(scene: Scene) -> Pieces:
-        """The method's prompt for the relations of a segment."""
+        """The method's request for the relations of a segment."""
         summary, names, guide, segment = scene.texts
         return asking(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
 
     def doubts(scene: Scene) -> Pieces:
-        """The method's prompt for questions that a segment leaves open."""
+        """The method's request for questions about what a segment's graph lacks."""
         summary, segment, names, triples = scene.texts
         return asking(scene, summary).questions(segment, names.splitlines(), triples.splitlines())
 
     def fusion(scene: Scene) -> Pieces:
-        """The method's prompt that joins two relations."""
+        """The method's request for questions about two relations, before they are merged."""
         summary, first, text, second, other = scene.texts
         return asking(scene, summary).fusion_questions(
             Relation(first, text), Relation(second, other)
         )
 
     def fused(scene: Scene) -> list[str]:
+        """The turn after `fusion`, which asks for the one relation."""
         return [asking(scene).fusion_relation()]
 
     def ask(scene: Scene) -> Pieces:
+        """The method's request for the answer from the scene's segments."""
         return asking(scene).ask(scene.texts, scene.task.instruction)
 
     def trial(scene: Scene) -> Pieces:
-        """The method's prompt that tries to answer from the chosen segments."""
+        """The method's request for the entities to look up next."""
         reason, chosen, others, *segments = scene.texts
         return asking(scene).trial(segments, reason, chosen.splitlines(), others.splitlines())
 
     def elaborate(scene: Scene) -> Pieces:
-        """The method's prompt that describes an entity by its relations."""
+        """The method's request for an elaborated question."""
         names, triples = scene.texts
         return asking(scene).elaborate(names.splitlines(), triples.splitlines())
 

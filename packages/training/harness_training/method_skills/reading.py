@@ -10,25 +10,26 @@ from methods.reading import PROMPTS, Reading, ask
 
 
 def skills(config: MethodConfig | None = None) -> list[Skill]:
-    """Short answers and choices after a text, in the prompts of `config`."""
+    """The skills "answer" and "choose": short answers and choices after a text, in the prompts of
+    `config` (None: the shared ones)."""
     return _skills_in_prompts(tuple(prompt.of(config) for prompt in PROMPTS))
 
 
 def no_skills(_config: MethodConfig) -> list[Skill]:
-    """None: there is nothing to learn about the answer to a question without its text."""
+    """[]: there is nothing to learn about the answer to a question without its text."""
     return []
 
 
 def request_skill(
     name: str, scene: str, role: str, *requests: Callable[[Scene], Sequence[str]]
 ) -> Skill:
-    """A skill that makes some requests in one session.
+    """A skill that makes some requests in one session, a turn each.
 
     Args:
-        name: Of the skill.
+        name: The name of the skill.
         scene: The kind of scene that it is trained on.
         role: The role whose model is asked.
-        *requests: Scene -> the pieces of the prompt, for each turn.
+        *requests: For each turn a function: scene -> the pieces of the prompt.
     """
 
     def play(played: Scene, tools: Tools) -> None:
@@ -44,7 +45,8 @@ def request_skill(
 
 @cache
 def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
-    """The two skills, with `prompts` in place of the shared ones of the same names."""
+    """The skills "answer" and "choose", with `prompts` in place of the shared ones of the same
+    names."""
     replaced: dict[str, str | dict[str, str]] = {
         prompt.name: {"user": prompt.text, "system": prompt.system} for prompt in prompts
     }

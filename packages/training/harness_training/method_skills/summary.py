@@ -11,7 +11,7 @@ from methods.summary import DETAILED, SUMMARY, summarise
 
 @cache
 def summary_skill(prompt: Prompt) -> Skill:
-    """A summary as `prompt` asks for it."""
+    """The skill "summary": a summary as `prompt` asks for it."""
 
     def summary(scene: Scene, tools: Tools) -> None:
         """Summarise the scene's texts as a method does."""
@@ -22,10 +22,10 @@ def summary_skill(prompt: Prompt) -> Skill:
 
 
 def shared_skills(config: MethodConfig) -> list[Skill]:
-    """Summaries by the shared prompt, short answers, choices."""
+    """The skills "summary" by the shared prompt, "answer" and "choose"."""
     return [summary_skill(SUMMARY.of(config)), *reading.skills(config)]
 
 
 def detailed_skills(config: MethodConfig) -> list[Skill]:
-    """Summaries by RAPTOR's prompt, short answers, choices."""
+    """The skills "summary" by RAPTOR's prompt, "answer" and "choose"."""
     return [summary_skill(DETAILED.of(config)), *reading.skills(config)]
