@@ -12,7 +12,7 @@ the data set's own instruction.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -59,6 +59,27 @@ def fill_in_answers(question: str, answers: Sequence[str]) -> str:
         return answer or match.group()
 
     return _PLACE.sub(earlier_answer, question)
+
+
+def _pieces_shown(read: Iterable[Shown], solved: str, document: Document) -> tuple[Shown, ...]:
+    """What the reader saw: the pieces that sub-questions were answered from, in document order, and
+    the list of these questions with their answers.
+
+    Args:
+        read: The pieces, each once.
+        solved: The list.
+        document: The document.
+    """
+    pieces = sorted(read, key=_place_in_document)
+    spans = [piece for piece in pieces if piece.kind == "span"]
+    sources = tuple((document.id, piece.start, piece.end) for piece in spans)
+    written = Shown("generated", document.id, text=solved, sources=sources)
+    return (*pieces, written)
+
+
+def _place_in_document(piece: Shown) -> tuple[int, int]:
+    """A sort key: where a piece starts, then where it ends."""
+    return piece.start, piece.end
 
 
 @dataclass(frozen=True)
@@ -128,30 +149,22 @@ class Decompose(reading.ReadingMethod):
         read: dict[Shown, None] = {}
         for number, subquestion in enumerate(subquestions, 1):
             filled = fill_in_answers(subquestion, answers)
-            asked = Question(f"{question.id}#{number}", filled, question.document_ids)
-            found = self._answer_one(asked, document, index, tools)
+            one_hop = Question(f"{question.id}#{number}", filled, question.document_ids)
+            found = self._answer_one(one_hop, document, index, tools)
             read |= dict.fromkeys(found.shown)
             answers.append(" ".join(found.reply.split()))
             line = STEP.of(config).fill(question=filled, answer=answers[-1])
             lines.append("".join(line))
+            tokens = sum(map(tools.model().count, found.texts))
+            note = f"{filled} -> {found.reply}"
             steps.append(
-                Step(
-                    "sub-question",
-                    number,
-                    tokens=sum(map(tools.model().count, found.texts)),
-                    flops=tools.meter.flops(),
-                    note=f"{filled} -> {found.reply}",
-                )
+                Step("sub-question", number, tokens=tokens, flops=tools.meter.flops(), note=note)
             )
         solved = "\n".join(lines)
         request = reading.Reading(tools.task, config.window, config)
         text = reading.ask(question, [solved], tools, tools.model(), request)
-        shown = sorted(read, key=lambda piece: (piece.start, piece.end))
-        spans = [piece for piece in shown if piece.kind == "span"]
-        sources = tuple((document.id, piece.start, piece.end) for piece in spans)
-        written = Shown("generated", document.id, text=solved, sources=sources)
         reason = f"{len(subquestions)} sub-questions"
-        return Answer(text, (*shown, written), reason, tuple(steps))
+        return Answer(text, _pieces_shown(read, solved, document), reason, tuple(steps))
 
     def _subquestions(self, question: Question, tools: Tools) -> tuple[list[str], Step]:
         """The sub-questions that the model lists, at most `most`, or the question itself where it

@@ -350,38 +350,50 @@ class _Segmented(reading.ReadingMethod):
         model = tools.model()
         request = reading.Reading(tools.task, config=config)
         limit = min(config.budget, reading.room_for_text(question, tools, model, request))
-        separator = model.count(reading.SEPARATOR)
-        used = 0
-        read: list[str] = []
-        shown: list[Shown] = []
+        shown_texts = [self._shown_text(segment) for segment in segments]
+        order = best_first(scores)
+        count = reading.how_many_fit([shown_texts[i] for i in order], limit, model)
+        best = order[:count]
         steps: list[Step] = []
-        reason = "exhausted"
-        for i in best_first(scores):
-            text = segments[i].text
-            if config.titles:
-                text = segments[i].titled_text
-            tokens = model.count(text)
-            used += tokens
-            if read:
-                used += separator
-            if used > limit:
-                reason = "window"
-                if limit == config.budget:
-                    reason = "budget"
-                break
-            read.append(text)
-            shown.append(segments[i].shown)
-            score = {"score": float(scores[i])}
-            flops = tools.meter.flops()
-            steps.append(
-                Step("select", i, scores=score, tokens=tokens, flops=flops, shown=shown[-1])
+        for i in best:
+            step = Step(
+                "select",
+                i,
+                scores={"score": float(scores[i])},
+                tokens=model.count(shown_texts[i]),
+                flops=tools.meter.flops(),
+                shown=segments[i].shown,
             )
-        if not segments:
-            reason = "no text"
-        elif not read:
-            reason = f"{reason}: not even one segment fits"
-        reply = reading.ask(question, read, tools, model, request)
-        return Answer(reply, tuple(shown), reason, tuple(steps))
+            steps.append(step)
+        reply = reading.ask(question, [shown_texts[i] for i in best], tools, model, request)
+        shown = tuple(segments[i].shown for i in best)
+        return Answer(reply, shown, self._stop_reason(count, len(segments), limit), tuple(steps))
+
+    def _shown_text(self, segment: _Segment) -> str:
+        """The text of a segment as the reader sees it, with its document's title where `titles` is
+        set."""
+        if self.config.titles:
+            return segment.titled_text
+        return segment.text
+
+    def _stop_reason(self, shown: int, segments: int, limit: int) -> str:
+        """Why no more segments are shown: "exhausted", "budget", "window", "no text" ...
+
+        Args:
+            shown: How many segments are shown.
+            segments: How many there are.
+            limit: Most tokens of all that are shown: the budget, or what the window leaves.
+        """
+        if segments == 0:
+            return "no text"
+        if shown == segments:
+            return "exhausted"
+        reason = "window"
+        if limit == self.config.budget:
+            reason = "budget"
+        if shown == 0:
+            reason += ": not even one segment fits"
+        return reason
 
 
 class SentenceSegments(_Segmented):

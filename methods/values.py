@@ -51,6 +51,7 @@ class _ReplyReader:
     """
 
     def __init__(self) -> None:
+        """Begin without a value."""
         self._values: list[object] = []
         self._objects: list[tuple[dict[str, object], list[object]]] = []
         self._open: list[list[object]] = []

@@ -99,15 +99,7 @@ class Raptor(reading.ReadingMethod):
         graph = Graph.from_index(index)
         with tools.phase("search"):
             similarity = similarity_to(question.text, index["embeddings"], tools)
-        top_k = self.config.top_k
-        order = best_first(similarity)
-        reason = "exhausted"
-        if len(order) > top_k:
-            reason = "k"
-            order = order[:top_k]
-        if self.config.retrieval == "traversal":
-            order = traversal(graph, similarity, top_k)
-            reason = "traversed"
+        order, reason = self._chosen_nodes(graph, similarity)
         texts = [graph.text[node] for node in order]
         count, limit = self._fitting(question, texts, tools)
         steps: list[Step] = []
@@ -129,6 +121,25 @@ class Raptor(reading.ReadingMethod):
         request = reading.Reading(tools.task, config=self.config)
         text = reading.ask(question, texts[:count], tools, tools.model(), request)
         return Answer(text, tuple(shown), limit or reason, tuple(steps))
+
+    def _chosen_nodes(self, graph: Graph, similarity: np.ndarray) -> tuple[list[int], str]:
+        """Choose the nodes to show, by the setting `retrieval`.
+
+        Args:
+            graph: The tree.
+            similarity: The similarity of each node to the question [nodes].
+
+        Returns:
+            Their numbers in the order of choice, and why no more were chosen: "k", "exhausted" (all
+            were) or "traversed".
+        """
+        top_k = self.config.top_k
+        if self.config.retrieval == "traversal":
+            return traversal(graph, similarity, top_k), "traversed"
+        order = best_first(similarity)
+        if len(order) > top_k:
+            return order[:top_k], "k"
+        return order, "exhausted"
 
     def _fitting(self, question: Question, texts: list[str], tools: Tools) -> tuple[int, str]:
         """How many of the texts are shown: the first one that would pass the budget or the window
