@@ -505,12 +505,6 @@ class _Search:
             return self._find_low(words)
         return self._find_high(words)
 
-    def _find(self, level: str, words: Sequence[str]) -> _Found:
-        """What the keywords of one level, "low" or "high", find."""
-        if level == "low":
-            return self._find_low(words)
-        return self._find_high(words)
-
     def _find_low(self, words: Sequence[str]) -> _Found:
         """Find entities by low-level keywords, with their relations and chunks.
 
