@@ -177,8 +177,8 @@ class RunEntry:
     Args:
         texts: "whole", or "hashed" where the data set's texts are left out.
         dataset: Name of the data set.
-        fingerprint: Of its rows.
-        licence: Of its rows.
+        fingerprint: The hash of its rows.
+        licence: The licence of its rows.
         scorers: Scorer -> version.
         changed: Files that had been changed since the run ended; None where nobody knows.
         misfits: What did not fit in files that the bundle leaves out, a sentence each; None of

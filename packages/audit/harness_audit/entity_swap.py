@@ -348,9 +348,9 @@ def _pseudoword(word: str, seed: int, number: int) -> str:
     """A made-up word that can be pronounced, about as long as `word`: "lovelace" -> "brasker".
 
     Args:
-        word: In small letters.
+        word: The word that it stands for, in small letters.
         seed: Another seed makes another word.
-        number: Of the attempt, from 0.
+        number: The number of the attempt, from 0; another attempt makes another word.
     """
     value = int.from_bytes(hashlib.sha256(f"{seed} {number} {word}".encode()).digest())
     parts: list[str] = []

@@ -91,7 +91,8 @@ class LengthRow:
     run: str | None
 
     def columns(self) -> dict[str, object]:
-        """The row as column -> value, by the columns in the module's head."""
+        """The row as the columns of the table: {"dataset": "musique", "length": "up to 500",
+        "mean": 0.41, "mean.low": 0.38, "mean.high": 0.44, ...}."""
         return {
             "dataset": self.dataset,
             "method": self.method,
@@ -153,7 +154,7 @@ def figure(
         UserError: No rows or tokenizer can be loaded, or no question has a score.
         UnknownName: A run does not have the score.
     """
-    counts: dict[TextGroup, Callable[[str], int]] = {}
+    counts: dict[TextGroup, Callable[[str], int]] = {}  # each counts a document once
     measured: list[Measured] = []
     problems: list[UserError] = []
     for run, rows in with_rows(runs, data, warn, whole=True):
@@ -225,7 +226,9 @@ def bucket_name(edges: Sequence[int], number: int) -> str:
 
 
 def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
-    """Score and recall by length, a row for each run and bucket (columns: see the module's head).
+    """Score and recall by length: a row for each run and bucket of lengths, with the columns
+    dataset, method, model, length, tokens.from, tokens.mean, tokens.to, score, mean, answer_recall,
+    answer_recall_substring (these three with .low and .high), n, failed, notes, run.
 
     Args:
         runs: The runs, with what their lengths are counted from.

@@ -64,14 +64,14 @@ class Verdict:
     Args:
         a: The first method.
         b: The second method.
-        settled_by: As of `Pair`.
-        better: As of `Pair`.
+        settled_by: "level", "order", "width" or "all", as in `Pair`; None while the pair is open.
+        better: The method that is shown to be better; None for neither.
         difference: Mean of a minus b, of scores in [0, 1]; None without a question.
         low: Lower end of its interval.
         high: Upper end of its interval.
-        p: Of the test.
-        questions: Used so far.
-        clusters: Documents or groups of documents used so far.
+        p: The p value of the test.
+        questions: How many questions were used so far.
+        clusters: How many documents or groups of documents were used so far.
     """
 
     a: str

@@ -96,7 +96,8 @@ class PositionRow:
     run: str
 
     def columns(self) -> dict[str, object]:
-        """The row as column -> value, by the columns in the module's head."""
+        """The row as the columns of the table: {"dataset": "musique", "study": "where", "part":
+        "middle", "from": 0.33, "to": 0.67, "mean": 0.41, "mean.low": 0.38, ...}."""
         return {
             "dataset": self.dataset,
             "placed": self.placed,
@@ -191,7 +192,8 @@ def figure(
 
 def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> pd.DataFrame:
     """The score by place and by distance of the supporting parts: a row for each part of the text,
-    or of the distances, that has a question (columns: see the module's head).
+    or of the distances, that has a question. Columns: dataset, placed, method, model, study, part,
+    from, to, score, mean, mean.low, mean.high, n, failed, notes, run.
 
     Args:
         runs: Runs with the rows of their data sets.

@@ -33,12 +33,13 @@ from reports.run_notes import run_notes
 
 @dataclass(frozen=True)
 class IndexRequests:
-    """Requests that built the indexes of a run.
+    """How many requests built the indexes of a run.
 
     Args:
-        each: Of one index; None without indexes.
+        each: Requests of one index, the mean; None without indexes.
         index_of: "a document" or "a question", whose index it is; "" without indexes.
-        per_question: All construction of the run per question answered; None without answers.
+        per_question: Requests of all indexes of the run, per question answered; None without
+            answers.
         retries: Tries beyond the first.
     """
 
@@ -53,16 +54,16 @@ class RequestRow:
     """A row of the table: one run.
 
     Args:
-        head: Its first columns: dataset, method, model.
+        head: The first columns: dataset, method, model.
         score: The name of the score.
-        mean: Of the score.
-        requests: Search and answer per question; NOTHING where the run does not tell.
-        search: Requests of the search per question, likewise None.
-        answer: Requests of the answer per question, likewise None.
+        mean: The mean of the score.
+        requests: Requests of search and answer per question; NOTHING where the run does not tell.
+        search: Requests of the search per question; None where the run does not tell.
+        answer: Requests of the answer per question; None where the run does not tell.
         index: Requests that built its indexes.
         retries: Tries beyond the first, of questions and indexes.
-        n: Questions.
-        failed: Those of them that failed.
+        n: How many questions.
+        failed: How many of them failed.
         notes: What limits the numbers.
         run: The name of the run folder.
     """
@@ -81,7 +82,8 @@ class RequestRow:
     run: str
 
     def columns(self) -> dict[str, object]:
-        """The row as column -> value, by the columns in the module's head."""
+        """The row as the columns of the table: {"dataset": "musique", "requests": 3.2,
+        "requests.low": 2.9, "requests.high": 3.5, "requests.index": 40.0, ...}."""
         return {
             **self.head,
             "score": self.score,
@@ -117,7 +119,9 @@ def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
 
 
 def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
-    """Requests a question and the score, a row a run (columns: see the module's head).
+    """Requests a question and the score: a row for each run, with the columns dataset, method,
+    model, score, mean, requests (both with .low and .high), requests.search, requests.answer,
+    requests.index, index of, requests.built, retries, n, failed, notes, run.
 
     Args:
         runs: The runs.

@@ -74,11 +74,16 @@ class _Side:
     def add(self, total: Floats, size: Floats, expected: Floats, largest: Floats) -> None:
         """Bet on the next cluster: updates the capital and `best`.
 
+        For a candidate d and each fraction f that is bet, the capital is multiplied by
+
+            1 + f (total - d size - expected) / (largest (1 + d) + expected)          at least 1 - f
+
         Args:
             total: The sum of differences over the cluster's questions.
             size: How many questions it has.
-            expected: c in the module's head, of the candidates' shape.
-            largest: m in the module's head.
+            expected: The mean of (total - d size) if d is true, of the candidates' shape; 0 where
+                clusters are drawn from a population.
+            largest: The size of the largest cluster that there may be.
         """
         worst = largest * (1.0 + self.candidates) + expected  # m (1 + d) + c
         can_lose = worst > _NOWHERE
@@ -115,8 +120,8 @@ class PairedRace:
 
         Args:
             sizes: (G,) questions of each cluster in the order of the run, all at least 1.
-            finite: Whether the conclusions are about these clusters alone, not about a population
-                that they are drawn from (see the module's head).
+            finite: Whether the conclusions are about these clusters alone; else they are about a
+                population that these are drawn from.
             candidates: Mean differences that are tested, by default every STEP from -1 to 1.
         """
         self.sizes = np.asarray(sizes, dtype=np.float64)

@@ -60,8 +60,9 @@ def figure(
 def frame(
     parts: Sequence[Scored[Trials]], score: str | None = None, convention: str = DEFAULT
 ) -> pd.DataFrame:
-    """Score, requests and TFLOPs by the maximum of trials: a row a run and maximum (columns: see
-    the module's head).
+    """Score, requests and TFLOPs by the maximum of trials: a row for each run and maximum. Columns
+    beside those that name run and score: trials (the maximum), mean, requests (both with .low and
+    .high), tflops.
 
     Args:
         parts: Runs with the maxima to show, and the scores of the answers there.

@@ -216,7 +216,8 @@ class _TableKey:
 
 
 def _rows_by_run(rows: Sequence[Mapping[str, object]]) -> dict[_TableKey, Mapping[str, object]]:
-    """Give each row of a table the key by which the same row of another table is found.
+    """Key -> row of a table. The key, made of data set and run, finds the row of the same run in
+    another table.
 
     Args:
         rows: Each a mapping from column to value, with the columns "dataset" and "run".
@@ -349,6 +350,7 @@ class _RunCheck:
             sentences.append(f"{', '.join(changed)} had been changed when the run was exported")
         for sentence in sentences:
             self._run_differs("does not fit", sentence)
+        # A bundle's index tells of files, and gold answers are compared with rows: not here.
         for phrase in unchecked(run, found):
             if "files" not in phrase and "gold" not in phrase:
                 self._add_unchecked_phrase(phrase)
@@ -437,7 +439,8 @@ class _RunCheck:
         return the run with the rescored records, reduced to the numbers that a table needs.
 
         Args:
-            data: The file of the data set's rows, as of `verify`.
+            data: The file of the data set's rows, with which questions and gold answers are
+                compared; None for those of the data set where they are at hand.
 
         Raises:
             UserError: The rows cannot be used.

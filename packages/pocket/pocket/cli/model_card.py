@@ -51,8 +51,14 @@ def model_card(folder: Path) -> cards.Card:
 
 
 def chosen_skills(names: Sequence[str]) -> list[Skill]:
-    """The skills that --skill names, each text maybe several names divided by commas. Raises
-    UnknownName."""
+    """The skills that --skill names.
+
+    Args:
+        names: Names of skills; one text may have several, divided by commas.
+
+    Raises:
+        UnknownName: There is no such skill.
+    """
     for name in split_names(names):
         if name not in skills():
             raise UnknownName("skill", name, skills(), "harness pocket check")

@@ -236,8 +236,12 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
 
 
 def pair_tokenizer(folder: Path, to: Path) -> Any:
-    """Make a tokenizer that lays out (question, passage) as in the module's head, from that of a
-    pocket model; it is written into `to`, and loaded from there. Raises OSError.
+    """Make a tokenizer that lays out a question and a passage as the reranker reads them, from that
+    of a pocket model:
+
+        <|begin|><|user|>passage\\n\\nQuestion: question\\nAnswer:<|end|><|assistant|>
+
+    It is written into `to`, and loaded from there. Raises OSError.
 
     Args:
         folder: The folder of the pocket model.

@@ -173,8 +173,11 @@ def paths_of(query: Query) -> tuple[Path, ...]:
 
 
 def prove(query: Query, base: FactBase) -> frozenset[str]:
-    """Every answer to a question that the facts prove; empty where none does, as for a comparison
-    of equal numbers. A question with one answer is one that can be asked.
+    """Every answer to a question that the facts prove; a question can be asked where it is exactly
+    one.
+
+    For a path, the things at its end; for a comparison, the start of the path with the smaller (or
+    larger) number, none where numbers are equal or an end is not one thing; else "yes" or "no".
 
     Args:
         query: The question.

@@ -121,7 +121,8 @@ class GrowingText:
 
     def draw_thing(self, kind: str) -> str:
         """Draw a value of a kind ("212 kilometres"), or a name that was not drawn before
-        ("Velford"). The text does not know it yet: see `add_thing`."""
+        ("Velford"). It is not yet among the things that facts may use again: `add_thing` adds
+        it."""
         if kind in VALUES:
             return make_value(kind, self.dice)
         name = self._namer.fresh(kind)
@@ -277,7 +278,7 @@ class GrowingText:
 
         Args:
             query: What is asked; the facts so far prove exactly one answer.
-            kind: Its kind, as of `Asked`.
+            kind: The kind of question: "path", "comparison" or "same".
         """
         (answer,) = prove(query, self.base)
         text = self.schema.question_for(query, self.dice)

@@ -58,7 +58,7 @@ class Asker:
 
         Args:
             query: What is asked.
-            kind: Its kind, as of `Asked`.
+            kind: The kind of question: "path", "comparison" or "same".
         """
         ends = prove(query, self.base)
         if len(ends) != 1:
