@@ -357,21 +357,17 @@ def _read_lm_eval(path: Path) -> ForeignRun:
     version = value_at(results, "lm_eval_version")
     if version:
         tool = f"lm_eval {version}"
-    method = "lm-eval"
-    shots = value_at(results, f"n-shot.{task}")
-    if shots is not None:
-        method = f"{shots}-shot"
     model = value_at(results, "model_name") or value_at(results, "model_source")
     scores = _LmEvalScores()
     answers = parse_answers(_rows(path), FORMS["lm-eval"], scores.adjust)
-    lost = []
-    for name in sorted(scores.lost):
-        sentence = f"{name} has no value for a single question, so it is left out"
-        lost.append(sentence)
+    lost = [
+        f"{name} has no value for a single question, so it is left out"
+        for name in sorted(scores.lost)
+    ]
     return ForeignRun(
         tool=tool,
         model=str(model or path.resolve().parent.name),
-        method=method,
+        method=_lm_eval_method(results, task),
         dataset=task,
         answers=answers,
         files=files,
@@ -379,6 +375,19 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
         lost=lost,
     )
+
+
+def _lm_eval_method(results: ForeignRow, task: str) -> str:
+    """What an imported run calls its method: "5-shot" for five solved examples, else "lm-eval".
+
+    Args:
+        results: The results file; empty where there is none.
+        task: The name of the task.
+    """
+    shots = value_at(results, f"n-shot.{task}")
+    if shots is None:
+        return "lm-eval"
+    return f"{shots}-shot"
 
 
 def _lm_eval_means(results: ForeignRow) -> dict[str, tuple[float | None, float | None]]:

@@ -252,7 +252,7 @@ def _band(group: Sequence[_Entry]) -> Band:
             "questions"
         )
     headline = facts.headline(first.run)
-    if headline not in columns:
+    if headline not in columns:  # then the first scorer stands in for it
         headline = next(iter(columns))
     return Band(
         dataset=dataset,

@@ -180,17 +180,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             check = _RunCheck(place, run, entry, report)
             checks.append(check)
             rescored.append(check.rescored(data))
-        stored = _rows_by_run(bundle.index.table)
-        here = _rows_by_run(table(rescored))
-        with_intervals = rule == INTERVAL_RULE
-        for key in dict.fromkeys([*stored, *here]):
-            _compare_numbers(
-                stored.get(key, {}),
-                here.get(key, {}),
-                f"{key.dataset}, {key.run}",
-                report,
-                with_intervals=with_intervals,
-            )
+        _compare_tables(bundle, table(rescored), report)
         for check, other in combinations(checks, 2):
             _compare_pair(check, other, report)
         _note_reproductions(bundle, report)
@@ -229,6 +219,29 @@ def _rows_by_run(rows: Sequence[Mapping[str, object]]) -> dict[_TableKey, Mappin
             key = replace(key, number=key.number + 1)
         found[key] = row
     return found
+
+
+def _compare_tables(
+    bundle: Bundle, rescored_table: Sequence[Mapping[str, object]], report: Report
+) -> None:
+    """Compare the numbers of the bundle's table with those of the table of the rescored runs.
+
+    Args:
+        bundle: The bundle, with its table.
+        rescored_table: The same table, computed again.
+        report: Gets what differs.
+    """
+    stored = _rows_by_run(bundle.index.table)
+    here = _rows_by_run(rescored_table)
+    with_intervals = bundle.index.interval_rule == INTERVAL_RULE
+    for key in dict.fromkeys([*stored, *here]):
+        _compare_numbers(
+            stored.get(key, {}),
+            here.get(key, {}),
+            f"{key.dataset}, {key.run}",
+            report,
+            with_intervals=with_intervals,
+        )
 
 
 def _compare_pair(check: "_RunCheck", other: "_RunCheck", report: Report) -> None:
@@ -289,16 +302,7 @@ class _RunCheck:
         self.judged_scores: set[str] = set()  # names of those that models gave
         # Of the rescored records what a table reads of them.
         self.rescored_numbers: list[StoredRecord] = []
-        other_texts: list[str] = []
-        for record in run.records:
-            question = record.question_id
-            self.questions[question] = record.gold is not None
-            self.score_names.update(record.scores)
-            self.judged_scores.update(record.judgements)
-            if answer_digest(record) != entry.answers.get(question):
-                self.changed_answers.add(question)
-            if texts_digest(record) != entry.questions.get(question):
-                other_texts.append(question)
+        other_texts = self._read_records()
         report.answers += len(self.questions)
         if run.manifest.imported:
             self._note_import(run.manifest.imported)
@@ -313,6 +317,21 @@ class _RunCheck:
         for question in other_texts:
             sentence = "its question or gold answers are not those that were exported"
             self._differs("other texts", question, sentence)
+
+    def _read_records(self) -> list[str]:
+        """Note of each record its question, its scores, and whether its answer is not the exported
+        one; returns the ids of questions whose texts are not the exported ones."""
+        other_texts: list[str] = []
+        for record in self.run.records:
+            question = record.question_id
+            self.questions[question] = record.gold is not None
+            self.score_names.update(record.scores)
+            self.judged_scores.update(record.judgements)
+            if answer_digest(record) != self.entry.answers.get(question):
+                self.changed_answers.add(question)
+            if texts_digest(record) != self.entry.questions.get(question):
+                other_texts.append(question)
+        return other_texts
 
     def _note_import(self, imported: Import) -> None:
         """Report as unchecked whether an imported run holds what the files of the other tool said,

@@ -124,27 +124,14 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     documents: dict[str, Document] = {}
     total = 0
     for number in itertools.count():
-        made = world.sample(
-            options.kind,
-            options.seed,
-            tokens=options.tokens,
-            purpose=purpose,
-            hops=options.hops,
-            number=number,
-        )
-        questions = made.examples
-        texts = made.documents
-        if made.rows:
-            example, document = _read_official(options.kind, made.rows[0], where)
-            questions = (example,)
-            texts = (document,)
-        questions = questions[: options.questions - total]
-        parts = [*map(dataclasses.asdict, texts), *map(dataclasses.asdict, questions)]
+        made = _make_questions(options, purpose, where, number)
+        questions = made.questions[: options.questions - total]
+        parts = [*map(dataclasses.asdict, made.documents), *map(dataclasses.asdict, questions)]
         hashed.update("".join(f"{canonical(part)}\n" for part in parts).encode())
         if total < wanted:
             examples += questions[: wanted - total]
-            for text in texts:
-                documents[text.id] = text
+            for document in made.documents:
+                documents[document.id] = document
         total += len(questions)
         if total == options.questions:
             break
@@ -153,6 +140,39 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     if where is not None:
         source += f", {where}"
     return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Made:
+    """Documents that were made together, and the questions about them."""
+
+    questions: tuple[Example, ...]
+    documents: tuple[Document, ...]
+
+
+def _make_questions(
+    options: Options, purpose: world.Purpose, where: Placement | None, number: int
+) -> _Made:
+    """Make the documents of one number with their questions.
+
+    Args:
+        options: The options of the data set.
+        purpose: Whether they are to train on or to test on.
+        where: Where to put supporting paragraphs; None to leave them.
+        number: The number of the documents among those of the seed, from 0.
+    """
+    made = world.sample(
+        options.kind,
+        options.seed,
+        tokens=options.tokens,
+        purpose=purpose,
+        hops=options.hops,
+        number=number,
+    )
+    if made.rows:
+        example, document = _read_official(options.kind, made.rows[0], where)
+        return _Made((example,), (document,))
+    return _Made(made.examples, made.documents)
 
 
 def _read_official(

@@ -93,25 +93,15 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.tell = tell
         self.course = settings.course
         self.device = resolve_device(settings.device)
-        folder = settings.out / "model"
         sizes = _sizes(settings)
         self.tokenizer = _tokenizer(settings)
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = DrillTokens(self.teacher)
-        words = file_hash(folder / "tokenizer.json")[:16]
-        about: dict[str, object] = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
-        about["course"] = course_digest(self.course)
-        ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
-        self.net = llama.new_network(len(self.tokenizer), settings.seed, ends, **sizes).to(
-            self.device
-        )
-        if self.device == "cpu" and has_slow_products(torch.bfloat16):
-            multiply_in_float32(self.net)
+        about = _identity(settings, sizes)
+        self.net = self._new_network(sizes)
         self._loss = RowLoss(self.net)
         # Recipe -> replies left out and used since the last line of the log.
         self._lost: dict[int, list[int]] = {}
-        if settings.begin is not None:
-            about["begin"] = model_folder.weights_digest(settings.begin)
         saved = load_checkpoint(settings.out / "checkpoint", about)
         self._origin = self._origin_of(saved)
         if saved is None and settings.begin is not None:
@@ -135,6 +125,15 @@ class Trainer(Loop[tuple[int, Batch]]):
         )
         if saved is not None:
             self.tell(f"going on from step {self.progress.step}, stage '{self._stage().name}'")
+
+    def _new_network(self, sizes: Mapping[str, int]) -> Any:
+        """The network with first weights, on the training's device."""
+        ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        net = llama.new_network(len(self.tokenizer), self.settings.seed, ends, **sizes)
+        net = net.to(self.device)
+        if self.device == "cpu" and has_slow_products(torch.bfloat16):
+            multiply_in_float32(net)
+        return net
 
     def _origin_of(self, saved: Checkpoint | None) -> card.Origin:
         """The weights that the training began from, and the trainings that these went through.
@@ -330,6 +329,25 @@ class Trainer(Loop[tuple[int, Batch]]):
         parts += [f"{line['minutes']} min", f"{line['tokens_per_s']} tokens/s"]
         self.log_line(line)
         self.tell("  ".join(parts))
+
+
+def _identity(settings: Settings, sizes: Mapping[str, int]) -> dict[str, object]:
+    """What identifies a training, as JSON values: another one may not go on from its checkpoint.
+
+    Args:
+        settings: The training, whose folder has its tokenizer.
+        sizes: The sizes of the network, as LlamaConfig names them.
+    """
+    tokenizer_hash = file_hash(settings.out / "model" / "tokenizer.json")
+    identity: dict[str, object] = {
+        "seed": settings.seed,
+        "tokenizer": tokenizer_hash[:16],
+        "sizes": sizes,
+        "course": course_digest(settings.course),
+    }
+    if settings.begin is not None:
+        identity["begin"] = model_folder.weights_digest(settings.begin)
+    return identity
 
 
 def _origin_as_json(origin: card.Origin) -> dict[str, object]:
