@@ -57,6 +57,11 @@ class _OwnPackages:
         """Find one of this project's packages beside harness/, as importlib asks every finder.
 
         Returns None for any other name (see _BESIDE), which other finders then look for.
+
+        Args:
+            name: The package's name.
+            _path: Not used.
+            _target: Not used.
         """
         return PathFinder.find_spec(name, cls._places(name)) if name in _BESIDE else None
 
@@ -110,4 +115,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    """The names of this package, also of those that are not imported yet."""
     return sorted({*globals(), *__all__})

@@ -128,9 +128,14 @@ def fold(name: str) -> str:
 
 
 def close_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """The names of `known` that are written like `name`, the nearest first; at most `limit`.
+    """The names that are written like `name`, the nearest first.
 
-    Case, "-" and "_" do not count as differences.
+    Case, "-" and "_" do not count as differences: "Full_Contxt" -> ["full-context"].
+
+    Args:
+        name: The name.
+        known: The names that there are.
+        limit: The most names.
     """
     by_form = {fold(other): other for other in known}
     near = difflib.get_close_matches(fold(name), by_form, n=limit, cutoff=0.5)
@@ -386,6 +391,7 @@ class _Escaping:
         self.stream, self._cut = stream, cut
 
     def __getattr__(self, name: str) -> Any:
+        """Give any other attribute of the stream itself."""
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:

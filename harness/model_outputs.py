@@ -28,6 +28,7 @@ class Span:
     _attention: tuple[float, ...] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
+        """How many tokens the span has."""
         return self.end - self.start
 
     @property

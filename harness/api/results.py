@@ -95,6 +95,7 @@ class Run:
         return Runs([self]).plot(out, score=score)
 
     def _repr_html_(self) -> str:
+        """The run's row of the table, as a notebook shows it."""
         return Runs([self])._repr_html_()
 
 
@@ -154,6 +155,7 @@ class Runs(list[Run]):
         return _tables(self).plot(out, score)
 
     def _repr_html_(self) -> str:
+        """The table of the runs, as a notebook shows it."""
         return _tables(self).html()
 
 

@@ -92,6 +92,11 @@ def _is_single(method: Methods | None, dataset: Names | None, request: RunReques
 
     That is: one method, not in a list, or one application, on one data set; no suite, sweep or
     repeats.
+
+    Args:
+        method: As given to `run`.
+        dataset: As given to `run`.
+        request: The request that was made of the call.
     """
     if request.suite is not None or request.sweep or request.repeat is not None:
         return False
@@ -189,7 +194,13 @@ def _run_all(
 
 
 def _add_result(runs: Runs, outcome: Outcome, note: Note) -> None:
-    """Add a run that ended to `runs`, and print what of it could not be saved."""
+    """Add a run that ended to `runs`, and print what of it could not be saved.
+
+    Args:
+        runs: The runs so far; it is extended.
+        outcome: How the run ended, without an error.
+        note: Prints a sentence.
+    """
     assert outcome.result is not None  # no error: it is there
     problems = outcome.result.save_problems
     runs.append(Run(outcome.result.folder, tuple(problems)))

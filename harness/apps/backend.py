@@ -281,22 +281,29 @@ class ApplicationSession(Session):
         )
 
     def _open(self, turn: str) -> None:
+        """Raise CannotRun: there is no context to open a turn in."""
         self._refuse()
 
     def _append(self, text: str) -> Span:
+        """Raise CannotRun: there is no context to add text to."""
         self._refuse()
 
     def _first_token(self, label: str) -> Any:
+        """Raise CannotRun: an application's tokens are not known."""
         self._refuse()
 
     def _probe(self, labels: Sequence[str], firsts: Sequence[Any], after: str) -> Probe:
+        """Raise CannotRun: an application gives no probabilities."""
         self._refuse()
 
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
+        """Raise CannotRun: an application continues no context."""
         self._refuse()
 
     def _save(self) -> Any:
+        """Raise CannotRun: there is no context to save."""
         self._refuse()
 
     def _restore(self, state: Any) -> None:
+        """Raise CannotRun: there is no context to restore."""
         self._refuse()

@@ -200,7 +200,13 @@ def _points(share: float) -> str:
 
 
 def _say_problems(folder: Path, judge: Judge, judged: Judged) -> None:
-    """Warn where most replies hold no verdict, and say which answers were not judged and why."""
+    """Warn where most replies hold no verdict, and say which answers were not judged and why.
+
+    Args:
+        folder: The run folder.
+        judge: The judge.
+        judged: What it decided, and why the rest is not judged.
+    """
     if 2 * judged.count(UNCLEAR) > judged.replied:
         advice = "use a larger model, or another prompt (--prompt)"
         if judge.drops_unclear:

@@ -106,7 +106,13 @@ class _Row:
 
 
 def _shown(value: float | None, as_text: Callable[[float], str], unknown: str = UNKNOWN) -> str:
-    """Write a number with `as_text`; for None write `unknown`."""
+    """Write a number, or `unknown` where it is not known.
+
+    Args:
+        value: The number; None where it is not known.
+        as_text: Writes a number.
+        unknown: The text for None.
+    """
     if value is None:
         return unknown
     return as_text(value)
@@ -232,6 +238,12 @@ def measuring_command(command: Sequence[str]) -> list[str]:
 
 
 def run_forecasts(planned: Sequence[PlannedRun], out: Path, printing: Printing) -> list[Forecast]:
-    """Forecast the cost of each run from what it has answered in the results folder `out`."""
+    """Forecast the cost of each run from what it has answered.
+
+    Args:
+        planned: The runs.
+        out: The results folder.
+        printing: Says by which convention FLOPs are counted.
+    """
     convention = printing.convention or DEFAULT
     return [forecast(plan, out, convention) for plan in planned]

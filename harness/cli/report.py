@@ -156,15 +156,25 @@ def report(
 
 
 def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
-    """Raise UserError for an option that would have no effect with the others given."""
+    """Raise UserError for an option that would have no effect with the others given.
+
+    Args:
+        table: Options of tables.
+        page: Options of the page and of published numbers.
+        wide: Options of the table of methods by data sets.
+    """
     _check_page_options(table, page, wide)
     _check_paper_options(table, page)
     _check_table_options(table, page)
 
 
 def _check_page_options(table: TableOutput, page: Page, wide: Wide) -> None:
-    """Raise UserError for an option of the HTML page that would have no effect, or is out of
-    range.
+    """Raise UserError for an option of the HTML page that would have no effect, or is out of range.
+
+    Args:
+        table: Options of tables.
+        page: Options of the page.
+        wide: Options of the table of methods by data sets.
     """
     of_page = {
         "--questions": page.questions is not None,
@@ -222,7 +232,13 @@ def _check_table_options(table: TableOutput, page: Page) -> None:
 
 
 def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
-    """Raise UserError for an option that has no effect with --wide, or none without it."""
+    """Raise UserError for an option that has no effect with --wide, or none without it.
+
+    Args:
+        table: Options of tables.
+        page: Options of the page and of published numbers.
+        wide: Options of the table of methods by data sets.
+    """
     if not wide.wide:
         for flag, given in (("--score", wide.score), ("--intervals", wide.intervals)):
             if given:

@@ -139,6 +139,7 @@ class _Command:
     code: int = 0
 
     def __post_init__(self) -> None:
+        """Keep what was typed and the limits of the command; no run has started."""
         self.words = ["harness", *sys.argv[1:]]
         self.budget = self.request.budget(self.scaling.gpus_per_worker)
         self._started = False  # whether any run wrote its folder

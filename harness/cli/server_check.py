@@ -105,7 +105,13 @@ class _ServedModel:
 
 
 def _check(name: str, able: bool, text: str) -> Check:
-    """The line about one capability of the server: "ok", or "missing" where it is not `able`."""
+    """Make the line about one capability of the server.
+
+    Args:
+        name: The capability: "seed".
+        able: Whether the server has it: "ok", else "missing".
+        text: What was found.
+    """
     state: State = "ok" if able else "missing"
     return Check("Server", state, name, text)
 

@@ -272,6 +272,7 @@ class _Resolver:
     general: GeneralSettings | None = None
 
     def __post_init__(self) -> None:
+        """Read the user's choices as layers, lowest first, into `layers`."""
         self.layers = read_layers(self.choices, self.problems)
 
     def resolve_all(self) -> None:

@@ -71,8 +71,12 @@ def suite_axes(
 ) -> dict[str, tuple[object, ...]]:
     """The swept keys of a suite with their values, its models among them.
 
-    Keys that the command fixes by --model (`model`) or --set (`sets`) are left out. Raises
-    ConfigError.
+    Keys that the command fixes are left out. Raises ConfigError.
+
+    Args:
+        suite: The suite.
+        model: What --model names; None without it.
+        sets: The values of --set by key.
     """
     axes: dict[str, Sequence[object]] = {}
     if suite.models and model is None:

@@ -137,6 +137,7 @@ class Scale:
         return cls(int(bounds[1]), int(bounds[2]))
 
     def __str__(self) -> str:
+        """The scale as it is typed: "1-5"."""
         return f"{self.low}-{self.high}"
 
     def verdict(self, reply: str) -> str:

@@ -46,9 +46,11 @@ class Packed(Sequence[Any]):
         return values
 
     def __len__(self) -> int:
+        """How many values there are."""
         return _BLOCK * len(self._blocks) + len(self._open)
 
     def __iter__(self) -> Iterator[Any]:
+        """Unpack one block after the other, and yield their values in order."""
         return chain.from_iterable(map(self._unpacked, range(len(self._blocks) + 1)))
 
     def __getitem__(self, at: Any) -> Any:

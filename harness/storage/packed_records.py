@@ -30,9 +30,11 @@ class PackedRecords(Sequence[StoredRecord]):
         self._packed.replace({place: _values_of(record) for place, record in changes.items()})
 
     def __len__(self) -> int:
+        """How many records there are."""
         return len(self._packed)
 
     def __iter__(self) -> Iterator[StoredRecord]:
+        """Make and yield one record after the other."""
         return map(_record, self._packed)
 
     def __getitem__(self, at: Any) -> Any:

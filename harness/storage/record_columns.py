@@ -119,6 +119,7 @@ class RecordColumns:
     searches: Coded[SearchSummary | None]
 
     def __len__(self) -> int:
+        """How many records there are."""
         return len(self.ids)
 
     @functools.cached_property

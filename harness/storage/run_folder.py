@@ -225,9 +225,11 @@ class StreamedRecords(Sequence[StoredRecord]):
                 texts[values["question_id"]] = text_pointers(StoredRecord.from_json(values))
 
     def __len__(self) -> int:
+        """How many questions have a record."""
         return len(self.offsets)
 
     def __iter__(self) -> Iterator[StoredRecord]:
+        """Read the file again, and yield the last record of each question."""
         return self._read(self.offsets)
 
     def __getitem__(self, at: Any) -> Any:
@@ -293,12 +295,15 @@ class RecordsByQuestion(Mapping[str, StoredRecord]):
             self._read = by_question.__getitem__
 
     def __getitem__(self, question_id: str) -> StoredRecord:
+        """The record of a question, read from the file if it is not in memory. Raises KeyError."""
         return self._read(question_id)
 
     def __iter__(self) -> Iterator[str]:
+        """Yield the ids of the questions that have a record."""
         return iter(self._places)
 
     def __len__(self) -> int:
+        """How many questions have a record."""
         return len(self._places)
 
 
@@ -317,12 +322,15 @@ class NumbersInFile(Sequence[StoredRecord]):
         self._path = path
 
     def __len__(self) -> int:
+        """How many records there are, by the columns; no record is read."""
         return len(self.columns)
 
     def __iter__(self) -> Iterator[StoredRecord]:
+        """Yield the records without their texts; all are read from the file at the first use."""
         return iter(self._records)
 
     def __getitem__(self, at: Any) -> Any:
+        """The record at a position, or the list of records of a slice, without their texts."""
         return self._records[at]
 
     @functools.cached_property

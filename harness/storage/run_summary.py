@@ -65,6 +65,7 @@ class _Column:
     """
 
     def __init__(self) -> None:
+        """Begin without values."""
         self.values = array("d")
         self.places = array("I")
 
@@ -85,6 +86,9 @@ class _EncoderTexts:
     """Texts that encoders and rerankers were given for questions, failed ones too, and indexes."""
 
     def __init__(self) -> None:
+        """Begin at 0 texts; `given` becomes None once a question or index did not count its
+        texts.
+        """
         self.given: int | None = 0  # None: an older run or index did not count them
         self.cut = 0
 

@@ -132,6 +132,7 @@ class _Metrics:
     """Numbers by the names that MLflow takes, in the order in which they are added."""
 
     def __init__(self) -> None:
+        """Begin without metrics."""
         self.values: dict[str, float] = {}
 
     def add(self, name: str, value: object) -> None:
