@@ -226,7 +226,8 @@ class ApplicationSession(Session):
         """Send the question to the application and read its reply; its cost
         is booked, also where it fails.
         """
-        took, tries = Took(), Tries()
+        took = Took()
+        tries = Tries()
         reply: AppReply | None = None
         try:
             with timed() as took:
@@ -246,7 +247,8 @@ class ApplicationSession(Session):
         """
         said = reply or AppReply("")
         tokens_known = said.tokens_in is not None and said.tokens_out is not None
-        read, written = said.tokens_in or 0, said.tokens_out or 0
+        read = said.tokens_in or 0
+        written = said.tokens_out or 0
         is_billed = said.cost is None and tokens_known and self._model.has_price
         billed: int | None = None
         if is_billed:

@@ -138,8 +138,13 @@ def entries_of(tables: Iterable[Commands]) -> dict[str, Entry]:
         for section, part in table.items():
             for name, summary in part.items():
                 entries.setdefault(name, Entry(name, section, summary, package))
-    sections = list(dict.fromkeys(entry.section for entry in entries.values()))
-    return dict(sorted(entries.items(), key=lambda item: sections.index(item[1].section)))
+    by_section: dict[str, dict[str, Entry]] = {}
+    for name, entry in entries.items():
+        by_section.setdefault(entry.section, {})[name] = entry
+    ordered: dict[str, Entry] = {}
+    for of_section in by_section.values():
+        ordered |= of_section
+    return ordered
 
 
 class Group(TyperGroup):

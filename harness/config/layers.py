@@ -490,7 +490,9 @@ def _settings_by_name(
         return
     kind = chosen.kind
     known = {presets.fold(name): name for name in presets.names(kind)}
-    for key, entry in sorted(entries.items(), key=lambda item: item[0] != "*"):
+    every_method_first = sorted(entries, key=lambda key: key != "*")
+    for key in every_method_first:
+        entry = entries[key]
         if not isinstance(entry, dict):
             problems.append(UserError(f"{origin}: {kind}.{key} must be a mapping of its settings"))
         elif kind == "datasets" and chosen.is_called(key):

@@ -57,23 +57,12 @@ def changes_from_preset(
         dataset: The name of the data set.
         set_by: Parameter -> its origin, of those that no preset set.
     """
-    try:
-        preset_name = choice.name.partition("[")[0]  # without the encoder that stands in
-        preset = resolve_method(
-            Choices(method=preset_name, dataset=dataset, profile=_REFERENCE)
-        ).value
-    except UserError:
-        return ""  # a method without a preset
-    if preset.implementation != choice.implementation:
+    preset_settings = _preset_settings(method, choice, dataset)
+    if preset_settings is None:
         return ""
-    # Not validated: the preset may need a package that is not installed, which the run's own
-    # settings do without.
-    reference = type(method)(type(method.config).model_construct(**preset.params))
-    settings_used = _prediction_settings(method)
-    preset_settings = _prediction_settings(reference)
     profiles: dict[str, None] = {}
     settings: list[str] = []
-    for key, value in settings_used.items():
+    for key, value in _prediction_settings(method).items():
         if value == preset_settings.get(key):
             continue
         origin = _origin_of_setting(key, set_by)
@@ -86,6 +75,33 @@ def changes_from_preset(
     if len(settings) > _MOST_NAMED:
         settings = [f"{len(settings)} settings"]
     return ", ".join([*profiles, *settings])
+
+
+def _preset_settings(
+    method: Method, choice: MethodChoice, dataset: str
+) -> dict[str, object] | None:
+    """The settings, as of `_prediction_settings`, that the method's preset has for a data set.
+
+    None for a method without a preset, or with a preset of another implementation.
+
+    Args:
+        method: The method as it runs.
+        choice: Its settings, which name the preset.
+        dataset: The name of the data set.
+    """
+    preset_name = choice.name.partition("[")[0]  # without the encoder that stands in
+    choices = Choices(method=preset_name, dataset=dataset, profile=_REFERENCE)
+    try:
+        preset = resolve_method(choices).value
+    except UserError:
+        return None
+    if preset.implementation != choice.implementation:
+        return None
+    # Not validated: the preset may need a package that is not installed, which the run's own
+    # settings do without.
+    config = type(method.config).model_construct(**preset.params)
+    reference = type(method)(config)
+    return _prediction_settings(reference)
 
 
 def _origin_of_setting(key: str, set_by: Mapping[str, str]) -> str:

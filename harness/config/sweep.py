@@ -118,6 +118,20 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     if "model" in axes:  # a model is loaded once for all its runs
         models = [str(value) for value in axes["model"]]
         expanded.sort(key=lambda run: models.index(str(run.model)))
+    return expanded, _notes_on_methods_without(methods_without, parameters)
+
+
+def _notes_on_methods_without(
+    methods_without: Mapping[str, Sequence[str]], parameters: Mapping[str, Collection[str]]
+) -> list[str]:
+    """Write a sentence for each swept key that some methods do not have.
+
+    Raises UserError for a key that no method has.
+
+    Args:
+        methods_without: Swept key -> the methods that do not have it.
+        parameters: Method -> the names of its parameters.
+    """
     notes: list[str] = []
     for key, methods in methods_without.items():
         distinct = dict.fromkeys(methods)
@@ -126,7 +140,7 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
             what = f"key '{key}' (--sweep): no method of this command has it"
             raise unknown(what, key.split(".")[1], known)
         notes.append(f"{key} is not swept for {', '.join(distinct)}: no such parameter")
-    return expanded, notes
+    return notes
 
 
 def _check_not_set(key: str, runs: Sequence[Choices]) -> None:

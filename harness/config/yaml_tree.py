@@ -280,7 +280,9 @@ def origin_of(path: str, origins: Mapping[str, str]) -> str:
     if own:
         return own
     for at, origin in origins.items():
-        if f"{path}.".startswith(f"{at}.") or at.startswith(f"{path}."):
+        is_around = f"{path}.".startswith(f"{at}.")
+        is_inside = at.startswith(f"{path}.")
+        if is_around or is_inside:
             return origin
     return ""
 

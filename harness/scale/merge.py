@@ -292,7 +292,8 @@ def _requests(
             if "question_id" in line:
                 folder = folder_of_record.get(str(line["question_id"]))
             else:
-                folder = first_folder.setdefault((line.get("document_id"), line.get("key")), source)
+                index = (line.get("document_id"), line.get("key"))
+                folder = first_folder.setdefault(index, source)
             if source == folder:
                 yield line
 
@@ -310,11 +311,9 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> RunManifest:
         parts: The folders of the shards.
     """
     merged = read_manifest(folder)
-    empty: set[Path] = set()
-    for part in parts:
-        if next(iter(read_lines(part / RECORDS, "question_id")), None) is None:
-            empty.add(part)
-    for part in sorted(parts, key=empty.__contains__):
+    empty = [part for part in parts if not _has_records(part)]
+    with_records = [part for part in parts if part not in empty]
+    for part in [*with_records, *empty]:
         manifest = read_manifest(part)
         if not manifest.has_values:
             continue  # a merge was killed after it had removed it
@@ -327,6 +326,12 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> RunManifest:
         _check_is_alike(folder, name, manifest, merged)
         merged = _with_shard(merged, manifest, has_records=part not in empty)
     return merged
+
+
+def _has_records(folder: Path) -> bool:
+    """Whether the records.jsonl of a folder has a line."""
+    lines = read_lines(folder / RECORDS, "question_id")
+    return next(lines, None) is not None
 
 
 def _check_is_alike(folder: Path, name: str, shard: RunManifest, merged: RunManifest) -> None:
@@ -356,7 +361,8 @@ def _with_shard(merged: RunManifest, shard: RunManifest, has_records: bool) -> R
         has_records: Whether the shard answered anything, so that its code and machine count.
     """
     gpu = shard.gpu or merged.gpu
-    merged, shard = merged.with_values(gpu=gpu), shard.with_values(gpu=gpu)
+    merged = merged.with_values(gpu=gpu)
+    shard = shard.with_values(gpu=gpu)
     starts = list(shard.starts)
     changed = changes(merged, shard)
     if has_records and changed.has_values:

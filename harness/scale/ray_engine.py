@@ -307,8 +307,10 @@ class _Round:
             answer: Has the run, and stores questions that failed.
             record: Records answers.
         """
-        self._workers, self._ray = workers, workers.ray
-        self._answer, self._record = answer, record
+        self._workers = workers
+        self._ray = workers.ray
+        self._answer = answer
+        self._record = record
         self._run = answer.run
         # In a list, as Ray would send the plan itself with each question.
         self._plan = [workers.ray.put(self._run.plan)]
@@ -676,7 +678,8 @@ class _WorkerRun:
 
     def take_notes(self) -> list[str]:
         """Return the notes since the last call, and forget them."""
-        notes, self.progress.notes = self.progress.notes, []
+        notes = self.progress.notes
+        self.progress.notes = []
         return notes
 
 
@@ -726,7 +729,8 @@ class _Worker:
             raise kind(f"worker on {socket.gethostname()}: {error}") from None
         run = opened.answer.run
         with self._lock:
-            manifest, notes = opened.new_manifest(), opened.take_notes()
+            manifest = opened.new_manifest()
+            notes = opened.take_notes()
         return _Answered(made, manifest, notes, run.models.slow_paths())
 
 
@@ -770,7 +774,8 @@ def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
 
     plan: PlannedRun = ray.get(reference)
     _check_weights(plan)
-    calls, progress = _Calls(), Silent()
+    calls = _Calls()
+    progress = Silent()
     store = cast(RunStore, calls)
     manifest = StartManifest(plan, store, [])
     examples = plan.dataset.examples[: plan.config.limit]

@@ -35,7 +35,8 @@ def parse_shard(text: str) -> tuple[int, int]:
     """Parse the number of a shard: "3/16" -> (3, 16). Raises UserError."""
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     if match is not None:
-        number, of = int(match[1]), int(match[2])
+        number = int(match[1])
+        of = int(match[2])
         if 1 <= number <= of <= _MOST:
             return number, of
     raise UserError(f"--shard {text}: should be K/N with K from 1 to N, for example 3/16")

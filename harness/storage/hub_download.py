@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.errors import CannotRun, Missing, SaveError, printable, unwrapped
 from harness.storage.files import home, read_json_or_empty, write_json
@@ -110,8 +110,7 @@ def offline(kind: Kind = DATASETS) -> bool:
     return any((value or "").upper() in {"1", "ON", "YES", "TRUE"} for value in values)
 
 
-@dataclass(frozen=True)
-class PinnedRepo:
+class PinnedRepo(NamedTuple):
     """A commit of a repository, and the names of its files."""
 
     commit: str
@@ -237,16 +236,13 @@ def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
     return Missing(f"{sentence}: check the connection, or {kind.instead}", kind.missing_item(repo))
 
 
-def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
+def _ask_hub(kind: Kind, repo: str, revision: str | None) -> PinnedRepo:
     """Ask the hub for the commit of a revision, and the names of its files.
 
     Args:
         kind: The kind of the repository.
         repo: "owner/name", or "owner/name@branch".
         revision: A commit or branch; None for the branch in `repo`, else the default one.
-
-    Returns:
-        (commit, file names)
 
     Raises:
         CannotRun: There is no connection, repository or revision.
@@ -263,10 +259,11 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
         raise CannotRun(
             f"{endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned"
         )
-    return commit, [entry.rfilename for entry in info.siblings or ()]
+    names = [entry.rfilename for entry in info.siblings or ()]
+    return PinnedRepo(commit, names)
 
 
-def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
+def resolve(kind: Kind, repo: str, revision: str | None) -> PinnedRepo:
     """Find the commit that a repository is pinned to, from its lock file or else from the hub.
 
     Also writes what the hub says to the lock file, unless `revision` is given.
@@ -276,19 +273,16 @@ def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]
         repo: "owner/name" or "owner/name@branch".
         revision: A commit that the settings name, None for none.
 
-    Returns:
-        (commit, names of the files at that commit)
-
     Raises:
         CannotRun: No connection or repository, a damaged lock file.
     """
     locked = _read_locked(kind, repo)
     if locked is not None and revision in (None, locked.commit):
-        return locked.commit, locked.files
-    commit, files = _ask_hub(kind, repo, revision)
+        return locked
+    found = _ask_hub(kind, repo, revision)
     if revision is None:
-        _write_locked(kind, repo, commit, files)
-    return commit, files
+        _write_locked(kind, repo, found.commit, found.files)
+    return found
 
 
 def download(kind: Kind, repo: str, commit: str, name: str) -> Path:

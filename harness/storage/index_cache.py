@@ -185,7 +185,9 @@ class IndexCache:
             served: The sizes of models behind servers. The user may correct these, so they are in
                 no key, and the cost of a stored index uses the current ones.
         """
-        self.root, self.note, self.served = root, note, served or {}
+        self.root = root
+        self.note = note
+        self.served = served or {}
         self._warn = WarnOnce(note, "indexes are not cached, and are built again by the next run")
         # What indexes share is made by one of those that are built at once.
         self.sharing = KeyedLocks()

@@ -16,7 +16,6 @@ import ast
 import hashlib
 import importlib.util
 import inspect
-import itertools
 import marshal
 import os
 import re
@@ -375,7 +374,14 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
     """
     for node in ast.walk(tree):
         for name in _imported_by(node, package):
-            yield from itertools.accumulate(name.split("."), "{}.{}".format)
+            yield from _with_packages(name)
+
+
+def _with_packages(module: str) -> Iterator[str]:
+    """Yield the packages that a module is in, then the module: "a.b.c" -> "a", "a.b", "a.b.c"."""
+    parts = module.split(".")
+    for count in range(1, len(parts) + 1):
+        yield ".".join(parts[:count])
 
 
 def _imported_by(node: ast.AST, package: str) -> list[str]:

@@ -565,7 +565,8 @@ def read_without_records(folder: Path) -> StoredRun:
     """
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
-    file, manifest = run_yaml(folder), read_manifest(folder)
+    file = run_yaml(folder)
+    manifest = read_manifest(folder)
     listed = file.config.to_json()
     # Runs of before December 2026 list every setting, also of models that they do not use.
     for role in ENCODERS:

@@ -92,7 +92,9 @@ class RunStore:
             part: The part of the run that it writes, None for all.
             folder: The folder of its files, locked.
         """
-        self.run, self.part, self.folder = run, part, folder
+        self.run = run
+        self.part = part
+        self.folder = folder
         self.unscored: dict[str, StoredRecord] = {}
         self.edited: list[str] = []
         self.fresh = {MANIFEST, RECORDS, UNSCORED}.isdisjoint(_names_in(folder))

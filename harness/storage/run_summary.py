@@ -54,7 +54,8 @@ def summarise(
             (harness.stats.question_clusters). None: a failed question scores 0, seed 0.
     """
     numbers = _Numbers(config)
-    clusters = cluster_numbers(numbers.dataset_format, numbers.count_records(records))
+    scored_questions = numbers.count_records(records)
+    clusters = cluster_numbers(numbers.dataset_format, scored_questions)
     numbers.count_indexes(documents)
     return numbers.summary(clusters)
 

@@ -17,7 +17,8 @@ class WarnOnce:
             note: Called with the sentence to print.
             lost: What is lost, the start of that sentence.
         """
-        self._note, self._lost = note, lost
+        self._note = note
+        self._lost = lost
         self._warned = False
         self._lock = threading.Lock()
 
