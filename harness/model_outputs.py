@@ -258,7 +258,7 @@ class PlainGeneration(Protocol):
         """
 
     def write(self, row: Any, cache: Any, position: int) -> None:
-        """Write the reply greedily or as the run draws it, up to its end.
+        """Write the reply up to its end, token by token, as the run's decoding picks them.
 
         Args:
             row: The logits of its first token [vocab].

@@ -65,14 +65,16 @@ class OwnServer(Server):
         return self.part
 
     def error_of_status(self, reply: HttpReply, content: bytes | None) -> Exception:
-        """Make the exception for a reply whose HTTP status says that there is no answer.
+        """Make the exception for a reply that is no success.
 
         Args:
-            reply: The reply's head.
-            content: Its body; None where it was not read.
+            reply: The reply.
+            content: The JSON of the request; None for the GET that asks whether the server is
+                alive, which any status answers.
 
         Returns:
-            RequestFailed where only this request failed, CannotRun where every one would.
+            RequestFailed where only this request failed, CannotRun where every one would, or what a
+            request that is worth a retry raises.
         """
         code = reply.status
         if content is None:

@@ -384,7 +384,9 @@ class _Listed:
 
     @property
     def memory(self) -> str:
-        """The GPU memory that the largest run needs: "16 GiB"; "–" where that is not known."""
+        """The GPU memory that the largest run needs: "16 GiB"; "–" where it needs next to none, or
+        that is not known.
+        """
         for check in self.checks:
             if check.part == "GPU":
                 size, has_size, _ = check.text.partition(" for ")

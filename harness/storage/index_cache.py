@@ -87,8 +87,9 @@ class IndexKey:
     question: Mapping[str, object] | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The key as it is hashed: a value by attribute. `code`, `packages` and `question` are left
-        out where they are empty, so that they change no older key.
+        """The key as it is hashed: a value by attribute.
+
+        `code`, `packages` and `question` are left out where they are empty.
         """
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in ("code", "packages", "question"):

@@ -203,7 +203,7 @@ class StoredRecord:
 
     @property
     def flags(self) -> Mapping[str, str]:
-        """What is odd about a score, by the score's name: {"qa-f1": "empty answer"}."""
+        """What is odd about a score, by the score's name: {"flashrag.acc": "nan counts as 0"}."""
         return flags_of(self.notes)
 
     @property

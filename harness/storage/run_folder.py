@@ -116,8 +116,8 @@ class StoredRun:
     def keys(self) -> tuple[list[str], frozenset[str]]:
         """(names of all scores that records have, keys of their costs in any phase).
 
-        E.g. (["qa-f1", "exact-match"], {"tokens_in", "tokens_out", "seconds"}); the scores stand in
-        the order in which the records name them.
+        For instance (["qa-f1"], {"tokens_in", "tokens_out", "seconds"}); the scores stand in the
+        order in which the records name them.
         """
         return list(self.columns.scores), self.columns.usage_keys
 

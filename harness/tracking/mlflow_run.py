@@ -302,10 +302,10 @@ class MlflowRun:
         return str(runs[0].info.run_id)
 
     def _new_name(self) -> str:
-        """Make a name for the run that no other run has: "pecan k=3 · llama".
+        """Make a name for the run: "pecan k=3 · llama".
 
-        Method, settings that the user gave and model; where that is
-        taken also its hash, start or id.
+        Method, settings that the user gave, and model; where the experiment has a run of that name,
+        also its hash, its start or its id, as far as needed.
         """
         values = ""
         for key, value in set_by_user(self.run).items():
